@@ -1,0 +1,1 @@
+"""The `ce` command: runs the demo, shows sessions and reports, checks the installation."""

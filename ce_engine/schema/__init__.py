@@ -1,0 +1,1 @@
+"""The types of a session and of a model call, as pydantic models; no I/O."""

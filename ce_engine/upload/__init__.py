@@ -1,0 +1,1 @@
+"""Makes what came back fit for storage, without I/O: redacted, deduplicated, linked to its call."""

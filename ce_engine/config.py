@@ -1,0 +1,167 @@
+"""How a run is to be prepared and recorded: every value has a default, nothing of it is stored in the schema (A-22)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ce_engine.errors import ConfigError
+from ce_engine.schema.enums import Layer, Priority
+
+
+class _Config(BaseModel):
+    """Base of the configuration's parts: a bad value is a `ConfigError` that names the field and the cure."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(_explain(type(self), error)) from error
+
+
+def _explain(kind: type[BaseModel], error: ValidationError) -> str:
+    lines = []
+    for item in error.errors():
+        place = ".".join(map(str, item["loc"])) or "(all)"
+        if item["type"] == "extra_forbidden":
+            known = ", ".join(sorted(kind.model_fields))
+            lines.append(f"{place} is no setting; known here: {known}")
+        else:
+            found = "" if item["type"] == "missing" else f", found {item['input']!r}"
+            lines.append(f"{place}: {item['msg'][0].lower()}{item['msg'][1:]}{found}")
+    return f"invalid {kind.__name__}: " + "; ".join(lines)
+
+
+class BudgetConfig(_Config):
+    """Tokens. The input may have `max_input_tokens - reserved_reply_tokens` (A-17).
+
+    `tier_tokens` bounds what a priority tier may use inside a layer. `shares` and `minima` are the
+    layers' (D-02): they bind between layers that have content.
+    """
+
+    max_input_tokens: int = Field(default=8192, ge=1)
+    reserved_reply_tokens: int = Field(default=1024, ge=0)
+    tier_tokens: dict[Priority, int] | None = None
+    shares: dict[Layer, float] = Field(
+        default_factory=lambda: {
+            Layer.RULES: 0.15,
+            Layer.SETTINGS: 0.10,
+            Layer.RETRIEVED: 0.25,
+            Layer.IMMEDIATE: 0.50,
+        }
+    )
+    minima: dict[Layer, int] = Field(
+        default_factory=lambda: {
+            Layer.RULES: 500,
+            Layer.SETTINGS: 200,
+            Layer.RETRIEVED: 0,
+            Layer.IMMEDIATE: 2000,
+        }
+    )
+
+    @model_validator(mode="after")
+    def _room_is_left(self) -> Self:
+        if self.reserved_reply_tokens >= self.max_input_tokens:
+            raise ValueError(
+                f"reserved_reply_tokens ({self.reserved_reply_tokens}) leaves nothing of "
+                f"max_input_tokens ({self.max_input_tokens}); make it smaller"
+            )
+        return self
+
+    @property
+    def max_context_tokens(self) -> int:
+        return self.max_input_tokens - self.reserved_reply_tokens
+
+
+class PruneConfig(_Config):
+    """`keep_ratio`: over the budget, cut to this share of it and keep that cut (decision 8)."""
+
+    must_keep_priorities: list[Priority] = Field(default_factory=lambda: [Priority.MUST])
+    ttl_seconds: dict[Priority, int] | None = None
+    keep_ratio: float = Field(default=0.6, gt=0.0, le=1.0)
+    max_retrieved_chunks: int = Field(default=200, ge=0)
+
+
+class RedactionRules(_Config):
+    """The user's own rules: name -> regex, name -> words, and JSON field paths."""
+
+    patterns: dict[str, str] = Field(default_factory=dict)
+    dictionaries: dict[str, list[str]] = Field(default_factory=dict)
+    field_paths: list[str] = Field(default_factory=list)
+
+
+class RedactionConfig(_Config):
+    enabled: bool = True
+    mode: Literal["store_redacted_only"] = "store_redacted_only"
+    rules: RedactionRules | None = None
+
+
+class ObservabilityConfig(_Config):
+    emit_events: bool = True
+    include_reports_in_store: bool = True
+    tags: dict[str, str] = Field(default_factory=dict)
+
+
+class SummaryConfig(_Config):
+    enabled: bool = True
+    max_summary_tokens: int = Field(default=512, ge=1)
+    trigger_message_count: int = Field(default=20, ge=1)
+    trigger_token_threshold: int = Field(default=4096, ge=1)
+    preserve_recent_messages: int = Field(default=5, ge=0)
+
+
+class StoreConfig(_Config):
+    """Waits on the store, in seconds, and what is remembered while it is away (decision 10)."""
+
+    deadline_s: float = Field(default=0.25, gt=0)
+    breaker_s: float = Field(default=5.0, ge=0)
+    buffer_bytes: int = Field(default=32_000_000, ge=0)
+    view_bytes: int = Field(default=256_000_000, ge=0)
+
+
+class RuntimeConfig(_Config):
+    """One preparation's configuration.
+
+    Attributes:
+        placement: `seed` puts what is brought in into the leading system message (E-03);
+            `cache` puts it right before the task message, so that the prefix stays the same.
+        fail: `open` lets the host's call go on whatever happens to us; `closed` raises.
+        enable_share_context: whether anything is injected at all (E-05).
+    """
+
+    model_hint: str | None = None
+    provider_hint: str | None = None
+    budget: BudgetConfig = Field(default_factory=BudgetConfig)
+    prune: PruneConfig = Field(default_factory=PruneConfig)
+    redaction: RedactionConfig = Field(default_factory=RedactionConfig)
+    observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
+    summary: SummaryConfig = Field(default_factory=SummaryConfig)
+    store: StoreConfig = Field(default_factory=StoreConfig)
+    placement: Literal["seed", "cache"] = "seed"
+    fail: Literal["open", "closed"] = "open"
+    locale: Literal["en", "zh"] = "en"
+    enable_share_context: bool = True
+
+    @property
+    def budget_is_given(self) -> bool:
+        """Whether the budget was set by somebody; the default counts as not given (decision 11)."""
+        return "budget" in self.model_fields_set
+
+
+def load_config(data: Mapping[str, Any] | str) -> RuntimeConfig:
+    """Make a configuration of plain data or of TOML text.
+
+    Raises:
+        ConfigError: the text is no TOML, or a value is invalid; it names the field and what is expected.
+    """
+    if isinstance(data, str):
+        try:
+            data = tomllib.loads(data)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"the configuration is no TOML: {error}") from error
+    return RuntimeConfig(**dict(data))

@@ -1,0 +1,154 @@
+"""The errors of the engine and its adapters, each with a stable code (A-25).
+
+ContextEngineError
+├── SessionNotFoundError         no such session for this account and user
+├── VersionConflictError         the stored version is not the expected one
+├── BudgetExceededError          what may never be left out is over the budget
+├── SelectorResolveError         a selector is malformed or matches nothing
+├── EvidenceNotFoundError        no such evidence in this session
+├── SchemaValidationError        data does not fit the schema
+├── MigrationError               a document's schema version is not known
+├── RedactionError               a redaction rule is invalid, or redaction failed
+├── SummarizerError              a summary could not be made
+├── TurnAmbiguousError           no turn, or several turns, are open in the session
+├── ScopeViolationError          something of another scope was asked for or handed in
+├── ConfigError                  a configuration value is invalid
+├── SyncCallError                the synchronous face was called from its own loop
+├── StoreError                   the store failed
+│   ├── StoreUrlError            the store's URL is not understood
+│   └── StoreUnavailableError    the store is down, locked, full, read-only, or too slow
+└── AdapterError                 an adapter cannot do what was asked
+    ├── UnsupportedTargetError   this object cannot be governed
+    ├── UnsupportedVersionError  the framework's installed release is out of range
+    └── MissingDependencyError   a package that is needed is not installed
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ContextEngineError(Exception):
+    """Base of all errors of this project; `code` is stable and meant for machines."""
+
+    code: ClassVar[str] = "CONTEXT_ERROR"
+
+
+class SessionNotFoundError(ContextEngineError):
+    """No such session for this account and user (another user's session reads the same)."""
+
+    code = "CONTEXT_SESSION_NOT_FOUND"
+
+
+class VersionConflictError(ContextEngineError):
+    """A replacing write carried an `expected_version` that is not the stored one."""
+
+    code = "CONTEXT_VERSION_CONFLICT"
+
+
+class BudgetExceededError(ContextEngineError):
+    """What may never be left out is over the budget; raised only where `fail="closed"`."""
+
+    code = "CONTEXT_BUDGET_EXCEEDED"
+
+
+class SelectorResolveError(ContextEngineError):
+    """A selector is malformed or matches nothing."""
+
+    code = "CONTEXT_SELECTOR_UNRESOLVED"
+
+
+class EvidenceNotFoundError(ContextEngineError):
+    """No such evidence in this session."""
+
+    code = "CONTEXT_EVIDENCE_NOT_FOUND"
+
+
+class SchemaValidationError(ContextEngineError):
+    """Data does not fit the schema."""
+
+    code = "CONTEXT_SCHEMA_INVALID"
+
+
+class MigrationError(ContextEngineError):
+    """A document's `schema_version` is not known here."""
+
+    code = "CONTEXT_MIGRATION_FAILED"
+
+
+class RedactionError(ContextEngineError):
+    """A redaction rule is invalid, or redaction failed."""
+
+    code = "CONTEXT_REDACTION_FAILED"
+
+
+class SummarizerError(ContextEngineError):
+    """A summary could not be made."""
+
+    code = "CONTEXT_SUMMARIZE_FAILED"
+
+
+class TurnAmbiguousError(ContextEngineError):
+    """A call without a turn id met no open turn, or several."""
+
+    code = "CONTEXT_TURN_AMBIGUOUS"
+
+
+class ScopeViolationError(ContextEngineError):
+    """Something of another account, user or project was asked for or handed in (D-10)."""
+
+    code = "CONTEXT_SCOPE_VIOLATION"
+
+
+class ConfigError(ContextEngineError):
+    """A configuration value is invalid."""
+
+    code = "CONTEXT_CONFIG_INVALID"
+
+
+class SyncCallError(ContextEngineError):
+    """The synchronous face was called from the thread that runs its own loop."""
+
+    code = "CONTEXT_SYNC_REENTERED"
+
+
+class StoreError(ContextEngineError):
+    """The store failed."""
+
+    code = "CONTEXT_STORE_ERROR"
+
+
+class StoreUrlError(StoreError):
+    """The store's URL is not understood."""
+
+    code = "CONTEXT_STORE_URL_INVALID"
+
+
+class StoreUnavailableError(StoreError):
+    """The store is down, locked, full, read-only, or slower than its deadline."""
+
+    code = "CONTEXT_STORE_UNAVAILABLE"
+
+
+class AdapterError(ContextEngineError):
+    """An adapter cannot do what was asked."""
+
+    code = "CONTEXT_ADAPTER_ERROR"
+
+
+class UnsupportedTargetError(AdapterError):
+    """This object cannot be governed by the adapter."""
+
+    code = "CONTEXT_TARGET_UNSUPPORTED"
+
+
+class UnsupportedVersionError(AdapterError):
+    """The framework's installed release is outside the supported range."""
+
+    code = "CONTEXT_VERSION_UNSUPPORTED"
+
+
+class MissingDependencyError(AdapterError):
+    """A package that is needed is not installed."""
+
+    code = "CONTEXT_DEPENDENCY_MISSING"

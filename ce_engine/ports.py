@@ -1,0 +1,371 @@
+"""The interfaces of everything that can be exchanged; these docstrings are the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from ce_engine.schema.document import (
+    ContextBlock,
+    Evidence,
+    Message,
+    ModelUsage,
+    SessionDocument,
+    Task,
+    ToolCall,
+)
+from ce_engine.schema.enums import Priority, Role
+from ce_engine.schema.events import Event
+from ce_engine.schema.report import (
+    AssembledInput,
+    BlockFilter,
+    EvidenceFilter,
+    MessagePart,
+    PruneDecision,
+    PutResult,
+    RenderedBlock,
+)
+from ce_engine.schema.rows import (
+    EvidenceRow,
+    SessionInfo,
+    SessionState,
+    TurnRow,
+    Write,
+)
+from ce_engine.schema.scope import Scope
+
+
+class Clock(Protocol):
+    def now_iso(self) -> str:
+        """UTC now, ISO 8601 with `Z`."""
+        ...
+
+
+class IdGenerator(Protocol):
+    def generate(self) -> str:
+        """An id that was never given before."""
+        ...
+
+
+class Hasher(Protocol):
+    def digest(self, content: str) -> str:
+        """A hash of the content in hex, the same for the same content on every machine."""
+        ...
+
+
+class TokenEstimator(Protocol):
+    """Counts tokens; synchronous and pure, never over the network (A-08).
+
+    `exact` says whether the count is the model's own; else it is an upper bound.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def exact(self) -> bool: ...
+
+    def estimate_text(self, text: str, model_hint: str | None = None) -> int:
+        """Tokens of a text without framing; 0 for the empty text."""
+        ...
+
+    def estimate_message(
+        self, role: Role | str, content: str, model_hint: str | None = None
+    ) -> int:
+        """Tokens of one message with its framing."""
+        ...
+
+    def estimate_messages(self, messages: Sequence[Message], model_hint: str | None = None) -> int:
+        """Tokens of a list of messages with framing and the reply's priming."""
+        ...
+
+
+class Transaction(Protocol):
+    """A group of writes that lands together or not at all.
+
+    Inside it writes answer nothing and reads are of before.
+    """
+
+    def add(self, *writes: Write) -> None: ...
+
+    @property
+    def result(self) -> PutResult | None:
+        """The group's one result, once the block was left without an error."""
+        ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Sessions, messages, evidence, turns and events of many users (A-07). A store decides nothing.
+
+    Every method is bound to the scope's (account, user, session), matched exactly: another user's
+    session is as good as not there (B-03). Appends carry no version and commute; `seq` and the
+    event chain's head are taken inside the write transaction. `expected_version` guards replacing
+    writes only. A failing write changes nothing. Methods may be called from any event loop and any
+    thread; no call blocks the loop it is awaited on. A cancelled call may still land.
+
+    Raises:
+        StoreUnavailableError: the store cannot be read or written now.
+        VersionConflictError: `expected_version` is not the stored version.
+    """
+
+    @property
+    def url(self) -> str:
+        """The URL it was opened with, without secrets."""
+        ...
+
+    @property
+    def secret(self) -> bytes:
+        """The install's secret for fingerprints; it is not kept inside the store."""
+        ...
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        """Apply all writes in order, in one transaction; the version rises by one."""
+        ...
+
+    def transaction(self, scope: Scope) -> AbstractAsyncContextManager[Transaction]:
+        """Collect writes and apply them when the block ends without an error."""
+        ...
+
+    async def state(
+        self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
+    ) -> SessionState | None:
+        """What a view needs: the head, rows and evidence with a higher `seq`, cuts, open turns; `None` if no session."""
+        ...
+
+    async def version(self, scope: Scope) -> tuple[int, int] | None:
+        """(version, epoch) in one cheap read; `None` if there is no session."""
+        ...
+
+    async def get_session(self, scope: Scope) -> SessionDocument | None:
+        """The whole document, messages in order of `seq`."""
+        ...
+
+    async def list_sessions(
+        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+    ) -> list[SessionInfo]:
+        """Sessions of one user, newest first; `user_id=None` lists all users of the account, for its operator."""
+        ...
+
+    async def get_evidence(self, scope: Scope, evidence_id: str) -> Evidence | None: ...
+
+    async def list_evidences(
+        self, scope: Scope, filter: EvidenceFilter | None = None
+    ) -> list[Evidence]:
+        """In order of arrival; `limit` takes the first ones."""
+        ...
+
+    async def evidence_rows(self, scope: Scope, ids: Sequence[str]) -> list[EvidenceRow]: ...
+
+    async def list_context_blocks(
+        self, scope: Scope, filter: BlockFilter | None = None
+    ) -> list[ContextBlock]: ...
+
+    async def list_turns(self, scope: Scope) -> list[TurnRow]:
+        """In order of opening."""
+        ...
+
+    async def list_events(self, scope: Scope) -> list[Event]:
+        """In order of `seq`."""
+        ...
+
+    async def put_session(
+        self, scope: Scope, document: SessionDocument, expected_version: int | None = None
+    ) -> PutResult:
+        """Replace the whole document."""
+        ...
+
+    async def patch_session(
+        self, scope: Scope, patch: Mapping[str, Any], expected_version: int | None = None
+    ) -> PutResult:
+        """Replace the named fields of `session`."""
+        ...
+
+    async def append_messages(self, scope: Scope, messages: Sequence[Message]) -> PutResult: ...
+
+    async def put_evidence(self, scope: Scope, evidence: Evidence) -> str:
+        """Store a piece of evidence once and answer its id."""
+        ...
+
+    async def put_context_blocks(
+        self, scope: Scope, blocks: Sequence[ContextBlock]
+    ) -> PutResult: ...
+
+    async def append_tool_calls(
+        self, scope: Scope, tool_calls: Sequence[ToolCall], expected_version: int | None = None
+    ) -> PutResult: ...
+
+    async def append_model_usage(
+        self, scope: Scope, usages: Sequence[ModelUsage], expected_version: int | None = None
+    ) -> PutResult: ...
+
+    async def upsert_tasks(
+        self, scope: Scope, tasks: Sequence[Task], expected_version: int | None = None
+    ) -> PutResult: ...
+
+    async def check(self) -> None:
+        """Open the store and prove that it can be read and written.
+
+        Raises:
+            StoreUnavailableError: it cannot; the message names the cure.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go of files, threads and connections."""
+        ...
+
+
+@dataclass(slots=True)
+class PruneBudget:
+    """Tokens for the blocks given; `tier_tokens` bounds priorities inside it."""
+
+    max_tokens: int
+    tier_tokens: Mapping[Priority, int] | None = None
+
+
+@dataclass(slots=True)
+class PruneRules:
+    """`ttl_seconds` by priority, against `now` (ISO 8601); blocks with a sensitivity in `exclude_sensitivity` go."""
+
+    must_keep_priorities: Sequence[Priority] = (Priority.MUST,)
+    ttl_seconds: Mapping[Priority, int] | None = None
+    now: str | None = None
+    exclude_sensitivity: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class PruneResult:
+    kept: list[ContextBlock] = field(default_factory=list)
+    dropped: list[ContextBlock] = field(default_factory=list)
+    decisions: list[PruneDecision] = field(default_factory=list)
+
+
+class Pruner(Protocol):
+    def prune(
+        self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
+    ) -> PruneResult:
+        """Choose among the blocks (A-11).
+
+        Blocks whose priority must be kept are never dropped, even over the budget; the rest fit into
+        what those leave. Kept blocks keep their order. There is one decision for every block given.
+        Pure and synchronous.
+        """
+        ...
+
+
+class EvidenceResolver(Protocol):
+    async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
+        """The text of evidence, or of the part that the selector names.
+
+        Raises:
+            EvidenceNotFoundError: there is none with this id in the session.
+            SelectorResolveError: the selector is malformed or matches nothing.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class RenderHints:
+    """`format` is `text`, `markdown` or `json`."""
+
+    max_chars: int | None = None
+    format: str = "text"
+
+
+class Renderer(Protocol):
+    async def render_block(
+        self, block: ContextBlock, resolver: EvidenceResolver, hints: RenderHints | None = None
+    ) -> RenderedBlock:
+        """The block with its refs resolved into text."""
+        ...
+
+
+class Assembler(Protocol):
+    def assemble(
+        self,
+        messages: Sequence[Message],
+        rendered_blocks: Sequence[RenderedBlock],
+        model_hint: str | None = None,
+    ) -> AssembledInput:
+        """Parts by role: blocks first, then messages in order. Pure."""
+        ...
+
+
+@dataclass(slots=True)
+class LlmRequest:
+    messages: Sequence[MessagePart]
+    model: str | None = None
+    max_tokens: int | None = None
+    temperature: float = 0.3
+
+
+@dataclass(slots=True)
+class LlmResponse:
+    content: str
+    model: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    latency_ms: int = 0
+
+
+class LlmAdapter(Protocol):
+    """The engine's own model calls (summaries); never the host's."""
+
+    async def generate(self, request: LlmRequest) -> LlmResponse: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RedactResult:
+    """`rules` are the names of those that hit; `counters` the highest placeholder number a label has now."""
+
+    text: str
+    rules: tuple[str, ...] = ()
+    count: int = 0
+    has_sensitive: bool = False
+
+
+class SessionRedactor(Protocol):
+    """A redactor bound to one session: the same value gets the same placeholder."""
+
+    def text(self, text: str) -> RedactResult: ...
+
+    def data(self, value: Any) -> tuple[Any, int]:
+        """Plain JSON data redacted, and how many fields were."""
+        ...
+
+    def counters(self) -> dict[str, int]: ...
+
+
+class Redactor(Protocol):
+    """Takes what is personal or secret out of text before it is stored (A-19). Pure and synchronous."""
+
+    @property
+    def version(self) -> str:
+        """Kept with every row; a new version rewrites nothing."""
+        ...
+
+    def bind(self, secret: bytes, counters: Mapping[str, int], locale: str) -> SessionRedactor:
+        """For one session, with the counters it has reached."""
+        ...
+
+
+EventHandler = Callable[[Event], Any]
+"""Synchronous or async; what it raises never reaches the turn."""
+
+
+class EventBus(Protocol):
+    async def emit(self, event: Event) -> None:
+        """Hand the event to its handlers; a failing handler is logged once and harms nothing."""
+        ...
+
+    def on(self, event_type: str, handler: EventHandler) -> None: ...
+
+    def off(self, event_type: str, handler: EventHandler) -> None: ...
+
+    def on_all(self, handler: EventHandler) -> None: ...

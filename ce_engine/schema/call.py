@@ -1,0 +1,214 @@
+"""One model call as the engine sees it: what the host wants to send, and the plan that is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from ce_engine.schema.document import Message
+from ce_engine.schema.enums import Layer, Origin, Role, TurnStatus
+from ce_engine.schema.report import AssembledInput, MessagePart, Report
+from ce_engine.schema.scope import Scope
+
+
+if TYPE_CHECKING:
+    from ce_engine.config import RuntimeConfig
+
+
+Purpose = Literal["chat", "helper"]
+
+
+@dataclass(slots=True, eq=False)
+class HostMessage:
+    """A message of the host, mapped. Adapters keep and reuse it while the host's object is unchanged.
+
+    Attributes:
+        message: the live content, never redacted; `message_id`, `seq` and the like stay unset.
+        origin: what it is, whatever its role.
+        host_id: the framework's own id of the message, if it has one.
+        obj: the host's object; opaque, never stored, never changed.
+        media_tokens: tokens of the parts that are not text (images, audio).
+        error: a tool result that reports a failure.
+        protected: a host that must not lose this message for reasons of its own.
+    """
+
+    message: Message
+    origin: Origin
+    host_id: str | None = None
+    obj: object = None
+    media_tokens: int = 0
+    error: bool = False
+    protected: bool = False
+    tokens: int = -1
+    """The engine's: tokens with framing and media, or -1 while not counted."""
+    counted_by: str = ""
+    """The engine's: the estimator and model that `tokens` is of."""
+    fingerprint: tuple[bytes, bytes, bytes] | None = None
+    """The engine's: (session key id, key, loose key)."""
+
+
+@dataclass(slots=True, eq=False)
+class ModelCall:
+    """What the host is about to send to its model.
+
+    Attributes:
+        messages: in the host's order, system messages included.
+        lane_key: the framework's own name of the line of conversation (agent, branch), or `None`.
+        request_id: the app's own call (root run); retries and fallbacks inside it share it.
+        tools: JSON schemas that go out with the call.
+        response_format: the structured-output schema that goes out with the call.
+        context_window: the model's window in tokens where the framework knows it.
+        purpose: `"helper"` for a framework's own calls (summarise, route): recorded, nothing injected.
+        ephemeral: the session was made for this run alone.
+        retry_of: the turn that this call repeats, where the adapter knows it.
+        new_conversation: the adapter knows that the host starts anew on purpose.
+    """
+
+    scope: Scope
+    messages: Sequence[HostMessage]
+    lane_key: str | None = None
+    request_id: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    response_format: Mapping[str, Any] | None = None
+    model_hint: str | None = None
+    context_window: int | None = None
+    purpose: Purpose = "chat"
+    config: RuntimeConfig | None = None
+    framework: str = ""
+    ephemeral: bool = False
+    parent_turn_id: str | None = None
+    retry_of: str | None = None
+    new_conversation: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Host message `index` goes out as it is: the host's own object."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shorten:
+    """Host message `index` goes out as a copy whose text is `text`.
+
+    `block` is the position in a list of content blocks whose text is replaced; `None` where the
+    content is one string.
+    """
+
+    index: int
+    text: str
+    block: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Host message `index` goes out as a copy with `text` after its own (or before, for a task message)."""
+
+    index: int
+    text: str
+    before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A new system message with `text`; `block_ids` are the context blocks it renders."""
+
+    text: str
+    layer: Layer
+    block_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A stored message that the host does not have any more goes out again."""
+
+    message: Message
+
+
+Step = Keep | Shorten | Extend | Insert | Restore
+
+
+@dataclass(slots=True, eq=False)
+class TurnHandle:
+    """The life of one preparation; hand it to `commit`. `state` is the engine's own."""
+
+    turn_id: str
+    scope: Scope
+    request_id: str = ""
+    lane: str = ""
+    attempt: int = 1
+    status: TurnStatus = TurnStatus.OPEN
+    state: Any = None
+
+
+@dataclass(eq=False)
+class Prepared:
+    """The answer to a model call.
+
+    `unchanged` is true only for a plan that keeps everything: the adapter then hands the very same
+    list object back. `text` is set where the host's input is one string.
+    """
+
+    turn: TurnHandle
+    plan: list[Step]
+    unchanged: bool
+    report: Report
+    call: ModelCall
+    text: str | None = None
+
+    @cached_property
+    def assembled(self) -> AssembledInput:
+        """The input as parts, derived from the plan on first use."""
+        parts = [self._part(step) for step in self.plan]
+        return AssembledInput(parts=parts, text=self.text, total_tokens=self.report.token_used)
+
+    def _part(self, step: Step) -> MessagePart:
+        if isinstance(step, Insert):
+            return MessagePart(role=Role.SYSTEM, content=step.text)
+        if isinstance(step, Restore):
+            return MessagePart(role=step.message.role, content=step.message.content)
+        message = self.call.messages[step.index].message
+        content = message.content
+        if isinstance(step, Shorten):
+            content = step.text
+        elif isinstance(step, Extend):
+            content = step.text + content if step.before else content + step.text
+        return MessagePart(role=message.role, content=content)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came back from the model.
+
+    Attributes:
+        message: the mapped answer, live content.
+        host_id: the framework's id of it.
+        model: the model's name as the provider gave it.
+        finish_reason: as the provider gave it.
+    """
+
+    message: Message
+    host_id: str | None = None
+    model: str = ""
+    provider: str = ""
+    finish_reason: str = ""
+
+
+@dataclass(slots=True)
+class Usage:
+    """Tokens and time of one model call. `estimated` where the provider did not say."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    latency_ms: int = 0
+    first_token_latency_ms: int | None = None
+    estimated: bool = False
+    cached: bool = False
+    """Answered from the host's cache: nothing was spent."""
+    details: dict[str, int] = field(default_factory=dict)
+    """The provider's further figures: cache_read, cache_creation, reasoning, ..."""

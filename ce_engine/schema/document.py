@@ -1,0 +1,321 @@
+"""The session document and its parts (A-01), in the JSON form that replays and moves between stores."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
+
+from ce_engine.errors import MigrationError, SchemaValidationError
+from ce_engine.schema.enums import (
+    AuthorKind,
+    BlockType,
+    EvidenceType,
+    ModelUsageStage,
+    ModelUsageStatus,
+    Priority,
+    ProviderKind,
+    Role,
+    SourceKind,
+    TaskStatus,
+    ToolCallStatus,
+    ToolType,
+)
+
+
+SCHEMA_VERSION = "1.0"
+
+
+class Schema(BaseModel):
+    """Base of the schema's types: unknown fields are refused, additive ones left out when unset."""
+
+    model_config = ConfigDict(extra="forbid", use_enum_values=False)
+
+    additive: ClassVar[frozenset[str]] = frozenset()
+    """Fields beyond the original schema; they do not appear in JSON while they are `None`."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        for name in self.additive:
+            if data.get(name, ...) is None:
+                del data[name]
+        return data
+
+
+class Author(Schema):
+    kind: AuthorKind
+    id: str
+
+
+class Ref(Schema):
+    """A pointer to evidence, or, with a `selector` (A-05), to a part of it."""
+
+    evidence_id: str
+    selector: str | None = None
+
+
+class ToolRequest(Schema):
+    """One tool call that an assistant message asks for; `id` is the host's, which may repeat."""
+
+    name: str
+    id: str | None = None
+    args: dict[str, Any] = Field(default_factory=dict)
+
+
+class Message(Schema):
+    """One message. Fields from `message_id` on are additive; `seq` counts from 1 in the session."""
+
+    additive = frozenset(
+        {
+            "message_id",
+            "parent_id",
+            "seq",
+            "tool_calls",
+            "tool_call_id",
+            "status",
+            "variant_of",
+            "replaces",
+        }
+    )
+
+    role: Role
+    content: str
+    author: Author | None = None
+    at: str | None = None
+    refs: list[Ref] | None = None
+    message_id: str | None = None
+    parent_id: str | None = None
+    seq: int | None = None
+    tool_calls: list[ToolRequest] | None = None
+    tool_call_id: str | None = None
+    status: str | None = None
+    variant_of: str | None = None
+    replaces: str | None = None
+
+
+class MessageIndexRange(Schema):
+    from_index: int
+    to_index: int
+
+
+class Summary(Schema):
+    content: str
+    updated_at: str
+    message_index_range: MessageIndexRange
+
+
+class Task(Schema):
+    task_id: str
+    name: str
+    status: TaskStatus = TaskStatus.PENDING
+    depends_on: list[str] = Field(default_factory=list)
+    result_evidence_ids: list[str] = Field(default_factory=list)
+    error: str = ""
+
+
+class TodoList(Schema):
+    tasks: list[Task] = Field(default_factory=list)
+
+
+class TaskState(Schema):
+    todo_list: TodoList = Field(default_factory=TodoList)
+
+
+class ToolProvider(Schema):
+    kind: ProviderKind
+    name: str = ""
+    uri: str = ""
+
+
+class ToolCall(Schema):
+    """One run of a tool. Its id is `<message_id>:<position>` where a model asked for it, since hosts reuse ids."""
+
+    tool_call_id: str
+    tool: str
+    provider: ToolProvider
+    type: ToolType = ToolType.TOOL
+    called_at: str = ""
+    args_digest: dict[str, Any] = Field(default_factory=dict)
+    status: ToolCallStatus = ToolCallStatus.SUCCESS
+    duration_ms: int = 0
+    result_evidence_ids: list[str] = Field(default_factory=list)
+    task_id: str | None = None
+
+
+class ToolState(Schema):
+    tool_calls: list[ToolCall] = Field(default_factory=list)
+
+
+class ModelUsage(Schema):
+    """What one model call used; tokens as the provider says, or `params["estimated"]` is true."""
+
+    model_usage_id: str
+    provider: str
+    model: str
+    stage: ModelUsageStage = ModelUsageStage.OTHER
+    params: dict[str, Any] = Field(default_factory=dict)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    first_token_latency_ms: int | None = None
+    latency_ms: int = 0
+    status: ModelUsageStatus = ModelUsageStatus.SUCCESS
+    error: str = ""
+    task_id: str | None = None
+
+
+class Session(Schema):
+    session_id: str = Field(min_length=1)
+    messages: list[Message] = Field(default_factory=list)
+    summary: Summary | None = None
+    task_state: TaskState = Field(default_factory=TaskState)
+    tool_state: ToolState = Field(default_factory=ToolState)
+    model_usage: list[ModelUsage] = Field(default_factory=list)
+
+
+class EvidenceSource(Schema):
+    kind: SourceKind
+    name: str = ""
+    uri: str = ""
+
+
+class EvidenceLinks(Schema):
+    """The call that made a piece of evidence (A-03)."""
+
+    model_usage_id: str | None = None
+    tool_call_id: str | None = None
+
+
+class Evidence(Schema):
+    """A piece of content an answer may rest on; `metadata` keys: created_at, tags, sensitivity, links, ..."""
+
+    evidence_id: str
+    type: EvidenceType
+    source: EvidenceSource
+    content: str = ""
+    confidence: float | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    links: EvidenceLinks = Field(default_factory=EvidenceLinks)
+
+
+class ContextBlock(Schema):
+    """A candidate for the model's input; `token_estimate` in tokens."""
+
+    additive = frozenset({"created_at", "sensitivity"})
+
+    block_id: str
+    block_type: BlockType
+    priority: Priority
+    token_estimate: int = 0
+    content: str = ""
+    refs: list[Ref] = Field(default_factory=list)
+    created_at: str | None = None
+    sensitivity: str | None = None
+
+
+class AgentInfo(Schema):
+    agent_id: str
+    name: str = ""
+    version: str = ""
+
+
+class Actor(Schema):
+    user_id: str = ""
+    user_role: str = ""
+    agent: AgentInfo | None = None
+
+
+class Meta(Schema):
+    locale: str = ""
+    created_at: str = ""
+    updated_at: str = ""
+    actor: Actor | None = None
+
+
+class SessionDocument(Schema):
+    """Everything of one session, as JSON: what `ce show --json` prints and what moves between stores."""
+
+    schema_version: str = SCHEMA_VERSION
+    session: Session
+    evidences: dict[str, Evidence] = Field(default_factory=dict)
+    context_blocks: list[ContextBlock] = Field(default_factory=list)
+    meta: Meta | None = None
+
+
+def parse_document(data: dict[str, Any] | str | bytes) -> SessionDocument:
+    """Read a session document from JSON text or plain data.
+
+    Raises:
+        MigrationError: its `schema_version` is not the current one.
+        SchemaValidationError: it does not fit the schema.
+    """
+    try:
+        if isinstance(data, str | bytes):
+            document = SessionDocument.model_validate_json(data)
+        else:
+            document = SessionDocument.model_validate(data)
+    except ValidationError as error:
+        found = data.get("schema_version") if isinstance(data, dict) else None
+        if found not in (None, SCHEMA_VERSION):
+            raise _unknown_version(found) from error
+        places = ", ".join(".".join(map(str, e["loc"])) or "(top)" for e in error.errors()[:5])
+        raise SchemaValidationError(
+            f"not a session document: {error.error_count()} field(s) do not fit, at {places}. "
+            "Compare it with SessionDocument.model_json_schema()."
+        ) from error
+    if document.schema_version != SCHEMA_VERSION:
+        raise _unknown_version(document.schema_version)
+    return document
+
+
+def _unknown_version(found: object) -> MigrationError:
+    return MigrationError(
+        f"the document has schema_version {found!r}; this release reads {SCHEMA_VERSION!r}. "
+        "Use the release of ce-integrations that wrote it, or a newer one."
+    )
+
+
+def check_invariants(document: SessionDocument, *, remote_refs: bool = False) -> list[str]:
+    """List what breaks the document's invariants (A-02); an empty list means none.
+
+    With `remote_refs`, refs to evidence that is kept elsewhere are not reported.
+    """
+    problems = [
+        f"evidence key {key!r} is not its evidence_id {item.evidence_id!r}"
+        for key, item in document.evidences.items()
+        if key != item.evidence_id
+    ]
+    seen: set[str] = set()
+    for block in document.context_blocks:
+        if block.block_id in seen:
+            problems.append(f"block_id {block.block_id!r} is not unique")
+        seen.add(block.block_id)
+    if not remote_refs:
+        problems += [
+            f"{place} refers to evidence {ref.evidence_id!r}, which is not in the document"
+            for place, ref in _refs(document)
+            if ref.evidence_id not in document.evidences
+        ]
+    return problems
+
+
+def _refs(document: SessionDocument) -> list[tuple[str, Ref]]:
+    found = [
+        (f"message {index}", ref)
+        for index, message in enumerate(document.session.messages)
+        for ref in message.refs or ()
+    ]
+    found += [
+        (f"block {block.block_id!r}", ref)
+        for block in document.context_blocks
+        for ref in block.refs
+    ]
+    return found

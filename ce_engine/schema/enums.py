@@ -1,0 +1,127 @@
+"""The closed vocabularies of the schema (A-01)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class AuthorKind(StrEnum):
+    USER = "user"
+    AGENT = "agent"
+    TOOL = "tool"
+    SYSTEM = "system"
+
+
+class EvidenceType(StrEnum):
+    RAG_DOC = "rag_doc"
+    TOOL_RESULT = "tool_result"
+    SKILL_OUTPUT = "skill_output"
+    LLM_OUTPUT = "llm_output"
+    USER_INPUT = "user_input"
+    OTHER = "other"
+
+
+class SourceKind(StrEnum):
+    RAG = "rag"
+    TOOL = "tool"
+    SKILL = "skill"
+    LLM = "llm"
+    USER = "user"
+    SYSTEM = "system"
+
+
+class BlockType(StrEnum):
+    INSTRUCTION = "instruction"
+    CONVERSATION = "conversation"
+    STATE = "state"
+    PLAN = "plan"
+    EVIDENCE = "evidence"
+    MEMORY = "memory"
+
+
+class Priority(StrEnum):
+    MUST = "must"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class ToolCallStatus(StrEnum):
+    SUCCESS = "success"
+    TIMEOUT = "timeout"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    ERROR = "error"
+
+
+class ProviderKind(StrEnum):
+    BUILTIN = "builtin"
+    MCP = "mcp"
+    OTHER = "other"
+
+
+class ToolType(StrEnum):
+    TOOL = "tool"
+    SKILL = "skill"
+    FUNCTION_CALL = "function_call"
+
+
+class ModelUsageStage(StrEnum):
+    ROUTE = "route"
+    PLAN = "plan"
+    TOOL_CALL = "tool_call"
+    ANSWER = "answer"
+    SUMMARIZE = "summarize"
+    OTHER = "other"
+
+
+class ModelUsageStatus(StrEnum):
+    SUCCESS = "success"
+    ERROR = "error"
+
+
+class TaskStatus(StrEnum):
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Origin(StrEnum):
+    """What a host message *is*, whatever its role; the mapper decides."""
+
+    SYSTEM = "system"
+    TASK = "task"
+    COLLEAGUE = "colleague"
+    ANSWER = "answer"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    HOST_SUMMARY = "host_summary"
+    HELPER = "helper"
+
+
+class Layer(StrEnum):
+    """The four layers, in their fixed order (D-01)."""
+
+    RULES = "rules"
+    SETTINGS = "settings"
+    RETRIEVED = "retrieved"
+    IMMEDIATE = "immediate"
+
+
+class TurnStatus(StrEnum):
+    """The life of one preparation."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    ABANDONED = "abandoned"

@@ -1,0 +1,122 @@
+"""One event, one log: what the bus carries and what the session's tamper-evident chain stores (A-20, B-01)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from ce_engine.schema.document import Schema
+
+
+class EventType(StrEnum):
+    SESSION_LOADED = "SessionLoaded"
+    MESSAGE_APPENDED = "MessageAppended"
+    SUMMARY_GENERATED = "SummaryGenerated"
+    TOOL_CALLED = "ToolCalled"
+    TOOL_CALL_COMPLETED = "ToolCallCompleted"
+    EVIDENCE_INGESTED = "EvidenceIngested"
+    BLOCKS_DERIVED = "BlocksDerived"
+    PRUNE_COMPLETED = "PruneCompleted"
+    ASSEMBLED = "Assembled"
+    ASSISTANT_CHUNK_RECEIVED = "AssistantChunkReceived"
+    ASSISTANT_MESSAGE_FINALIZED = "AssistantMessageFinalized"
+    PERSISTED = "Persisted"
+    ERROR = "Error"
+    DEGRADED = "Degraded"
+    RECONCILE_AMBIGUOUS = "reconcile.ambiguous"
+    RECORDED = "Recorded"
+    """A host's own event of `record_event`: planner, reflection, aggregate, hitl."""
+
+
+STORED = frozenset(
+    {
+        EventType.MESSAGE_APPENDED,
+        EventType.SUMMARY_GENERATED,
+        EventType.TOOL_CALLED,
+        EventType.TOOL_CALL_COMPLETED,
+        EventType.EVIDENCE_INGESTED,
+        EventType.PRUNE_COMPLETED,
+        EventType.ASSISTANT_MESSAGE_FINALIZED,
+        EventType.ERROR,
+        EventType.DEGRADED,
+        EventType.RECORDED,
+    }
+)
+"""The types that are stored, in the transaction of what they describe; the others are on the bus only."""
+
+KIND = {
+    EventType.TOOL_CALLED: "tool_call",
+    EventType.TOOL_CALL_COMPLETED: "tool_result",
+    EventType.SUMMARY_GENERATED: "summary",
+    EventType.ERROR: "error",
+    EventType.DEGRADED: "error",
+    EventType.ASSISTANT_MESSAGE_FINALIZED: "final",
+}
+"""The session-log kind (B-01) of an event type; `MessageAppended` of a task is `user_input`."""
+
+
+class Event(Schema):
+    """A fact about a session. `seq` counts from 1 in the session and is given by the store, with `hash`.
+
+    `payload` never holds unredacted content; `ts` is UTC, ISO 8601 with `Z`.
+    """
+
+    event_type: str
+    session_id: str
+    turn_id: str | None = None
+    task_id: str | None = None
+    tool_call_id: str | None = None
+    model_usage_id: str | None = None
+    ts: str = ""
+    tags: dict[str, str] = Field(default_factory=dict)
+    payload: dict[str, Any] = Field(default_factory=dict)
+
+    event_id: str = ""
+    seq: int | None = None
+    kind: str = ""
+    account_id: str = ""
+    user_id: str = ""
+    request_id: str = ""
+    redacted: bool = True
+    token_estimate: int = 0
+    meta: dict[str, Any] = Field(default_factory=dict)
+    payload_mac: str = ""
+    hash: str = ""
+
+
+def canonical_json(value: Any) -> str:
+    """Render plain data as JSON that depends on nothing but the data: sorted, compact, not ASCII-only."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def payload_mac(event: Event, key: bytes) -> str:
+    """MAC of an event's payload under the session's key; with the key gone it tells nothing."""
+    text = canonical_json(event.payload).encode("utf-8", "surrogatepass")
+    return "b2:" + hashlib.blake2b(text, key=key, digest_size=16).hexdigest()
+
+
+def link(event: Event, seq: int, previous: str) -> str:
+    """Return the chain hash of `event` at `seq` after the hash `previous` (`""` for the first).
+
+    It covers the envelope and the payload's MAC, so that a deletion may empty the payload and the
+    chain still verifies.
+    """
+    envelope = event.model_dump(mode="json", exclude={"payload", "hash", "seq"})
+    text = canonical_json([previous, seq, envelope])
+    return (
+        "b2:" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+    )
+
+
+def verify_chain(events: list[Event]) -> int | None:
+    """Return the `seq` of the first event that does not fit the chain, or `None` if all do."""
+    previous = ""
+    for position, event in enumerate(events, start=1):
+        if event.seq != position or link(event, position, previous) != event.hash:
+            return event.seq if event.seq is not None else position
+        previous = event.hash
+    return None

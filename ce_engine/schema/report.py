@@ -1,0 +1,166 @@
+"""What the engine tells about one preparation: the assembled input, and a report of every decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from ce_engine.schema.document import Ref, Schema
+from ce_engine.schema.enums import BlockType, EvidenceType, Priority, Role, SourceKind
+
+
+class EvidenceFilter(Schema):
+    """Which evidence to list; `since` and `until` compare with `metadata["created_at"]` (UTC, ISO 8601)."""
+
+    types: list[EvidenceType] | None = None
+    source_kinds: list[SourceKind] | None = None
+    since: str | None = None
+    until: str | None = None
+    tags: dict[str, str] | None = None
+    limit: int | None = Field(default=None, ge=0)
+
+
+class BlockFilter(Schema):
+    block_types: list[BlockType] | None = None
+    priorities: list[Priority] | None = None
+    min_priority: Priority | None = None
+    limit: int | None = Field(default=None, ge=0)
+
+
+class PutResult(Schema):
+    """What a write answers: `version` is the session's after it."""
+
+    success: bool
+    version: int
+    error: str | None = None
+
+
+class RenderedBlock(Schema):
+    block_id: str
+    block_type: BlockType
+    priority: Priority
+    rendered_content: str
+    token_estimate: int
+
+
+class MessagePart(Schema):
+    role: Role
+    content: str
+
+
+class AssembledInput(Schema):
+    """The input that is to be sent, as parts and optionally as one text."""
+
+    parts: list[MessagePart]
+    text: str | None = None
+    total_tokens: int
+
+
+class PruneDecision(Schema):
+    """One decision; a range of messages is one block, `count` says how many it stands for.
+
+    `action` is `kept`, `dropped` or `degraded`.
+    """
+
+    block_id: str
+    action: str
+    reason: str
+    token_estimate: int
+    count: int = 1
+    from_seq: int | None = None
+    to_seq: int | None = None
+
+
+class ConflictRecord(Schema):
+    evidence_ids: list[str]
+    field_path: str
+    resolution: str
+    detail: str = ""
+
+
+class RedactionRecord(Schema):
+    """What was redacted in one piece; `evidence_id` is a message's id where it was a message."""
+
+    evidence_id: str
+    rules_applied: list[str]
+    fields_redacted: int
+
+
+class LayerReport(Schema):
+    """One layer's share of the input (D-07), in tokens."""
+
+    tokens: int = 0
+    truncated: bool = False
+    chunks: int = 0
+
+
+class Report(Schema):
+    """Everything that was decided in one turn. Numbers and refs, never content.
+
+    `token_budget` is what the input may have (window minus reply reserve), `None` where no budget
+    is known and nothing is pruned. `token_used` counts messages, tool schemas and response format.
+    """
+
+    turn_id: str
+    new_evidence_ids: list[str] = Field(default_factory=list)
+    new_block_ids: list[str] = Field(default_factory=list)
+    prune_decisions: list[PruneDecision] = Field(default_factory=list)
+    conflicts: list[ConflictRecord] = Field(default_factory=list)
+    redactions: list[RedactionRecord] = Field(default_factory=list)
+    token_budget: int | None = None
+    token_used: int = 0
+    degradations: list[str] = Field(default_factory=list)
+    errors: list[str] = Field(default_factory=list)
+
+    tokens_before: int = 0
+    """What the host's own input would have cost."""
+    messages_in: int = 0
+    messages_sent: int = 0
+    kept: int = 0
+    dropped: int = 0
+    shortened: int = 0
+    inserted: int = 0
+    restored: int = 0
+    repaired: int = 0
+    over_budget: bool = False
+    layers: dict[str, LayerReport] = Field(default_factory=dict)
+    payload_tokens: dict[str, int] = Field(default_factory=dict)
+    """Tokens by kind of payload (B-17): system, tools, response_format, history, task, injected."""
+    stable_prefix_hash: str = ""
+    stable_prefix_unchanged: bool = False
+    prefix_tokens_unchanged: int | None = None
+    """Leading tokens equal to the lane's last body; `None` on the lane's first body."""
+    estimator: str = ""
+    warnings: list[str] = Field(default_factory=list)
+    injected_evidence_ids: list[str] = Field(default_factory=list)
+    framework: str = ""
+    lane: str = ""
+    attempt: int = 1
+    purpose: str = "chat"
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+class PrepareResult(Schema):
+    """What the seed's `prepare_turn` answers."""
+
+    assembled_input: AssembledInput
+    report: Report
+    session_version: int | None = None
+
+
+__all__ = [
+    "AssembledInput",
+    "BlockFilter",
+    "ConflictRecord",
+    "EvidenceFilter",
+    "LayerReport",
+    "MessagePart",
+    "PrepareResult",
+    "PruneDecision",
+    "PutResult",
+    "RedactionRecord",
+    "Ref",
+    "RenderedBlock",
+    "Report",
+]

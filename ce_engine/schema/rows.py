@@ -1,0 +1,262 @@
+"""What a store holds beside the document: rows, heads, marks, and writes as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ce_engine.schema.document import (
+    ContextBlock,
+    Evidence,
+    EvidenceLinks,
+    Message,
+    ModelUsage,
+    Session,
+    Task,
+    ToolCall,
+)
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.events import Event
+
+
+@dataclass(slots=True)
+class MessageRow:
+    """A stored message with what recognises it. `message.content` is redacted; `message.seq` is the store's.
+
+    Attributes:
+        key: keyed fingerprint of the live content (16 bytes).
+        loose_key: the same without white space, thinking and citations.
+        speaker: author, else the agent for an assistant message.
+        host_id: MAC of the framework's message id.
+        aside: stands on no path (a host summary, a preload).
+        tokens: tokens of the live content.
+        has_sensitive: something was redacted, or redaction failed and the content is empty.
+        late: written after an outage of the store.
+    """
+
+    message: Message
+    key: bytes
+    loose_key: bytes
+    origin: str
+    speaker: str | None = None
+    lane_key: str = ""
+    turn_id: str | None = None
+    request_id: str = ""
+    host_id: bytes | None = None
+    aside: bool = False
+    tokens: int = 0
+    framework: str = ""
+    has_sensitive: bool = False
+    redactor_version: str = ""
+    late: bool = False
+
+
+@dataclass(slots=True)
+class TurnRow:
+    """A turn as stored: numbers and refs; `report` is the report's JSON form without content."""
+
+    turn_id: str
+    request_id: str = ""
+    lane: str = ""
+    status: TurnStatus = TurnStatus.OPEN
+    purpose: str = "chat"
+    framework: str = ""
+    parent_turn_id: str | None = None
+    attempt: int = 1
+    opened_at: str = ""
+    closed_at: str = ""
+    owner: str = ""
+    """The process that holds it open, as `host:pid:start`."""
+    answer_message_id: str | None = None
+    model_usage_id: str | None = None
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CutMark:
+    """Where a lane was cut: everything before the anchor is left out (`drop`) or shortened (`shorten`).
+
+    A mark is void when its anchor is not in the lane any more or the budget grew by a quarter.
+    """
+
+    lane_key: str
+    kind: str
+    anchor_message_id: str
+    budget: int
+    made_at: str = ""
+
+
+@dataclass(slots=True)
+class SessionHead:
+    """The session row, without its content. `epoch` moves with every write that is no append."""
+
+    version: int = 0
+    epoch: int = 0
+    last_seq: int = 0
+    last_event_seq: int = 0
+    chain_head: str = ""
+    salt: bytes = b""
+    key_id: str = ""
+    ephemeral: bool = False
+    created_at: str = ""
+    updated_at: str = ""
+    counters: dict[str, int] = field(default_factory=dict)
+    """The highest placeholder number a label has, e.g. `{"EMAIL": 3}`."""
+
+
+@dataclass(slots=True)
+class SessionState:
+    """All that a view is built from, read in one go; `rows` and `evidence_keys` only what is newer than asked."""
+
+    head: SessionHead
+    rows: list[MessageRow] = field(default_factory=list)
+    cuts: list[CutMark] = field(default_factory=list)
+    open_turns: list[TurnRow] = field(default_factory=list)
+    evidence: list[EvidenceRow] = field(default_factory=list)
+    tool_call_ids: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class EvidenceRow:
+    """A piece of evidence with its dedup key (MAC of source and content) and size; `seq` is the store's."""
+
+    evidence: Evidence
+    dedup_key: bytes = b""
+    tokens: int = 0
+    turn_id: str | None = None
+    project_id: str = ""
+    shared: bool = False
+    seq: int = 0
+
+
+@dataclass(slots=True)
+class SessionInfo:
+    """A line of `ce sessions`."""
+
+    session_id: str
+    user_id: str
+    account_id: str
+    frameworks: list[str]
+    messages: int
+    tool_calls: int
+    evidences: int
+    turns: int
+    ephemeral: bool
+    created_at: str
+    updated_at: str
+
+
+# Writes, as values: a store applies a sequence of them together or not at all.
+
+
+@dataclass(slots=True)
+class CreateSession:
+    """The session row, if it is not there yet; the first writer's salt stands."""
+
+    salt: bytes
+    key_id: str
+    ephemeral: bool = False
+    at: str = ""
+
+
+@dataclass(slots=True)
+class AppendMessages:
+    """Appends: no version; the store gives `seq`. A `message_id` that is there already is skipped (B-07)."""
+
+    rows: Sequence[MessageRow]
+
+
+@dataclass(slots=True)
+class PutEvidence:
+    """Idempotent by `evidence_id`; the first one stands."""
+
+    row: EvidenceRow
+
+
+@dataclass(slots=True)
+class LinkEvidence:
+    """Another call brought the same evidence: `links` is added to `metadata["links"]`."""
+
+    evidence_id: str
+    links: EvidenceLinks
+
+
+@dataclass(slots=True)
+class PutBlocks:
+    """Upsert by `block_id`."""
+
+    blocks: Sequence[ContextBlock]
+
+
+@dataclass(slots=True)
+class AppendToolCalls:
+    """Upsert by `tool_call_id`: a call that ends later replaces its first row, `result_evidence_ids` add up."""
+
+    calls: Sequence[ToolCall]
+    turn_id: str | None = None
+
+
+@dataclass(slots=True)
+class AppendModelUsage:
+    """Idempotent by `model_usage_id`; the first one stands."""
+
+    usages: Sequence[ModelUsage]
+    turn_id: str | None = None
+
+
+@dataclass(slots=True)
+class UpsertTasks:
+    tasks: Sequence[Task]
+
+
+@dataclass(slots=True)
+class PutTurn:
+    """Upsert by `turn_id`."""
+
+    turn: TurnRow
+
+
+@dataclass(slots=True)
+class PutCut:
+    """Upsert by (lane_key, kind)."""
+
+    mark: CutMark
+
+
+@dataclass(slots=True)
+class AppendEvents:
+    """The store gives `seq`, and `hash` by `schema.events.link`; `payload_mac` is set by the caller."""
+
+    events: Sequence[Event]
+
+
+@dataclass(slots=True)
+class PutCounters:
+    """The highest placeholder number a label has; the larger one stands."""
+
+    counters: dict[str, int]
+
+
+@dataclass(slots=True)
+class ReplaceSession:
+    """Replace the session's document parts (put and patch): guarded by `expected_version`, moves the epoch."""
+
+    session: Session
+
+
+Write = (
+    CreateSession
+    | AppendMessages
+    | PutEvidence
+    | LinkEvidence
+    | PutBlocks
+    | AppendToolCalls
+    | AppendModelUsage
+    | UpsertTasks
+    | PutTurn
+    | PutCut
+    | AppendEvents
+    | PutCounters
+    | ReplaceSession
+)

@@ -1,0 +1,25 @@
+"""Whose data it is: the key of everything that is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Who is speaking, in which session.
+
+    `key` (account, user, session) keys all stored data; the others are attributes. No user is
+    the user `""`: an exact match, never a wildcard (B-03).
+    """
+
+    session_id: str
+    user_id: str = ""
+    account_id: str = ""
+    project_id: str = ""
+    agent_id: str = ""
+    trace_id: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return (self.account_id, self.user_id, self.session_id)
