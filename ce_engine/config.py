@@ -64,6 +64,17 @@ class BudgetConfig(_Config):
         }
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _small_windows_reserve_less(cls, values: Any) -> Any:
+        """An unset reserve is at most a quarter of the window, so that small budgets work as given."""
+        if not isinstance(values, dict) or "reserved_reply_tokens" in values:
+            return values
+        window = values.get("max_input_tokens")
+        if isinstance(window, int) and window < 4096:
+            return {**values, "reserved_reply_tokens": window // 4}
+        return values
+
     @model_validator(mode="after")
     def _room_is_left(self) -> Self:
         if self.reserved_reply_tokens >= self.max_input_tokens:
@@ -149,8 +160,8 @@ class RuntimeConfig(_Config):
 
     @property
     def budget_is_given(self) -> bool:
-        """Whether the budget was set by somebody; the default counts as not given (decision 11)."""
-        return "budget" in self.model_fields_set
+        """Whether somebody set the window; the default counts as not given (decision 11)."""
+        return "max_input_tokens" in self.budget.model_fields_set
 
 
 def load_config(data: Mapping[str, Any] | str) -> RuntimeConfig:

@@ -29,6 +29,7 @@ from ce_engine.schema.report import (
 )
 from ce_engine.schema.rows import (
     EvidenceRow,
+    Placeholder,
     SessionInfo,
     SessionState,
     TurnRow,
@@ -322,7 +323,7 @@ class LlmAdapter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RedactResult:
-    """`rules` are the names of those that hit; `counters` the highest placeholder number a label has now."""
+    """`rules` are the names of those that hit."""
 
     text: str
     rules: tuple[str, ...] = ()
@@ -331,7 +332,7 @@ class RedactResult:
 
 
 class SessionRedactor(Protocol):
-    """A redactor bound to one session: the same value gets the same placeholder."""
+    """A redactor bound to one session: the same value gets the same placeholder. Thread-safe."""
 
     def text(self, text: str) -> RedactResult: ...
 
@@ -339,7 +340,9 @@ class SessionRedactor(Protocol):
         """Plain JSON data redacted, and how many fields were."""
         ...
 
-    def counters(self) -> dict[str, int]: ...
+    def learned(self) -> list[Placeholder]:
+        """The placeholders given since the last call, for the store."""
+        ...
 
 
 class Redactor(Protocol):
@@ -350,8 +353,8 @@ class Redactor(Protocol):
         """Kept with every row; a new version rewrites nothing."""
         ...
 
-    def bind(self, secret: bytes, counters: Mapping[str, int], locale: str) -> SessionRedactor:
-        """For one session, with the counters it has reached."""
+    def bind(self, key: bytes, known: Sequence[Placeholder], locale: str) -> SessionRedactor:
+        """For one session, by its key, with the placeholders it has given so far."""
         ...
 
 

@@ -1,0 +1,1 @@
+"""Brings the engine into agent frameworks: what adapters share, and one package a framework."""

@@ -1,1 +1,1 @@
-"""The types of a session and of a model call, as pydantic models; no I/O."""
+"""The types of a session and of a model call; no I/O."""

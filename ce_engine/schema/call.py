@@ -29,7 +29,8 @@ class HostMessage:
         origin: what it is, whatever its role.
         host_id: the framework's own id of the message, if it has one.
         obj: the host's object; opaque, never stored, never changed.
-        media_tokens: tokens of the parts that are not text (images, audio).
+        media: digests of the parts that are not text (images, audio), part of its identity.
+        media_tokens: what those parts cost.
         error: a tool result that reports a failure.
         protected: a host that must not lose this message for reasons of its own.
     """
@@ -38,14 +39,13 @@ class HostMessage:
     origin: Origin
     host_id: str | None = None
     obj: object = None
+    media: tuple[str, ...] = ()
     media_tokens: int = 0
     error: bool = False
     protected: bool = False
-    tokens: int = -1
-    """The engine's: tokens with framing and media, or -1 while not counted."""
-    counted_by: str = ""
-    """The engine's: the estimator and model that `tokens` is of."""
-    fingerprint: tuple[bytes, bytes, bytes] | None = None
+    counted: tuple[str, int] | None = None
+    """The engine's: (estimator and model, tokens with framing, calls and media)."""
+    fingerprint: tuple[str, bytes, bytes] | None = None
     """The engine's: (session key id, key, loose key)."""
 
 
@@ -93,15 +93,10 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Shorten:
-    """Host message `index` goes out as a copy whose text is `text`.
-
-    `block` is the position in a list of content blocks whose text is replaced; `None` where the
-    content is one string.
-    """
+    """Host message `index` goes out as a copy whose whole text is `text`; other parts and ids stay."""
 
     index: int
     text: str
-    block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import json
+from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ce_engine.errors import MigrationError, SchemaValidationError
 from ce_engine.schema.enums import (
@@ -33,21 +27,15 @@ from ce_engine.schema.enums import (
 SCHEMA_VERSION = "1.0"
 
 
+def additive() -> Any:
+    """A field beyond the original schema: it does not appear in JSON while it is `None`."""
+    return Field(default=None, exclude_if=lambda value: value is None)
+
+
 class Schema(BaseModel):
     """Base of the schema's types: unknown fields are refused, additive ones left out when unset."""
 
     model_config = ConfigDict(extra="forbid", use_enum_values=False)
-
-    additive: ClassVar[frozenset[str]] = frozenset()
-    """Fields beyond the original schema; they do not appear in JSON while they are `None`."""
-
-    @model_serializer(mode="wrap")
-    def _leave_out_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
-        for name in self.additive:
-            if data.get(name, ...) is None:
-                del data[name]
-        return data
 
 
 class Author(Schema):
@@ -73,32 +61,19 @@ class ToolRequest(Schema):
 class Message(Schema):
     """One message. Fields from `message_id` on are additive; `seq` counts from 1 in the session."""
 
-    additive = frozenset(
-        {
-            "message_id",
-            "parent_id",
-            "seq",
-            "tool_calls",
-            "tool_call_id",
-            "status",
-            "variant_of",
-            "replaces",
-        }
-    )
-
     role: Role
     content: str
     author: Author | None = None
     at: str | None = None
     refs: list[Ref] | None = None
-    message_id: str | None = None
-    parent_id: str | None = None
-    seq: int | None = None
-    tool_calls: list[ToolRequest] | None = None
-    tool_call_id: str | None = None
-    status: str | None = None
-    variant_of: str | None = None
-    replaces: str | None = None
+    message_id: str | None = additive()
+    parent_id: str | None = additive()
+    seq: int | None = additive()
+    tool_calls: list[ToolRequest] | None = additive()
+    tool_call_id: str | None = additive()
+    status: str | None = additive()
+    variant_of: str | None = additive()
+    replaces: str | None = additive()
 
 
 class MessageIndexRange(Schema):
@@ -209,16 +184,14 @@ class Evidence(Schema):
 class ContextBlock(Schema):
     """A candidate for the model's input; `token_estimate` in tokens."""
 
-    additive = frozenset({"created_at", "sensitivity"})
-
     block_id: str
     block_type: BlockType
     priority: Priority
     token_estimate: int = 0
     content: str = ""
     refs: list[Ref] = Field(default_factory=list)
-    created_at: str | None = None
-    sensitivity: str | None = None
+    created_at: str | None = additive()
+    sensitivity: str | None = additive()
 
 
 class AgentInfo(Schema):
@@ -257,30 +230,29 @@ def parse_document(data: dict[str, Any] | str | bytes) -> SessionDocument:
         MigrationError: its `schema_version` is not the current one.
         SchemaValidationError: it does not fit the schema.
     """
+    if isinstance(data, str | bytes):
+        try:
+            data = json.loads(data)
+        except ValueError as error:
+            raise SchemaValidationError(f"not a session document: no JSON ({error})") from error
+    found = data.get("schema_version") if isinstance(data, dict) else None
+    if isinstance(found, str) and found != SCHEMA_VERSION:
+        raise MigrationError(
+            f"the document has schema_version {found!r}; this release reads {SCHEMA_VERSION!r}. "
+            "Use the release of ce-integrations that wrote it, or a newer one."
+        )
+    if found is None:
+        raise SchemaValidationError(
+            f"not a session document: schema_version is missing; expected {SCHEMA_VERSION!r}"
+        )
     try:
-        if isinstance(data, str | bytes):
-            document = SessionDocument.model_validate_json(data)
-        else:
-            document = SessionDocument.model_validate(data)
+        return SessionDocument.model_validate(data)
     except ValidationError as error:
-        found = data.get("schema_version") if isinstance(data, dict) else None
-        if found not in (None, SCHEMA_VERSION):
-            raise _unknown_version(found) from error
         places = ", ".join(".".join(map(str, e["loc"])) or "(top)" for e in error.errors()[:5])
         raise SchemaValidationError(
             f"not a session document: {error.error_count()} field(s) do not fit, at {places}. "
             "Compare it with SessionDocument.model_json_schema()."
         ) from error
-    if document.schema_version != SCHEMA_VERSION:
-        raise _unknown_version(document.schema_version)
-    return document
-
-
-def _unknown_version(found: object) -> MigrationError:
-    return MigrationError(
-        f"the document has schema_version {found!r}; this release reads {SCHEMA_VERSION!r}. "
-        "Use the release of ce-integrations that wrote it, or a newer one."
-    )
 
 
 def check_invariants(document: SessionDocument, *, remote_refs: bool = False) -> list[str]:

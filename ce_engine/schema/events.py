@@ -28,6 +28,8 @@ class EventType(StrEnum):
     ERROR = "Error"
     DEGRADED = "Degraded"
     RECONCILE_AMBIGUOUS = "reconcile.ambiguous"
+    DELETED = "deleted"
+    ACCESS_DENIED = "AccessDenied"
     RECORDED = "Recorded"
     """A host's own event of `record_event`: planner, reflection, aggregate, hitl."""
 
@@ -44,6 +46,8 @@ STORED = frozenset(
         EventType.ERROR,
         EventType.DEGRADED,
         EventType.RECORDED,
+        EventType.DELETED,
+        EventType.ACCESS_DENIED,
     }
 )
 """The types that are stored, in the transaction of what they describe; the others are on the bus only."""
@@ -81,9 +85,12 @@ class Event(Schema):
     account_id: str = ""
     user_id: str = ""
     request_id: str = ""
-    redacted: bool = True
+    redacted: bool = False
+    """Whether the payload went through redaction; nothing else is stored (B-02)."""
     token_estimate: int = 0
     meta: dict[str, Any] = Field(default_factory=dict)
+    nonce: str = ""
+    """Random; erased with the payload, so that a deleted payload cannot be guessed from its MAC."""
     payload_mac: str = ""
     hash: str = ""
 
@@ -94,29 +101,33 @@ def canonical_json(value: Any) -> str:
 
 
 def payload_mac(event: Event, key: bytes) -> str:
-    """MAC of an event's payload under the session's key; with the key gone it tells nothing."""
-    text = canonical_json(event.payload).encode("utf-8", "surrogatepass")
-    return "b2:" + hashlib.blake2b(text, key=key, digest_size=16).hexdigest()
+    """MAC of an event's payload and nonce under the session's key; with either gone it tells nothing."""
+    text = canonical_json([event.nonce, event.payload]).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, key=key[:64], digest_size=16, person=b"payload").hexdigest()
 
 
-def link(event: Event, seq: int, previous: str) -> str:
+def link(event: Event, seq: int, previous: str, key: bytes) -> str:
     """Return the chain hash of `event` at `seq` after the hash `previous` (`""` for the first).
 
-    It covers the envelope and the payload's MAC, so that a deletion may empty the payload and the
-    chain still verifies.
+    `key` is the install's chain key (`schema.ids.chain_key`). The hash covers a fixed list of fields
+    and the payload's MAC, so that a deletion may empty payload, tags and meta and the chain still
+    verifies, and later fields of `Event` change nothing.
     """
-    envelope = event.model_dump(mode="json", exclude={"payload", "hash", "seq"})
-    text = canonical_json([previous, seq, envelope])
-    return (
-        "b2:" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
-    )
+    fields = [event.event_id, event.event_type, event.kind, event.ts, event.turn_id]
+    fields += [event.tool_call_id, event.model_usage_id, event.request_id, event.payload_mac]
+    text = canonical_json([previous, seq, *fields]).encode("utf-8", "surrogatepass")
+    return f"c1:{hashlib.blake2b(text, key=key[:64], digest_size=20, person=b'chain').hexdigest()}"
 
 
-def verify_chain(events: list[Event]) -> int | None:
-    """Return the `seq` of the first event that does not fit the chain, or `None` if all do."""
+def verify_chain(events: list[Event], head: str, key: bytes) -> int | None:
+    """Return the `seq` of the first event that does not fit the chain, or `None` if all do.
+
+    `head` is the session's stored chain head: a log whose tail was cut off does not end in it, and
+    then the number after the last event is returned.
+    """
     previous = ""
     for position, event in enumerate(events, start=1):
-        if event.seq != position or link(event, position, previous) != event.hash:
+        if event.seq != position or link(event, position, previous, key) != event.hash:
             return event.seq if event.seq is not None else position
         previous = event.hash
-    return None
+    return None if previous == head else len(events) + 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from ce_engine.errors import ConfigError
 from ce_engine.schema.document import Message
+from ce_engine.schema.events import canonical_json
 from ce_engine.schema.scope import Scope
 
 
@@ -29,9 +31,13 @@ class Sha256Hasher:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_CITATION = re.compile(r"\[\^?\d+\]|【[^】]{0,80}】")
+_CITATION = re.compile(r"\[\^?\d{1,4}\]|【[^】]{0,80}】")
 _SPACE = re.compile(r"\s+")
+
+SCHEME = "ce1"
+"""Names how fingerprints are made; part of every `key_id`."""
+
+MIN_SECRET_BYTES = 16
 
 
 class Fingerprinter:
@@ -46,39 +52,63 @@ class Fingerprinter:
 
     def __init__(self, secret: bytes, salt: bytes, scope: Scope) -> None:
         seed = b"\x00".join([*(part.encode("utf-8", "surrogatepass") for part in scope.key), salt])
-        self._key = hashlib.blake2b(seed, key=secret[:64], digest_size=32).digest()
-        self.key_id = hashlib.blake2b(b"key-id", key=secret[:64], digest_size=6).hexdigest()
+        self._key = hashlib.blake2b(seed, key=_install_key(secret), digest_size=32).digest()
+        self.key_id = self.mac("key-id", SCHEME)[:8].hex()
 
-    def mac(self, text: str) -> bytes:
-        """16 bytes for any text."""
+    def mac(self, domain: str, text: str) -> bytes:
+        """16 bytes for any text; the same text in another domain has another one.
+
+        Domains: `msg`, `loose`, `host-id`, `evidence`, `payload`, `placeholder`, `prefix`, `key-id`.
+        """
         data = text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(data, key=self._key, digest_size=16).digest()
+        person = domain.encode("ascii")[:16]
+        return hashlib.blake2b(data, key=self._key, digest_size=16, person=person).digest()
 
-    def message(self, message: Message) -> tuple[bytes, bytes]:
+    def message(self, message: Message, media: Sequence[str] = ()) -> tuple[bytes, bytes]:
         """The (exact, loose) fingerprints of a message.
 
         The loose one ignores thinking, citation marks and white space: a host that tidies an answer
-        up is recognised by it.
+        up is recognised by it. It is empty where nothing is left to recognise.
         """
-        text = message.content
-        if not message.tool_calls:
-            exact = self.mac(text)
-            loose = text
-        else:
-            calls = json.dumps(
-                [[call.name, call.args] for call in message.tool_calls],
-                sort_keys=True,
-                ensure_ascii=False,
-                default=str,
-            )
-            exact = self.mac(f"{text}\x00{calls}")
-            loose = f"{text}\x00{calls}"
-        if "<" in loose:
-            loose = _THINKING.sub("", loose)
-        if "[" in loose or "【" in loose:
-            loose = _CITATION.sub("", loose)
-        return exact, self.mac(_SPACE.sub("", loose))
+        text = "\x00".join([message.content, *media])
+        if message.tool_calls:
+            text += "\x00" + canonical_json([[c.name, c.args] for c in message.tool_calls])
+        tidy = _SPACE.sub("", _CITATION.sub("", without_thinking(text)))
+        return self.mac("msg", text), self.mac("loose", tidy) if tidy.strip("\x00") else b""
 
-    def payload_key(self) -> bytes:
-        """The key of the session's event payloads."""
+    @property
+    def key(self) -> bytes:
+        """The session's key, for event payloads and placeholders."""
         return self._key
+
+
+def _install_key(secret: bytes) -> bytes:
+    if len(secret) < MIN_SECRET_BYTES:
+        raise ConfigError(
+            f"the secret has {len(secret)} bytes; at least {MIN_SECRET_BYTES} are needed. "
+            "Set CE_SECRET to a long random text, the same for all processes of the install."
+        )
+    return hashlib.blake2b(secret, digest_size=32, person=b"ce-install").digest()
+
+
+def chain_key(secret: bytes) -> bytes:
+    """The install's key for event chains; it outlives the deletion of a session's key."""
+    return hashlib.blake2b(b"chain", key=_install_key(secret), digest_size=32).digest()
+
+
+def without_thinking(text: str) -> str:
+    """The text without `<think>...</think>` passages; an unclosed one stays. Linear."""
+    for start_tag, end_tag in (("<think>", "</think>"), ("<thinking>", "</thinking>")):
+        if start_tag not in text:
+            continue
+        parts: list[str] = []
+        position = 0
+        while (start := text.find(start_tag, position)) >= 0:
+            end = text.find(end_tag, start)
+            if end < 0:
+                break
+            parts.append(text[position:start])
+            position = end + len(end_tag)
+        parts.append(text[position:])
+        text = "".join(parts)
+    return text

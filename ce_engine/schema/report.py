@@ -68,8 +68,6 @@ class PruneDecision(Schema):
     reason: str
     token_estimate: int
     count: int = 1
-    from_seq: int | None = None
-    to_seq: int | None = None
 
 
 class ConflictRecord(Schema):
@@ -122,7 +120,7 @@ class Report(Schema):
     shortened: int = 0
     inserted: int = 0
     restored: int = 0
-    repaired: int = 0
+    orphans_removed: int = 0
     over_budget: bool = False
     layers: dict[str, LayerReport] = Field(default_factory=dict)
     payload_tokens: dict[str, int] = Field(default_factory=dict)

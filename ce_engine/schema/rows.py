@@ -12,7 +12,7 @@ from ce_engine.schema.document import (
     EvidenceLinks,
     Message,
     ModelUsage,
-    Session,
+    SessionDocument,
     Task,
     ToolCall,
 )
@@ -30,8 +30,9 @@ class MessageRow:
         speaker: author, else the agent for an assistant message.
         host_id: MAC of the framework's message id.
         aside: stands on no path (a host summary, a preload).
-        tokens: tokens of the live content.
-        has_sensitive: something was redacted, or redaction failed and the content is empty.
+        tokens: tokens of the live content, counted by `counted_by`.
+        has_sensitive: something was redacted.
+        withheld: redaction failed: the content is empty, `length` is the live one's in characters.
         late: written after an outage of the store.
     """
 
@@ -46,8 +47,11 @@ class MessageRow:
     host_id: bytes | None = None
     aside: bool = False
     tokens: int = 0
+    counted_by: str = ""
+    length: int = 0
     framework: str = ""
     has_sensitive: bool = False
+    withheld: bool = False
     redactor_version: str = ""
     late: bool = False
 
@@ -68,8 +72,12 @@ class TurnRow:
     closed_at: str = ""
     owner: str = ""
     """The process that holds it open, as `host:pid:start`."""
+    tip_message_id: str | None = None
+    """The message that is answered: the answer's parent."""
     answer_message_id: str | None = None
     model_usage_id: str | None = None
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    """Attempts before this one: status, error code, when."""
     report: dict[str, Any] = field(default_factory=dict)
 
 
@@ -101,8 +109,6 @@ class SessionHead:
     ephemeral: bool = False
     created_at: str = ""
     updated_at: str = ""
-    counters: dict[str, int] = field(default_factory=dict)
-    """The highest placeholder number a label has, e.g. `{"EMAIL": 3}`."""
 
 
 @dataclass(slots=True)
@@ -114,19 +120,47 @@ class SessionState:
     cuts: list[CutMark] = field(default_factory=list)
     open_turns: list[TurnRow] = field(default_factory=list)
     evidence: list[EvidenceRow] = field(default_factory=list)
-    tool_call_ids: list[str] = field(default_factory=list)
+    placeholders: list[Placeholder] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """The number that a redacted value has in its session, e.g. `EMAIL`, its MAC, 1 for `[EMAIL_1]`."""
+
+    label: str
+    mac: bytes
+    number: int
+
+
+@dataclass(slots=True)
+class ToolCallRow:
+    """A tool call with the host's id of it, which may repeat, and the message that asked for it."""
+
+    call: ToolCall
+    host_call_id: str | None = None
+    message_id: str | None = None
+    turn_id: str | None = None
+    ended: bool = True
+    redactor_version: str = ""
 
 
 @dataclass(slots=True)
 class EvidenceRow:
-    """A piece of evidence with its dedup key (MAC of source and content) and size; `seq` is the store's."""
+    """A piece of evidence with its dedup key (MAC of source and content) and size; `seq` is the store's.
+
+    With `message_id` the content is that message's: the store keeps it once, in the message, and
+    fills `evidence.content` in when it is read.
+    """
 
     evidence: Evidence
     dedup_key: bytes = b""
     tokens: int = 0
     turn_id: str | None = None
+    message_id: str | None = None
+    lane_key: str = ""
     project_id: str = ""
     shared: bool = False
+    redactor_version: str = ""
     seq: int = 0
 
 
@@ -152,7 +186,11 @@ class SessionInfo:
 
 @dataclass(slots=True)
 class CreateSession:
-    """The session row, if it is not there yet; the first writer's salt stands."""
+    """The session row, if it is not there yet.
+
+    If it is there with another `key_id`, the whole group is refused with `VersionConflictError`: its
+    rows were made with a salt that nobody has.
+    """
 
     salt: bytes
     key_id: str
@@ -176,7 +214,10 @@ class PutEvidence:
 
 @dataclass(slots=True)
 class LinkEvidence:
-    """Another call brought the same evidence: `links` is added to `metadata["links"]`."""
+    """Another call brought the same evidence: `links` is added to `metadata["links"]`, once.
+
+    Evidence that is not there (deleted meanwhile) is passed over.
+    """
 
     evidence_id: str
     links: EvidenceLinks
@@ -191,10 +232,12 @@ class PutBlocks:
 
 @dataclass(slots=True)
 class AppendToolCalls:
-    """Upsert by `tool_call_id`: a call that ends later replaces its first row, `result_evidence_ids` add up."""
+    """Upsert by `tool_call_id`: an ended row replaces one that had not, never the other way round.
 
-    calls: Sequence[ToolCall]
-    turn_id: str | None = None
+    `called_at` of the first stands, `result_evidence_ids` add up.
+    """
+
+    rows: Sequence[ToolCallRow]
 
 
 @dataclass(slots=True)
@@ -219,30 +262,39 @@ class PutTurn:
 
 @dataclass(slots=True)
 class PutCut:
-    """Upsert by (lane_key, kind)."""
+    """Upsert by (lane_key, kind, anchor_message_id); the mark at `replaces` goes."""
 
     mark: CutMark
+    replaces: str | None = None
 
 
 @dataclass(slots=True)
 class AppendEvents:
-    """The store gives `seq`, and `hash` by `schema.events.link`; `payload_mac` is set by the caller."""
+    """The store gives `seq`, and `hash` by `schema.events.link` with `schema.ids.chain_key(secret)`.
+
+    `payload_mac` is set by the caller. An `event_id` that is there already is skipped.
+    """
 
     events: Sequence[Event]
 
 
 @dataclass(slots=True)
-class PutCounters:
-    """The highest placeholder number a label has; the larger one stands."""
+class PutPlaceholders:
+    """Idempotent by (label, mac); the first number stands."""
 
-    counters: dict[str, int]
+    items: Sequence[Placeholder]
 
 
 @dataclass(slots=True)
-class ReplaceSession:
-    """Replace the session's document parts (put and patch): guarded by `expected_version`, moves the epoch."""
+class ReplaceDocument:
+    """Replace the document (put and patch): guarded by `expected_version`, moves the epoch.
 
-    session: Session
+    With `fields`, only these fields of `document.session`, of a session that is there. A message
+    that is there already (same id, role and content) keeps its row and what recognises it.
+    """
+
+    document: SessionDocument
+    fields: frozenset[str] | None = None
 
 
 Write = (
@@ -257,6 +309,6 @@ Write = (
     | PutTurn
     | PutCut
     | AppendEvents
-    | PutCounters
-    | ReplaceSession
+    | PutPlaceholders
+    | ReplaceDocument
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ce_engine.errors import SchemaValidationError
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """Who is speaking, in which session.
 
@@ -19,6 +21,10 @@ class Scope:
     project_id: str = ""
     agent_id: str = ""
     trace_id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.session_id:
+            raise SchemaValidationError("a scope needs a session_id; found an empty one")
 
     @property
     def key(self) -> tuple[str, str, str]:

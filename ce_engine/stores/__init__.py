@@ -1,1 +1,29 @@
-"""Keeps sessions behind one port, in memory or in SQL; a store decides nothing."""
+"""Stores: where sessions are kept. `open_store` picks one by its URL; a store decides nothing."""
+
+from __future__ import annotations
+
+import os
+
+from ce_engine.ports import Store
+from ce_engine.stores.memory import MemoryStore
+from ce_engine.stores.urls import DEFAULT, VARIABLE, scheme_of
+
+
+def open_store(url: str | None = None) -> Store:
+    """The store that `url` names: `memory://`, `sqlite:///relative.db` or `sqlite:////absolute.db`.
+
+    Without one it is `CE_STORE_URL`, else `sqlite:///ce.db`. No file is touched before the first
+    read or write.
+
+    Raises:
+        StoreUrlError: the URL is not understood.
+    """
+    url = url or os.environ.get(VARIABLE) or DEFAULT
+    if scheme_of(url) == "memory":
+        return MemoryStore()
+    from ce_engine.stores.sql import SqlStore  # noqa: PLC0415 - SQLAlchemy is slow to import
+
+    return SqlStore(url)
+
+
+__all__ = ["MemoryStore", "open_store"]

@@ -1,0 +1,1 @@
+"""The LangChain adapter: models, chains and agents, installed with one line."""

@@ -1,0 +1,256 @@
+"""What the model answered becomes records, and its turn is closed (A-03)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ce_engine.counting import Counter
+from ce_engine.prepare.match import Incoming
+from ce_engine.prepare.reconcile import place_answer
+from ce_engine.recording import Records
+from ce_engine.schema.call import Answer, HostMessage, Usage
+from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
+from ce_engine.schema.enums import (
+    EvidenceType,
+    ModelUsageStage,
+    ModelUsageStatus,
+    Origin,
+    Role,
+    SourceKind,
+    TurnStatus,
+)
+from ce_engine.schema.events import EventType
+from ce_engine.schema.rows import AppendModelUsage, MessageRow, PutTurn, TurnRow
+from ce_engine.upload.ingest import Ingest, refs
+from ce_engine.view import OpenTurn
+
+
+MAX_REFS = 50
+"""Refs of one answer: the newest evidence of its request."""
+
+
+def commit_turn(
+    records: Records,
+    turn_id: str,
+    answer: Answer,
+    status: TurnStatus,
+    usage: Usage | None,
+    counter: Counter,
+) -> None:
+    """Record the answer of an open turn and close it; a turn that is closed stays as it is."""
+    turn = records.view.turns.get(turn_id)
+    if turn is not None:
+        counted = (counter.name, counter.message(answer.message))
+        record_answer(records, turn, answer, usage, status, counted)
+
+
+def fail_turn(
+    records: Records,
+    turn_id: str,
+    error_code: str,
+    status: TurnStatus,
+    partial: str,
+    usage: Usage | None,
+    counter: Counter,
+) -> None:
+    """Close an open turn that has no whole answer, and keep what had come of it."""
+    turn = records.view.turns.get(turn_id)
+    if turn is None:
+        return
+    text = partial or joined(turn.chunks)
+    if text:
+        answer = Answer(Message(role=Role.ASSISTANT, content=text))
+        counted = (counter.name, counter.message(answer.message))
+        record_answer(records, turn, answer, usage, status, counted)
+    close_turn(records, turn, status, error_code)
+
+
+def joined(chunks: Mapping[int, str]) -> str:
+    """The chunks of a streamed answer in order of their index."""
+    return "".join(chunks[index] for index in sorted(chunks))
+
+
+def record_answer(
+    records: Records,
+    turn: OpenTurn,
+    answer: Answer,
+    usage: Usage | None,
+    status: TurnStatus,
+    counted: tuple[str, int],
+) -> None:
+    """Record what the model said: message, usage and `llm_output` evidence, and close the turn."""
+    view, ingest = records.view, records.ingest
+    row = turn.row
+    used = _model_usage(ingest, answer, usage, turn, status) if usage is not None else None
+    if used is not None:
+        row.model_usage_id = used.model_usage_id
+        records.writes.append(AppendModelUsage([used], row.turn_id))
+    has_content = bool(answer.message.content or answer.message.tool_calls)
+    if has_content and row.purpose == "chat":
+        _record_answer_message(records, turn, answer, status, used, counted)
+    elif answer.message.content:
+        _record_output(records, turn, answer, used, None)
+    close_turn(records, turn, status)
+    memory = view.requests.get(row.request_id)
+    if memory is not None and not answer.message.tool_calls:
+        memory.documents.clear()
+
+
+def _record_answer_message(
+    records: Records,
+    turn: OpenTurn,
+    answer: Answer,
+    status: TurnStatus,
+    used: ModelUsage | None,
+    counted: tuple[str, int],
+) -> None:
+    view, ingest, row = records.view, records.ingest, turn.row
+    message = answer.message
+    origin = Origin.TOOL_CALL if message.tool_calls else Origin.ANSWER
+    host = HostMessage(message, origin, host_id=answer.host_id)
+    message_id = ingest.ids.generate()
+    stored = ingest.message_row(
+        host,
+        message_id=message_id,
+        keys=view.fingerprinter.message(message),
+        speaker=message.author.id if message.author else turn.handle.scope.agent_id or None,
+        tokens=counted,
+    )
+    if status is not TurnStatus.COMMITTED:
+        stored.message.status = str(status)
+    if turn.question is not None:
+        stored.message.parent_id = view.log[turn.question].message_id
+    place = place_answer(
+        view.log,
+        turn.question,
+        _incoming(stored),
+        agent=turn.handle.scope.agent_id,
+        since=turn.since,
+    )
+    if place.n is not None:  # the host's next list brought it before it was committed
+        row.answer_message_id = view.log[place.n].message_id
+        _record_output(records, turn, answer, used, row.answer_message_id)
+        return
+    if place.variant_of is not None:
+        stored.message.variant_of = view.log[place.variant_of].message_id
+    stored.lane_key, stored.turn_id, stored.request_id = row.lane, row.turn_id, row.request_id
+    row.answer_message_id = message_id
+    evidence_id = _record_output(records, turn, answer, used, message_id)
+    own = {evidence_id} if evidence_id else set()
+    memory = view.requests.get(row.request_id)
+    rests_on = [*turn.report.injected_evidence_ids, *(memory.evidence_ids if memory else ())]
+    stored.message.refs = refs([item for item in rests_on if item not in own][-MAX_REFS:])
+    records.add_message(stored)
+    if turn.chunks:
+        records.events.append(
+            ingest.event(
+                EventType.ASSISTANT_MESSAGE_FINALIZED,
+                payload={
+                    "message_id": message_id,
+                    "chunks": len(turn.chunks),
+                    "status": str(status),
+                },
+                turn_id=row.turn_id,
+                request_id=row.request_id,
+            )
+        )
+
+
+def _incoming(row: MessageRow) -> Incoming:
+    message = row.message
+    return Incoming(
+        key=row.key,
+        role=message.role.value,
+        author=row.speaker,
+        calls=tuple(call.id or "" for call in message.tool_calls or ()),
+        host_id=row.host_id,
+        loose_key=row.loose_key or None,
+    )
+
+
+def _record_output(
+    records: Records,
+    turn: OpenTurn,
+    answer: Answer,
+    used: ModelUsage | None,
+    message_id: str | None,
+) -> str | None:
+    if not answer.message.content:
+        return None
+    row = records.ingest.evidence_row(
+        answer.message.content,
+        EvidenceSource(kind=SourceKind.LLM, name=answer.model or answer.provider),
+        EvidenceType.LLM_OUTPUT,
+        links=EvidenceLinks(model_usage_id=used.model_usage_id if used else None),
+        metadata={"turn_id": turn.row.turn_id, "finish_reason": answer.finish_reason},
+        message_id=message_id,
+    )
+    row.dedup_key = records.view.fingerprinter.mac(
+        "evidence", f"turn\x00{turn.row.turn_id}\x00{turn.row.attempt}"
+    )
+    row.lane_key = turn.row.lane
+    known = len(records.view.request(turn.row.request_id).evidence_ids)
+    evidence_id = records.add_evidence(row, turn.row.request_id, turn.row.turn_id)
+    # An answer does not rest on itself, nor on the steps before it.
+    del records.view.request(turn.row.request_id).evidence_ids[known:]
+    return evidence_id
+
+
+def _model_usage(
+    ingest: Ingest, answer: Answer, usage: Usage, turn: OpenTurn, status: TurnStatus
+) -> ModelUsage:
+    params: dict[str, Any] = dict(usage.details)
+    if usage.estimated:
+        params["estimated"] = True
+    if usage.cached:
+        params["cached"] = True
+    stage = ModelUsageStage.TOOL_CALL if answer.message.tool_calls else ModelUsageStage.ANSWER
+    if turn.row.purpose != "chat":
+        stage = ModelUsageStage.OTHER
+    return ModelUsage(
+        model_usage_id=ingest.ids.generate(),
+        provider=answer.provider,
+        model=answer.model,
+        stage=stage,
+        params=params,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.total_tokens or usage.prompt_tokens + usage.completion_tokens,
+        first_token_latency_ms=usage.first_token_latency_ms,
+        latency_ms=usage.latency_ms,
+        status=ModelUsageStatus.ERROR if status is TurnStatus.FAILED else ModelUsageStatus.SUCCESS,
+    )
+
+
+def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code: str = "") -> None:
+    """Close a turn; one that failed may be taken up again by a retry of the same request."""
+    view, row = records.view, turn.row
+    row.status = turn.handle.status = status
+    row.closed_at = records.ingest.clock.now_iso()
+    records.writes.append(PutTurn(row))
+    view.turns.pop(row.turn_id, None)
+    if status is TurnStatus.COMMITTED:
+        if turn.question is not None:
+            view.failed.pop(turn.question, None)
+        return
+    if turn.question is not None and status is TurnStatus.FAILED:
+        view.failed[turn.question] = turn
+    if error_code:
+        row.report.setdefault("errors", []).append(error_code)
+        records.events.append(
+            records.ingest.event(
+                EventType.ERROR,
+                payload={"code": error_code, "status": str(status)},
+                turn_id=row.turn_id,
+                request_id=row.request_id,
+            )
+        )
+
+
+def abandon(records: Records, turns: Sequence[TurnRow]) -> None:
+    """Close turns whose process is gone."""
+    for row in turns:
+        row.status = TurnStatus.ABANDONED
+        row.closed_at = records.ingest.clock.now_iso()
+        records.writes.append(PutTurn(row))

@@ -1,0 +1,53 @@
+"""Wiring and defaults: one line makes an engine (A-26)."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import Any
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.engine import Engine
+from ce_engine.ports import Store, TokenEstimator
+from ce_engine.stores import open_store
+from ce_engine.sync import SyncEngine
+
+
+AT_EXIT_S = 2.0
+"""How long the end of the process waits for what is not stored yet."""
+
+
+class ContextEngine(Engine):
+    """The engine with its synchronous face, `engine.sync`."""
+
+    def __init__(self, store: Store, **components: Any) -> None:
+        super().__init__(store, **components)
+        self.sync = SyncEngine(self)
+        atexit.register(_flush_at_exit, weakref.ref(self))
+
+
+def create_context_engine(
+    store: Store | str | None = None,
+    token_estimator: TokenEstimator | None = None,
+    config: RuntimeConfig | None = None,
+    **components: Any,
+) -> ContextEngine:
+    """Create an engine.
+
+    Args:
+        store: a store or its URL; `None` is `CE_STORE_URL`, else `sqlite:///ce.db`.
+        token_estimator: `None` takes the best that the machine has, without the network.
+        config: defaults if not given.
+        components: `redactor`, `pruner`, `event_bus`, `clock`, `id_generator`.
+
+    Raises:
+        StoreUrlError: the URL is not understood.
+    """
+    opened = open_store(store) if store is None or isinstance(store, str) else store
+    return ContextEngine(opened, token_estimator=token_estimator, config=config, **components)
+
+
+def _flush_at_exit(reference: weakref.ref[ContextEngine]) -> None:
+    engine = reference()
+    if engine is not None and engine.has_unstored:
+        engine.sync.flush(AT_EXIT_S)

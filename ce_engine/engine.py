@@ -1,0 +1,405 @@
+"""The engine: fetch, prepare, let the host invoke, upload; I/O and order, no policy (A-13, A-15)."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.config import RuntimeConfig
+from ce_engine.counting import Counter
+from ce_engine.errors import BudgetExceededError, TurnAmbiguousError
+from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
+from ce_engine.preparation import Preparation
+from ce_engine.prepare.prune import GreedyPriorityPruner
+from ce_engine.recording import Records, record_retrieval, record_tool_run
+from ce_engine.runtime.journal import Journal, settled
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.posted import Posted
+from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.document import (
+    Evidence,
+    EvidenceLinks,
+    EvidenceSource,
+    Message,
+    ModelUsage,
+    ToolCall,
+)
+from ce_engine.schema.enums import EvidenceType, Role, TurnStatus
+from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.facts import Retrieval, ToolRun
+from ce_engine.schema.ids import SystemClock, UuidV4Generator
+from ce_engine.schema.report import PutResult, Report
+from ce_engine.schema.rows import AppendModelUsage, ToolCallRow
+from ce_engine.schema.scope import Scope
+from ce_engine.sessions import Sessions
+from ce_engine.tokens import default_estimator
+from ce_engine.upload.ingest import Ingest
+from ce_engine.upload.redact import PatternRedactor
+from ce_engine.view import OpenTurn, SessionView
+
+
+MAX_REPORTS = 256
+Record = Callable[[Records], Any]
+
+
+class Engine:
+    """Prepares model calls and records what comes of them, for many sessions at once.
+
+    Async methods run on the caller's loop and never block it; different sessions never wait for
+    each other. Components are injected (A-26); what is not given is the default.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        config: RuntimeConfig | None = None,
+        token_estimator: TokenEstimator | None = None,
+        redactor: Redactor | None = None,
+        pruner: Pruner | None = None,
+        event_bus: InMemoryEventBus | None = None,
+        clock: Clock | None = None,
+        id_generator: IdGenerator | None = None,
+    ) -> None:
+        self.store = store
+        self.config = config or RuntimeConfig()
+        self.estimator = token_estimator or default_estimator()
+        self.redactor: Redactor = redactor or _redactor(self.config)
+        self.pruner = pruner or GreedyPriorityPruner()
+        self.bus = event_bus or InMemoryEventBus()
+        self.clock = clock or SystemClock()
+        self.ids = id_generator or UuidV4Generator()
+        self.loop = LoopThread()
+        self._journal = Journal(store, self.loop, self.config.store)
+        self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
+        self._locks = KeyedLocks()
+        self._mutex = threading.Lock()
+        self._posted = Posted()
+        self._reports: OrderedDict[str, Report] = OrderedDict()
+
+    # Prepare
+
+    async def prepare(self, call: ModelCall) -> Prepared:
+        """Prepare a model call; what is new of it is recorded while the model works.
+
+        Raises:
+            BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
+        """
+        config = call.config or self.config
+        await self._settle(call.scope)
+        async with self._locks.hold(call.scope.key):
+            view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
+            records = self._records(view, call.framework, config, call.tags)
+            try:
+                prepared = Preparation(
+                    call, config, records, self.estimator, self.pruner, degraded
+                ).run()
+            except BaseException:
+                self._sessions.drop(call.scope)  # it may hold half of this call
+                raise
+            self._submit(records)
+        self._remember(call.scope, prepared.report)
+        if prepared.report.over_budget and config.fail == "closed":
+            await self.fail(prepared.turn, BudgetExceededError.code)
+            raise BudgetExceededError(
+                f"the input needs {prepared.report.token_used} tokens, the budget has "
+                f"{prepared.report.token_budget}, and nothing more may be left out. Raise "
+                "budget.max_input_tokens, or shorten the system prompt, the task or the tools."
+            )
+        return prepared
+
+    # Upload
+
+    async def commit(
+        self,
+        turn: TurnHandle,
+        answer: Answer,
+        *,
+        status: TurnStatus = TurnStatus.COMMITTED,
+        usage: Usage | None = None,
+    ) -> None:
+        """Record the answer and close the turn. A second commit of the same turn is ignored."""
+
+        def record(records: Records) -> None:
+            commit_turn(records, turn.turn_id, answer, status, usage, self._counter(answer.model))
+
+        await self._record(turn.scope, record, framework=_framework(turn), wait=True)
+
+    async def fail(
+        self,
+        turn: TurnHandle,
+        error_code: str,
+        *,
+        status: TurnStatus = TurnStatus.FAILED,
+        partial: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        """Close a turn without a whole answer; `partial` is what had come of it."""
+
+        def record(records: Records) -> None:
+            fail_turn(records, turn.turn_id, error_code, status, partial, usage, self._counter(""))
+
+        await self._record(turn.scope, record, framework=_framework(turn), wait=True)
+
+    def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
+        """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""
+        opened = turn.state
+        view = self._sessions.known(turn.scope)
+        if not isinstance(opened, OpenTurn) or view is None:
+            return
+        opened.chunks[index] = text
+        if not self.bus.is_idle:
+            event = self._records(view, _framework(turn), self.config).ingest.event(
+                EventType.ASSISTANT_CHUNK_RECEIVED,
+                payload={"index": index, "length": len(text)},
+                turn_id=turn.turn_id,
+                request_id=turn.request_id,
+            )
+            self.loop.submit(self.bus.emit(event))
+
+    async def finalize(
+        self,
+        turn: TurnHandle,
+        *,
+        status: TurnStatus = TurnStatus.COMMITTED,
+        usage: Usage | None = None,
+        answer: Answer | None = None,
+    ) -> None:
+        """End a streamed answer; without `answer` the chunks are joined in order of their index."""
+        if answer is None:
+            opened = turn.state
+            text = joined(opened.chunks) if isinstance(opened, OpenTurn) else ""
+            answer = Answer(Message(role=Role.ASSISTANT, content=text))
+        await self.commit(turn, answer, status=status, usage=usage)
+
+    # Facts beside the model calls
+
+    def post_tool_run(
+        self,
+        scope: Scope,
+        run: ToolRun,
+        *,
+        request_id: str = "",
+        ephemeral: bool = False,
+        framework: str = "",
+    ) -> None:
+        """Hand a tool's run over without waiting; the next phase of the session waits for it."""
+        self._post(scope, lambda r: record_tool_run(r, run, request_id), ephemeral, framework)
+
+    def post_retrieval(
+        self,
+        scope: Scope,
+        hit: Retrieval,
+        *,
+        request_id: str = "",
+        ephemeral: bool = False,
+        framework: str = "",
+    ) -> None:
+        """Hand a retrieval over without waiting; its hits become `rag_doc` evidence."""
+        self._post(scope, lambda r: record_retrieval(r, hit, request_id), ephemeral, framework)
+
+    async def record_tool_call(
+        self,
+        scope: Scope,
+        tool_call: ToolCall,
+        result_evidence_ids: Sequence[str] | None = None,
+        turn_id: str | None = None,
+    ) -> None:
+        """Record a tool call of the host's own; its `args_digest` is redacted."""
+
+        def record(records: Records) -> None:
+            ids = [*tool_call.result_evidence_ids, *(result_evidence_ids or ())]
+            call = tool_call.model_copy(
+                update={
+                    "args_digest": records.ingest.args(tool_call.args_digest),
+                    "result_evidence_ids": list(dict.fromkeys(ids)),
+                }
+            )
+            records.add_tool_call(ToolCallRow(call, turn_id=turn_id), "")
+
+        await self._record(scope, record, wait=True)
+
+    async def record_model_usage(
+        self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None
+    ) -> None:
+        """Record what a model call used; once for one `model_usage_id`."""
+        await self._record(
+            scope,
+            lambda r: r.writes.append(AppendModelUsage([model_usage], turn_id)),
+            wait=True,
+        )
+
+    async def record_evidence(
+        self,
+        scope: Scope,
+        content: str,
+        source: EvidenceSource,
+        type: EvidenceType,  # noqa: A002 - the schema's name
+        *,
+        links: EvidenceLinks | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        turn_id: str | None = None,
+    ) -> Evidence:
+        """Record evidence, redacted; the same content of the same source is stored once (A-09)."""
+
+        def record(records: Records) -> Evidence:
+            row = records.ingest.evidence_row(
+                content, source, type, links=links or EvidenceLinks(), metadata=metadata
+            )
+            evidence_id = records.add_evidence(row, "", turn_id)
+            return records.view.evidence[evidence_id].evidence
+
+        found = await self._record(scope, record, wait=True)
+        assert isinstance(found, Evidence)
+        return found
+
+    async def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
+        """Record an event of the host's own (planner, reflection, aggregate, hitl), redacted."""
+
+        def record(records: Records) -> None:
+            clean = records.ingest.data(dict(payload)) or {}
+            records.events.append(
+                records.ingest.event(EventType.RECORDED, payload=clean, kind=kind)
+            )
+
+        await self._record(scope, record, wait=True)
+
+    # Housekeeping
+
+    def open_turn(self, scope: Scope) -> TurnHandle:
+        """The one open turn of a session.
+
+        Raises:
+            TurnAmbiguousError: none is open, or several are.
+        """
+        view = self._sessions.known(scope)
+        turns = list(view.turns.values()) if view is not None else []
+        if len(turns) != 1:
+            raise TurnAmbiguousError(
+                f"{len(turns)} turns are open in session {scope.session_id!r}; expected one. "
+                "Pass the turn that prepare() gave."
+            )
+        return turns[0].handle
+
+    def last_report(self, session_id: str) -> Report | None:
+        """The report of the newest preparation of a session in this process."""
+        return self._reports.get(session_id)
+
+    async def check(self) -> None:
+        """Open the store and prove that it works, without the deadline of calls.
+
+        Raises:
+            StoreUnavailableError: it does not; the message names the cure.
+        """
+        await self.store.check()
+
+    @property
+    def has_unstored(self) -> bool:
+        """Whether something handed over is not stored yet."""
+        return self._posted.pending or self._journal.waiting > 0
+
+    async def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything handed over is stored; false if it is not in time."""
+        done = await self._posted.settle_all(timeout_s)
+        return await self._journal.flush(timeout_s) and done
+
+    async def close(self) -> None:
+        """Store what was accepted, and let go of threads and files."""
+        await self.flush()
+        await self.store.close()
+        self._sessions.clear()
+        if not self.loop.is_current():
+            self.loop.close()
+
+    # Inside
+
+    def _records(
+        self,
+        view: SessionView,
+        framework: str,
+        config: RuntimeConfig,
+        tags: Mapping[str, str] | None = None,
+    ) -> Records:
+        tags = {**config.observability.tags, **(tags or {})}
+        redact = config.redaction.enabled
+        ingest = Ingest(
+            view.scope,
+            view.fingerprinter,
+            view.redactor if redact else None,
+            self.redactor.version if redact else "off",
+            self.clock,
+            self.ids,
+            {**tags, "framework": framework} if framework else tags,
+            framework,
+        )
+        return Records(view, ingest)
+
+    def _counter(self, model: str) -> Counter:
+        return Counter(self.estimator, model or self.config.model_hint)
+
+    async def _record(
+        self,
+        scope: Scope,
+        record: Record,
+        *,
+        framework: str = "",
+        ephemeral: bool = False,
+        wait: bool = False,
+        settle: bool = True,
+    ) -> Any:
+        if settle:
+            await self._settle(scope)
+        async with self._locks.hold(scope.key):
+            view, _ = await self._sessions.view(scope, ephemeral=ephemeral)
+            records = self._records(view, framework, self.config)
+            result = record(records)
+            future = self._submit(records)
+        if wait and future is not None:
+            await self._journal.wait(future)
+        return result
+
+    def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
+        future = self.loop.submit(
+            self._record(scope, record, framework=framework, ephemeral=ephemeral, settle=False)
+        )
+        self._posted.add(scope.key, future)
+
+    async def _settle(self, scope: Scope) -> None:
+        await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
+
+    def _submit(self, records: Records) -> Future[PutResult | None] | None:
+        writes = records.finish()
+        if not writes:
+            return None
+        view = records.view
+        view.created = True
+        future = self._journal.submit(view.scope, writes, view.landed)
+        if records.events and not self.bus.is_idle:
+            self.loop.submit(self._announce(future, records.events))
+        return future
+
+    async def _announce(self, future: Future[PutResult | None], events: Sequence[Event]) -> None:
+        await settled(future, self.config.store.deadline_s)
+        await self.bus.emit_all(events)
+
+    def _remember(self, scope: Scope, report: Report) -> None:
+        with self._mutex:
+            self._reports[scope.session_id] = report
+            self._reports.move_to_end(scope.session_id)
+            while len(self._reports) > MAX_REPORTS:
+                self._reports.popitem(last=False)
+
+
+def _redactor(config: RuntimeConfig) -> PatternRedactor:
+    rules = config.redaction.rules
+    return PatternRedactor(rules.patterns, rules.dictionaries) if rules else PatternRedactor()
+
+
+def _framework(turn: TurnHandle) -> str:
+    return turn.state.row.framework if isinstance(turn.state, OpenTurn) else ""

@@ -1,0 +1,366 @@
+"""One preparation: from a model call and what is known of its session to a plan, a turn and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+
+from ce_engine.answers import abandon
+from ce_engine.config import RuntimeConfig
+from ce_engine.counting import Counter, cached_text_counter
+from ce_engine.ports import Pruner, TokenEstimator
+from ce_engine.prepare.align import Flags
+from ce_engine.prepare.budget import Limit, limit
+from ce_engine.prepare.cut import Marks
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.match import Incoming
+from ce_engine.prepare.pipeline import Outcome, assemble
+from ce_engine.prepare.reconcile import Reconciled, reconcile, settle
+from ce_engine.recall import Recall
+from ce_engine.recording import Records, record_tool_message
+from ce_engine.reporting import Telling, stored_report
+from ce_engine.runtime.process import is_gone, owner
+from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
+from ce_engine.schema.enums import Origin, Role, TurnStatus
+from ce_engine.schema.events import EventType
+from ce_engine.schema.report import Report
+from ce_engine.schema.rows import CutMark, PutCut, PutTurn, TurnRow
+from ce_engine.view import OpenTurn, SessionView
+
+
+MAX_RECALLED_LANES = 10_000
+"""Earlier lanes whose messages relevance may choose from."""
+
+
+@dataclass(slots=True)
+class Preparation:
+    """The steps of one preparation, in order; `records` collects what is to be stored."""
+
+    call: ModelCall
+    config: RuntimeConfig
+    records: Records
+    estimator: TokenEstimator
+    pruner: Pruner
+    degradations: list[str] = field(default_factory=list)
+    counter: Counter = field(init=False)
+    found: Reconciled | None = None
+    places: list[int | None] = field(default_factory=list)
+    restored: list[Item] = field(default_factory=list)
+    question: int | None = None
+    new: int = 0
+
+    def __post_init__(self) -> None:
+        self.counter = Counter(self.estimator, self.call.model_hint or self.config.model_hint)
+
+    @property
+    def view(self) -> SessionView:
+        return self.records.view
+
+    @property
+    def lane_key(self) -> str:
+        return self.call.lane_key or self.call.scope.agent_id
+
+    def run(self) -> Prepared:
+        """Reconcile, record what is new, assemble, open the turn."""
+        call, view = self.call, self.view
+        bound = limit(self.config, call.context_window)
+        if call.purpose == "chat":
+            self._reconcile()
+            self._bring_in(bound)
+        else:
+            self.places = [None] * len(call.messages)
+        items = self._items()
+        extras = self.counter.extras(call)
+        marks = self._marks(items) if call.purpose == "chat" else Marks()
+        outcome = assemble(
+            items,
+            fixed=sum(extras.values()),
+            limit=bound,
+            marks=marks,
+            config=self.config,
+            sources=self._recall().sources(cached_text_counter(self.counter)),
+            pruner=self.pruner,
+            inject=call.purpose == "chat",
+        )
+        if outcome.cut.moved and call.purpose == "chat":
+            self._remember_cut(outcome, marks)
+        turn = self._open()
+        if outcome.cut.dropped or outcome.shortened:
+            self._tell_pruned(turn, outcome)
+        telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
+        view.last_report = telling.report(turn.report, bound.tokens, extras)
+        if self.config.observability.include_reports_in_store:
+            turn.row.report = stored_report(turn.report, view.fingerprinter)
+        return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
+
+    # Reconcile
+
+    def _keys(self, index: int) -> tuple[bytes, bytes]:
+        host = self.call.messages[index]
+        fingerprinter = self.view.fingerprinter
+        cached = host.fingerprint
+        if cached is None or cached[0] != fingerprinter.key_id:
+            cached = (fingerprinter.key_id, *fingerprinter.message(host.message, host.media))
+            host.fingerprint = cached
+        return cached[1], cached[2]
+
+    def _incoming(self, index: int) -> Incoming:
+        host = self.call.messages[index]
+        message = host.message
+        if host.origin is Origin.SYSTEM:
+            return Incoming(b"", "system")
+        key, loose = self._keys(index)
+        calls = message.tool_calls
+        mac = self.view.fingerprinter.mac
+        return Incoming(
+            key=key,
+            role=message.role.value,
+            author=message.author.id if message.author else None,
+            origin=host.origin.value,
+            calls=tuple(call.id or "" for call in calls) if calls else (),
+            call_id=message.tool_call_id,
+            host_id=mac("host-id", host.host_id) if host.host_id else None,
+            loose_key=loose or None,
+        )
+
+    def _reconcile(self) -> None:
+        call, view = self.call, self.view
+        retried = next(
+            (t.question for t in view.failed.values() if t.row.turn_id == call.retry_of), None
+        )
+        found = reconcile(
+            view.log,
+            [self._incoming(index) for index in range(len(call.messages))],
+            agent=call.scope.agent_id,
+            lane_key=self.lane_key,
+            known=view.known_places(self.lane_key, call.messages),
+            flags=Flags(view.in_flight(), frozenset(view.failed), retried, call.new_conversation),
+        )
+        self.found = found
+        self.new = len(found.new)
+        added: list[int] = []
+        for new in found.new:
+            parent = settle(new.parent, added)
+            added.append(self._append(new.index, parent, new.aside, new.replaces, new.variant_of))
+        self.places = [settle(place, added) for place in found.positions]
+        self.question = settle(found.tip, added)
+        lane = view.lane(self.lane_key)
+        lane.sent, lane.places = list(call.messages), self.places
+        self._abandon()
+        for code in found.ambiguous:
+            self.records.events.append(
+                self.records.ingest.event(
+                    EventType.RECONCILE_AMBIGUOUS,
+                    payload={"rule": code},
+                    request_id=call.request_id,
+                )
+            )
+
+    def _append(
+        self,
+        index: int,
+        parent: int | None,
+        aside: bool,
+        replaces: int | None,
+        variant_of: int | None,
+    ) -> int:
+        host, view, ingest = self.call.messages[index], self.view, self.records.ingest
+        message = host.message
+        speaker = message.author.id if message.author else None
+        if speaker is None and message.role is Role.ASSISTANT:
+            speaker = self.call.scope.agent_id or None
+        row = ingest.message_row(
+            host,
+            message_id=ingest.ids.generate(),
+            keys=self._keys(index),
+            speaker=speaker,
+            tokens=(self.counter.name, self.counter.host(host)),
+        )
+        stored = row.message
+        stored.parent_id = None if parent is None else view.log[parent].message_id
+        stored.replaces = None if replaces is None else view.log[replaces].message_id
+        stored.variant_of = None if variant_of is None else view.log[variant_of].message_id
+        row.aside, row.lane_key, row.request_id = aside, self.lane_key, self.call.request_id
+        if message.role is Role.TOOL:
+            caller = view.rows[parent] if parent is not None else None
+            record_tool_message(self.records, row, caller)
+        return self.records.add_message(row)
+
+    def _abandon(self) -> None:
+        view = self.view
+        gone = [t for t in view.stale_turns if t.lane == self.lane_key and is_gone(t.owner)]
+        if gone:
+            abandon(self.records, gone)
+            view.stale_turns = [turn for turn in view.stale_turns if turn not in gone]
+
+    # The line
+
+    def _bring_in(self, bound: Limit) -> None:
+        """Stored history where the host sent none: newest lanes first, as much as may go out (decision 7)."""
+        if self.found is None or not self.config.enable_share_context:
+            return
+        room = bound.inject
+        if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
+            room -= sum(self.counter.host(host) for host in self.call.messages)
+        for lane in self.found.bring:
+            items = [item for n in lane if (item := self._stored_item(n)) is not None]
+            room -= sum(item.tokens for item in items)
+            if room < 0 and bound.tokens is None:
+                return
+            self.restored[:0] = items
+            if room < 0:
+                return
+
+    def _stored_item(self, n: int) -> Item | None:
+        """A stored message as an item; tool traffic and what is withheld or incomplete is not brought in."""
+        row, entry = self.view.rows[n], self.view.log[n]
+        message = row.message
+        if entry.role == "tool" or entry.calls or row.withheld or not message.content:
+            return None
+        if message.status not in (None, "committed"):
+            return None
+        tokens = (
+            row.tokens if row.counted_by == self.counter.name else self.counter.message(message)
+        )
+        return Item(Origin(row.origin), tokens, None, n, entry.message_id)
+
+    def _items(self) -> list[Item]:
+        items: list[Item] = []
+        for index, (host, place) in enumerate(zip(self.call.messages, self.places, strict=True)):
+            message = host.message
+            calls = message.tool_calls
+            items.append(
+                Item(
+                    host.origin,
+                    self.counter.host(host),
+                    index,
+                    place,
+                    f"#{index}" if place is None else self.view.log[place].message_id,
+                    tuple(call.id or "" for call in calls) if calls else (),
+                    message.tool_call_id,
+                    message.role is Role.TOOL,
+                    host.error,
+                    host.protected,
+                )
+            )
+        if not self.restored:
+            return items
+        leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
+        return [*items[:leading], *self.restored, *items[leading:]]
+
+    # The cut
+
+    def _marks(self, items: Sequence[Item]) -> Marks:
+        """The lane's standing cut: of each kind the deepest anchor that is in the line."""
+        at = {item.message_id: position for position, item in enumerate(items)}
+        best: dict[str, CutMark] = {}
+        for mark in self.view.cuts.values():
+            if mark.lane_key != self.lane_key or mark.anchor_message_id not in at:
+                continue
+            known = best.get(mark.kind)
+            if known is None or at[mark.anchor_message_id] > at[known.anchor_message_id]:
+                best[mark.kind] = mark
+        drop, shorten = best.get("drop"), best.get("shorten")
+        return Marks(
+            drop.anchor_message_id if drop else None,
+            shorten.anchor_message_id if shorten else None,
+            max((mark.budget for mark in best.values()), default=0),
+        )
+
+    def _remember_cut(self, outcome: Outcome, before: Marks) -> None:
+        made = outcome.cut.marks
+        for kind, anchor, old in (
+            ("drop", made.drop, before.drop),
+            ("shorten", made.shorten, before.shorten),
+        ):
+            if anchor is None or anchor == old:
+                continue
+            mark = CutMark(
+                self.lane_key, kind, anchor, made.budget, self.records.ingest.clock.now_iso()
+            )
+            if old is not None:
+                self.view.cuts.pop((self.lane_key, kind, old), None)
+            self.view.cuts[self.lane_key, kind, anchor] = mark
+            self.records.writes.append(PutCut(mark, old))
+
+    def _recall(self) -> Recall:
+        return Recall(
+            self.view,
+            self.call,
+            self.question,
+            self._earlier,
+            self.config.prune.max_retrieved_chunks,
+        )
+
+    def _earlier(self) -> list[int]:
+        """Entries of all earlier lanes that may be brought in; asked for only where something is left out."""
+        found = self.found
+        if found is None:
+            return []
+        return [n for lane in islice(found.bring, MAX_RECALLED_LANES) for n in lane]
+
+    # The turn
+
+    def _open(self) -> OpenTurn:
+        """Open a turn, or take up the failed one that this call repeats."""
+        call, view, ingest = self.call, self.view, self.records.ingest
+        failed = self._failed()
+        if failed is not None:
+            row = failed.row
+            row.attempts.append(
+                {"status": str(row.status), "opened_at": row.opened_at, "closed_at": row.closed_at}
+            )
+            row.attempt += 1
+            row.status, row.closed_at = TurnStatus.OPEN, ""
+            handle = failed.handle
+            handle.attempt, handle.status = row.attempt, TurnStatus.OPEN
+        else:
+            row = TurnRow(
+                turn_id=ingest.ids.generate(),
+                request_id=call.request_id,
+                lane=self.lane_key,
+                purpose=call.purpose,
+                framework=call.framework,
+                parent_turn_id=call.parent_turn_id,
+                owner=owner(),
+            )
+            handle = TurnHandle(row.turn_id, call.scope, call.request_id, self.lane_key)
+        row.opened_at = ingest.clock.now_iso()
+        if self.question is not None:
+            row.tip_message_id = view.log[self.question].message_id
+        turn = OpenTurn(handle, row, self.question, Report(turn_id=row.turn_id), len(view.log))
+        turn.report.framework, turn.report.lane = call.framework, self.lane_key
+        turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
+        exact = "" if self.estimator.exact else " (upper bound)"
+        turn.report.degradations = list(self.degradations)
+        turn.report.estimator = f"{self.counter.name}{exact}"
+        handle.state = turn
+        view.turns[row.turn_id] = turn
+        for message in self.records.rows:
+            message.turn_id = row.turn_id
+        self.records.writes.append(PutTurn(row))
+        return turn
+
+    def _lane_name(self) -> str:
+        return self.lane_key
+
+    def _failed(self) -> OpenTurn | None:
+        """The failed turn of the same request that asked the very same: this is its next attempt."""
+        if self.question is None or self.new:
+            return None
+        failed = self.view.failed.get(self.question)
+        if failed is None or failed.row.request_id != self.call.request_id:
+            return None
+        return self.view.failed.pop(self.question)
+
+    def _tell_pruned(self, turn: OpenTurn, outcome: Outcome) -> None:
+        payload = {"groups_dropped": len(outcome.cut.dropped), "shortened": outcome.shortened}
+        self.records.events.append(
+            self.records.ingest.event(
+                EventType.PRUNE_COMPLETED,
+                payload=payload,
+                turn_id=turn.row.turn_id,
+                request_id=self.call.request_id,
+            )
+        )

@@ -1,0 +1,70 @@
+"""How many tokens the input may have, and how the layers share them (A-17, D-02)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ce_engine.config import BudgetConfig, RuntimeConfig
+from ce_engine.schema.enums import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`tokens` is what messages, tool schemas and response format may cost together; `None` is no limit.
+
+    `inject` bounds what the engine itself brings in where there is no limit.
+    """
+
+    tokens: int | None
+    inject: int
+    source: str
+
+
+def limit(config: RuntimeConfig, context_window: int | None) -> Limit:
+    """The limit of one call (decision 11).
+
+    The budget counts if somebody set it; else the model's window minus the reply reserve, where the
+    window is known; else there is none, and nothing is pruned.
+    """
+    budget = config.budget
+    if config.budget_is_given:
+        return Limit(budget.max_context_tokens, budget.max_context_tokens, "config")
+    if context_window is not None and context_window > budget.reserved_reply_tokens:
+        tokens = context_window - budget.reserved_reply_tokens
+        return Limit(tokens, min(tokens, budget.max_context_tokens), "model")
+    return Limit(None, budget.max_context_tokens, "unknown")
+
+
+def shares(room: int, budget: BudgetConfig, wanted: Mapping[Layer, int]) -> dict[Layer, int]:
+    """Divide `room` tokens between the layers that want some (D-02).
+
+    Each gets what it wants if all fit. Else shares and minima bind, shrunk in proportion when they
+    exceed the room, and what a layer does not want goes to the ones that want more, in proportion
+    to their shares. The result never sums to more than `room`.
+    """
+    wanted = {layer: tokens for layer, tokens in wanted.items() if tokens > 0}
+    if sum(wanted.values()) <= room:
+        return dict(wanted)
+    floor = {
+        layer: min(
+            tokens, max(int(budget.shares.get(layer, 0.0) * room), budget.minima.get(layer, 0))
+        )
+        for layer, tokens in wanted.items()
+    }
+    total = sum(floor.values())
+    if total > room:
+        return {layer: tokens * room // total for layer, tokens in floor.items()}
+    given = dict(floor)
+    while (left := room - sum(given.values())) > 0:
+        hungry = [layer for layer in wanted if given[layer] < wanted[layer]]
+        weights = sum(budget.shares.get(layer, 0.0) or 0.01 for layer in hungry)
+        grown = False
+        for layer in hungry:
+            weight = budget.shares.get(layer, 0.0) or 0.01
+            extra = min(int(left * weight / weights), wanted[layer] - given[layer])
+            given[layer] += extra
+            grown = grown or extra > 0
+        if not grown:
+            break
+    return given

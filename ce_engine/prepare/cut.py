@@ -1,0 +1,148 @@
+"""Where a lane is cut when it is over the budget: once, deep, and the same cut until it is exceeded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ce_engine.prepare.line import Group, Item, Line
+
+
+Shortened = Callable[[Item], int]
+"""Tokens of a tool result in its short form; its own tokens where there is nothing to gain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The lane's standing cut, as anchors' message ids, made for `budget` tokens."""
+
+    drop: str | None = None
+    shorten: str | None = None
+    budget: int = 0
+
+
+@dataclass(slots=True)
+class Cut:
+    """What of the line goes out.
+
+    `dropped` and `shortened` are positions of groups; `tokens` is what the kept groups cost.
+    `marks` is the cut to remember, `moved` whether it is a new one.
+    """
+
+    dropped: set[int] = field(default_factory=set)
+    shortened: set[int] = field(default_factory=set)
+    tokens: int = 0
+    marks: Marks = field(default_factory=Marks)
+    moved: bool = False
+
+
+def choose_cut(
+    line: Line,
+    *,
+    room: int,
+    low_water: float,
+    reserve: float,
+    budget: int,
+    marks: Marks,
+    short: Shortened,
+) -> Cut:
+    """Choose what is left out (decisions 6 and 8).
+
+    With room for all, nothing is. Else `reserve` (a share of `room`) is kept for what relevance
+    brings in again; a standing cut that still fits is kept; a new one goes down to `low_water` of
+    what remains: past conversation first, then tool results of the current turn are shortened,
+    oldest first, then whole groups of it go, oldest first. What must stay is never touched.
+    """
+    groups = line.groups
+    total = sum(group.tokens for group in groups)
+    if total <= room:
+        return Cut(tokens=total, marks=marks)
+    state = _State(groups, short, total)
+    must = sum(group.tokens for group in groups if group.must)
+    ceiling = max(min(room, must), int(room * (1 - reserve)))
+    if marks.budget and budget < marks.budget * 1.25:
+        state.replay(marks)
+        if state.dropped | state.shortened and state.tokens <= ceiling:
+            return Cut(state.dropped, state.shortened - state.dropped, state.tokens, marks)
+    state.deepen(line, int(ceiling * low_water), ceiling)
+    made = Marks(
+        drop=_anchor_after(groups, state.dropped),
+        shorten=_anchor_after(groups, state.shortened),
+        budget=budget,
+    )
+    return Cut(state.dropped, state.shortened - state.dropped, state.tokens, made, moved=True)
+
+
+class _State:
+    """Groups as they are dropped and shortened, with what the rest costs."""
+
+    def __init__(self, groups: Sequence[Group], short: Shortened, total: int) -> None:
+        self.groups = groups
+        self.short = short
+        self.tokens = total
+        self.dropped: set[int] = set()
+        self.shortened: set[int] = set()
+
+    def cost(self, position: int) -> int:
+        group = self.groups[position]
+        if position not in self.shortened:
+            return group.tokens
+        return sum(self.short(item) if item.is_tool_result else item.tokens for item in group.items)
+
+    def drop(self, position: int) -> None:
+        if position not in self.dropped and not self.groups[position].must:
+            self.tokens -= self.cost(position)
+            self.dropped.add(position)
+
+    def shorten(self, position: int) -> None:
+        group = self.groups[position]
+        if group.must or len(group.items) < 2 or position in self.shortened | self.dropped:
+            return
+        before = self.cost(position)
+        self.shortened.add(position)
+        gained = before - self.cost(position)
+        if gained <= 0:
+            self.shortened.discard(position)
+        self.tokens -= max(0, gained)
+
+    def replay(self, marks: Marks) -> None:
+        """Apply a standing cut; an anchor that is gone voids it."""
+        anchors = {group.anchor: position for position, group in enumerate(self.groups)}
+        drop = anchors.get(marks.drop, 0) if marks.drop else 0
+        shorten = anchors.get(marks.shorten, 0) if marks.shorten else 0
+        for position in range(drop):
+            self.drop(position)
+        for position in range(shorten):
+            if not self.groups[position].past:
+                self.shorten(position)
+
+    def deepen(self, line: Line, target: int, ceiling: int) -> None:
+        past = [p for p, group in enumerate(self.groups) if group.past]
+        self._drop_past(past, target)
+        current = range(line.task + 1 if line.task is not None else len(past), len(self.groups))
+        for position in current:
+            if self.tokens <= target:
+                return
+            self.shorten(position)
+        for position in current:
+            if self.tokens <= target:
+                return
+            self.drop(position)
+        if self.tokens > ceiling:  # nothing was before the task, or its place is not known
+            for position in range(len(self.groups)):
+                self.drop(position)
+
+    def _drop_past(self, past: Sequence[int], target: int) -> None:
+        for position in past:
+            starts_turn = self.groups[position].items[0].origin.value == "task"
+            if self.tokens <= target and starts_turn:
+                return
+            self.drop(position)
+
+
+def _anchor_after(groups: Sequence[Group], gone: set[int]) -> str | None:
+    """The first group behind the last one that is gone."""
+    if not gone:
+        return None
+    last = max(gone)
+    return groups[last + 1].anchor if last + 1 < len(groups) else None

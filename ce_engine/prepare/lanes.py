@@ -1,0 +1,71 @@
+"""What may be brought in where the host sent no history: earlier lanes, newest first, walked on demand."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ce_engine.schema.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The answered part of each earlier lane, as entries in the order of a model's input.
+
+    Iterating yields the newest lane first and costs what is taken: a caller stops when its budget
+    is full. Without unanswered questions and without calls whose results are missing.
+
+    Attributes:
+        before: lanes whose root is older than this entry.
+        lane_key: only lanes with this key.
+        without: roots that are left out (in flight).
+        sent: entries that the host sends itself.
+    """
+
+    log: Log
+    before: int = 0
+    lane_key: str = ""
+    without: frozenset[int] = frozenset()
+    sent: frozenset[int] = frozenset()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for root in self.roots():
+            lane = self._answered(root)
+            if lane:
+                yield lane
+
+    def roots(self) -> Iterator[int]:
+        """The first entries of the lanes, newest first."""
+        roots, entries = self.log.roots, self.log.entries
+        for i in range(bisect_left(roots, self.before) - 1, -1, -1):
+            if roots[i] not in self.without and entries[roots[i]].lane_key == self.lane_key:
+                yield roots[i]
+
+    def _answered(self, root: int) -> list[int]:
+        entries = self.log.entries
+        path = [self._as_edited(n) for n in self.log.path(self.log.leaf(root))]
+        while path and (entries[path[-1]].role != "assistant" or entries[path[-1]].calls):
+            path.pop()
+        return [member for n in path if n not in self.sent for member in self._group(n)]
+
+    def _as_edited(self, n: int) -> int:
+        """What the host made of entry `n` in its history, else `n`."""
+        edits = [e for e in self.log.replacements(n) if self.log.entries[e].aside]
+        return self._as_edited(edits[-1]) if edits else n
+
+    def _group(self, n: int) -> list[int]:
+        """Entry `n` with a result for each of its calls; nothing where one is missing."""
+        entries, group = self.log.entries, [n]
+        results = list(self.log.results(n))
+        for call in entries[n].calls:
+            # A result that answers no call by its id was stored under ids the host changed.
+            found = next((r for r in results if entries[r].call_id == call), None)
+            if found is None:
+                strays = (r for r in results if entries[r].call_id not in entries[n].calls)
+                found = next(strays, None)
+            if found is None:
+                return []
+            results.remove(found)
+            group.append(found)
+        return group

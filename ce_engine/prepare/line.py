@@ -1,0 +1,111 @@
+"""The line of messages that a model call could send: host messages and stored ones, in order, and their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ce_engine.schema.enums import Origin
+
+
+@dataclass(slots=True)
+class Item:
+    """One message of the line.
+
+    Attributes:
+        index: position in the host's list; `None` for a stored message that would be brought in.
+        n: its entry in the session's log; `None` for system messages and in helper calls.
+        message_id: its id in the store, the anchor of cuts.
+        tokens: with framing, calls and media.
+        calls: host ids of the tool calls it asks for.
+        call_id: host id of the call that it answers.
+    """
+
+    origin: Origin
+    tokens: int
+    index: int | None = None
+    n: int | None = None
+    message_id: str = ""
+    calls: tuple[str, ...] = ()
+    call_id: str | None = None
+    is_tool_result: bool = False
+    error: bool = False
+    protected: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """Messages that go or stay together: one message, or a message with tool calls and all its results.
+
+    `past` groups stand before the task message; `must` groups may never be left out.
+    """
+
+    items: list[Item]
+    complete: bool = True
+    past: bool = False
+    must: bool = False
+    tokens: int = 0
+
+    @property
+    def anchor(self) -> str:
+        return self.items[0].message_id
+
+
+@dataclass(slots=True)
+class Line:
+    """The line, split: leading and other system messages, the groups, results without a call, and the task."""
+
+    system: list[Item] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    orphans: list[Item] = field(default_factory=list)
+    task: int | None = None
+    """The group that holds the task message."""
+
+
+def split(items: Sequence[Item]) -> Line:
+    """Split a line into groups, and mark what may never be left out (decision 6).
+
+    Never out: system messages, the task message (newest of origin `task`), the newest message,
+    incomplete groups, the newest complete tool group of the current turn, and what the host protects.
+    A tool result without its call is an orphan: providers refuse it, so it is not passed on.
+    """
+    line = Line()
+    current: Group | None = None
+    open_calls: list[str] = []
+    for item in items:
+        if item.origin is Origin.SYSTEM:
+            line.system.append(item)
+        elif item.is_tool_result:
+            if current is None or item.call_id not in open_calls:
+                line.orphans.append(item)
+            else:
+                open_calls.remove(item.call_id)
+                current.items.append(item)
+                current.complete = not open_calls
+        else:
+            current = Group([item], complete=not item.calls)
+            open_calls = list(item.calls)
+            line.groups.append(current)
+    _mark(line)
+    return line
+
+
+def _mark(line: Line) -> None:
+    for position, group in enumerate(line.groups):
+        group.tokens = sum(item.tokens for item in group.items)
+        group.must = not group.complete or any(item.protected for item in group.items)
+        if group.items[0].origin is Origin.TASK and group.items[0].index is not None:
+            line.task = position
+    if not line.groups:
+        return
+    line.groups[-1].must = True
+    if line.task is not None:
+        line.groups[line.task].must = True
+        for group in line.groups[: line.task]:
+            group.past = True
+    for group in reversed(line.groups):
+        if group.past:
+            break  # a big result of an earlier turn must not hold the budget for ever
+        if group.complete and len(group.items) > 1:
+            group.must = True
+            break

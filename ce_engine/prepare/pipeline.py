@@ -1,0 +1,388 @@
+"""The order of the stages: from a line of messages to a plan within the limit, with every decision told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.ports import PruneBudget, Pruner, PruneRules
+from ce_engine.prepare.budget import Limit
+from ce_engine.prepare.compose import Piece, compose, merge
+from ce_engine.prepare.cut import Cut, Marks, choose_cut
+from ce_engine.prepare.derive import conversation_blocks, evidence_block
+from ce_engine.prepare.line import Group, Item, Line, split
+from ce_engine.prepare.render import (
+    Snippet,
+    excerpt,
+    knowledge,
+    left_out,
+    short_result,
+    snippet_line,
+)
+from ce_engine.prepare.sources import Candidate, Sources, Span
+from ce_engine.schema.call import Step
+from ce_engine.schema.document import ContextBlock
+from ce_engine.schema.enums import Layer, Priority
+from ce_engine.schema.report import PruneDecision
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The plan and what there is to tell about it. Tokens are counted as `used`, of `limit`."""
+
+    plan: list[Step]
+    unchanged: bool
+    used: int
+    before: int
+    cut: Cut
+    line: Line
+    over_budget: bool = False
+    injected: str = ""
+    injected_tokens: int = 0
+    injected_count: int = 0
+    evidence_ids: list[str] = field(default_factory=list)
+    decisions: list[PruneDecision] = field(default_factory=list)
+    blocks: list[ContextBlock] = field(default_factory=list)
+    restored: int = 0
+    shortened: int = 0
+    task_text: str | None = None
+
+
+FRAMING = 8
+"""Tokens that a new message or a join may cost beyond its text; an upper bound."""
+
+
+def assemble(
+    items: Sequence[Item],
+    *,
+    fixed: int,
+    limit: Limit,
+    marks: Marks,
+    config: RuntimeConfig,
+    sources: Sources,
+    pruner: Pruner,
+    inject: bool = True,
+) -> Outcome:
+    """Run the stages: group, cut, shorten, recall, prune, compose.
+
+    Args:
+        items: the line, host messages and stored ones, in order.
+        fixed: tokens of tool schemas, response format and the reply's priming.
+        limit: what everything together may cost.
+        marks: the lane's standing cut.
+        config: the run's configuration.
+        sources: what the stages ask for.
+        pruner: chooses among the candidates.
+        inject: whether anything may be brought in (not for helper calls).
+    """
+    return _Assembly(items, fixed, limit, config, sources, pruner).run(marks, inject=inject)
+
+
+class _Assembly:
+    def __init__(
+        self,
+        items: Sequence[Item],
+        fixed: int,
+        limit: Limit,
+        config: RuntimeConfig,
+        sources: Sources,
+        pruner: Pruner,
+    ) -> None:
+        self.items = items
+        self.line = split(items)
+        self.limit = limit
+        self.config = config
+        self.sources = sources
+        self.pruner = pruner
+        self.fixed = fixed + sum(item.tokens for item in self.line.system)
+        self.short_texts: dict[int, tuple[str, int]] = {}
+        self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
+
+    def run(self, marks: Marks, *, inject: bool) -> Outcome:
+        out = self.out
+        total = sum(group.tokens for group in self.line.groups)
+        out.before = self.fixed + sum(
+            item.tokens
+            for item in self.items
+            if item.index is not None and item not in self.line.system
+        )
+        if self.limit.tokens is None:
+            out.cut = Cut(tokens=total, marks=marks)
+        else:
+            out.cut = self._cut(self.limit.tokens - self.fixed, marks)
+        room = self._room()
+        if out.cut.tokens > room:
+            self._shorten_task(room)
+        if out.cut.dropped or out.cut.shortened:
+            self._choose(room, inject=inject)
+        self._decide()
+        out.used = self.fixed + out.cut.tokens + out.injected_tokens
+        out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
+        self._compose()
+        return out
+
+    def _room(self) -> int:
+        if self.limit.tokens is None:
+            return self.out.cut.tokens
+        return self.limit.tokens - self.fixed
+
+    def _cut(self, room: int, marks: Marks) -> Cut:
+        assert self.limit.tokens is not None
+        return choose_cut(
+            self.line,
+            room=room,
+            low_water=self.config.prune.keep_ratio,
+            reserve=self.config.budget.shares.get(Layer.RETRIEVED, 0.0),
+            budget=self.limit.tokens,
+            marks=marks,
+            short=lambda item: self._short(item)[1],
+        )
+
+    def _short(self, item: Item) -> tuple[str, int]:
+        """A tool result's short form and its tokens; its own where that is no shorter."""
+        known = self.short_texts.get(id(item))
+        if known is None:
+            text = self.sources.text(item)
+            short = short_result(text, self.sources.evidence_of(item), self.config.locale)
+            gained = self.sources.count(text) - self.sources.count(short) if short != text else 0
+            known = (short, item.tokens - gained) if gained > 0 else (text, item.tokens)
+            self.short_texts[id(item)] = known
+        return known
+
+    def _task(self) -> Group | None:
+        return self.line.groups[self.line.task] if self.line.task is not None else None
+
+    def _shorten_task(self, room: int) -> None:
+        """Take retrieved documents out of the task message, worst first, as far as needed (decision 6)."""
+        task = self._task()
+        if task is None or len(task.items) != 1:
+            return
+        text = self.sources.text(task.items[0])
+        spans = sorted(self.sources.spans(text), key=lambda span: -span.rank)
+        whole = self.sources.count(text)
+        gone: list[Span] = []
+        for span in spans:
+            if self.out.cut.tokens <= room:
+                break
+            gone.append(span)
+            short = _without(text, gone, self.config.locale)
+            tokens = self.sources.count(short)
+            self.out.cut.tokens += tokens - whole
+            whole = tokens
+            self.out.task_text = short
+
+    def _choose(self, room: int, *, inject: bool) -> None:
+        """Let the pruner choose among what is above the cut and what relevance brings in again."""
+        out, line = self.out, self.line
+        kept = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
+        blocks = conversation_blocks(line, kept, self._cost)
+        contexts: dict[str, str] = {}
+        candidates: dict[str, Candidate] = {}
+        left = room - out.cut.tokens - FRAMING
+        if inject and self.config.enable_share_context and left > 0:
+            note = self._notice()
+            if note and (cost := self.sources.count(note) + 1) <= left:
+                contexts["todo__context"] = note
+                left -= cost
+            for candidate, block in self._candidates(left):
+                candidates[block.block_id] = candidate
+                blocks.append(block)
+        notes = sum(self.sources.count(text) + 1 for text in contexts.values())
+        result = self.pruner.prune(
+            blocks,
+            PruneBudget(max(0, room - notes - FRAMING), self.config.budget.tier_tokens),
+            PruneRules(tuple(self.config.prune.must_keep_priorities), self._ttl()),
+        )
+        kept_ids = {block.block_id for block in result.kept}
+        for position in kept:
+            if line.groups[position].anchor not in kept_ids and not line.groups[position].must:
+                out.cut.dropped.add(position)
+                out.cut.tokens -= self._cost(position)
+        out.decisions += [d for d in result.decisions if d.block_id in candidates]
+        chosen = [candidates[i] for i in kept_ids if i in candidates]
+        self._inject(contexts, chosen, room)
+
+    def _ttl(self) -> dict[Priority, int] | None:
+        return dict(self.config.prune.ttl_seconds) if self.config.prune.ttl_seconds else None
+
+    def _cost(self, position: int) -> int:
+        group = self.line.groups[position]
+        if position not in self.out.cut.shortened:
+            return group.tokens
+        return sum(
+            self._short(item)[1] if item.is_tool_result else item.tokens for item in group.items
+        )
+
+    def _notice(self) -> str:
+        """The line that names the steps of the current turn that are left out."""
+        gone = [
+            group
+            for position in sorted(self.out.cut.dropped)
+            if not (group := self.line.groups[position]).past and len(group.items) > 1
+        ]
+        if not gone:
+            return ""
+        ids = [
+            evidence
+            for group in gone
+            for item in group.items
+            if item.is_tool_result and (evidence := self.sources.evidence_of(item))
+        ]
+        return left_out(len(gone), list(dict.fromkeys(ids)), self.config.locale)
+
+    def _candidates(self, left: int) -> list[tuple[Candidate, ContextBlock]]:
+        task = self._task() or self.line.groups[-1]
+        query = self.sources.text(task.items[0])
+        query = _without(query, self.sources.spans(query), self.config.locale)
+        sent = frozenset(
+            item.n
+            for position, group in enumerate(self.line.groups)
+            if position not in self.out.cut.dropped
+            for item in group.items
+            if item.n is not None
+            and not (position in self.out.cut.shortened and item.is_tool_result)
+        )
+        terms = frozenset(self.sources.terms(query))
+        left -= self.sources.count(knowledge([], self.config.locale)) + FRAMING
+        # A long document must not take the whole room: the best sentences of several say more.
+        cap = max(240, left)
+        chosen: list[tuple[Candidate, ContextBlock]] = []
+        for candidate in self.sources.recall(query, sent)[: self.config.prune.max_retrieved_chunks]:
+            if left <= FRAMING:
+                break
+            snippet = candidate.snippet
+            text = excerpt(snippet.text, terms, self.sources.terms, cap)
+            snippet = Snippet(snippet.kind, text, snippet.name, snippet.at, snippet.evidence_id)
+            cost = self.sources.count(snippet_line(snippet, self.config.locale)) + 2
+            if cost > left:
+                continue
+            left -= cost
+            found = Candidate(candidate.id, snippet, candidate.score, candidate.order)
+            chosen.append(
+                (found, evidence_block(candidate.id, snippet.evidence_id, cost, snippet.at))
+            )
+        return chosen
+
+    def _inject(self, contexts: dict[str, str], chosen: list[Candidate], room: int) -> None:
+        out = self.out
+        chosen.sort(key=lambda candidate: -candidate.score)
+        while True:
+            if chosen:
+                ordered = sorted(
+                    chosen, key=lambda candidate: (candidate.snippet.at, candidate.order)
+                )
+                contexts["knowledge__context"] = knowledge(
+                    [candidate.snippet for candidate in ordered], self.config.locale
+                )
+            else:
+                contexts.pop("knowledge__context", None)
+            text = merge(contexts)
+            tokens = self.sources.count(f"\n\n{text}") + FRAMING if text else 0
+            if not text or out.cut.tokens + tokens <= room:
+                break
+            if not chosen:
+                contexts.clear()
+                continue
+            chosen.pop()
+        out.injected, out.injected_tokens = text, tokens
+        out.injected_count = len(chosen)
+        self.contexts = contexts
+        out.evidence_ids = list(
+            dict.fromkeys(c.snippet.evidence_id for c in chosen if c.snippet.evidence_id)
+        )
+
+    contexts: dict[str, str] = {}  # noqa: RUF012 - replaced, never changed
+
+    def _decide(self) -> None:
+        """Tell the decisions about the line as runs."""
+        run: PruneDecision | None = None
+        for position, group in enumerate(self.line.groups):
+            action, reason = self._decision(position, group)
+            if run is not None and (run.action, run.reason) == (action, reason):
+                run.count += 1
+                run.token_estimate += group.tokens
+                continue
+            run = PruneDecision(
+                block_id=group.anchor or f"#{position}",
+                action=action,
+                reason=reason,
+                token_estimate=group.tokens,
+            )
+            self.out.decisions.append(run)
+        for orphan in self.line.orphans:
+            self.out.decisions.append(
+                PruneDecision(
+                    block_id=orphan.message_id or f"#{orphan.index}",
+                    action="dropped",
+                    reason="orphaned_tool_result",
+                    token_estimate=orphan.tokens,
+                )
+            )
+
+    def _decision(self, position: int, group: Group) -> tuple[str, str]:
+        if position in self.out.cut.dropped:
+            return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
+        if position in self.out.cut.shortened:
+            return "degraded", "older_tool_result"
+        if position == self.line.task and self.out.task_text is not None:
+            return "degraded", "retrieved_text"
+        return "kept", "never_out" if group.must and self.out.cut.dropped else "fits"
+
+    def _compose(self) -> None:
+        out, line = self.out, self.line
+        place = {
+            id(item): (position, group)
+            for position, group in enumerate(line.groups)
+            for item in group.items
+        }
+        leading = 0
+        while leading < len(self.items) and self.items[leading] in line.system:
+            leading += 1
+        pieces: list[Piece] = []
+        orphans = {id(item) for item in line.orphans}
+        for item in self.items[leading:]:
+            if id(item) in orphans:
+                continue
+            position = place[id(item)][0] if id(item) in place else -1
+            if position not in out.cut.dropped:
+                pieces.append(self._piece(item, position))
+        task = self._task()
+        out.plan = compose(
+            system_prompt=[item.index for item in self.items[:leading] if item.index is not None],
+            checkpoint_messages=pieces,
+            contexts=self.contexts,
+            query=task.items[0].index if task else None,
+            block_ids=out.evidence_ids,
+            placement=self.config.placement,
+        )
+        out.unchanged = (
+            not out.injected
+            and not out.restored
+            and not out.shortened
+            and out.task_text is None
+            and not out.cut.dropped
+            and not line.orphans
+        )
+
+    def _piece(self, item: Item, position: int) -> Piece:
+        if item.index is None:
+            self.out.restored += 1
+            return Piece(message=self.sources.stored(item))
+        if position in self.out.cut.shortened and item.is_tool_result:
+            text, tokens = self._short(item)
+            if tokens < item.tokens:
+                self.out.shortened += 1
+                return Piece(index=item.index, text=text)
+        if position == self.line.task and self.out.task_text is not None:
+            self.out.shortened += 1
+            return Piece(index=item.index, text=self.out.task_text)
+        return Piece(index=item.index)
+
+
+def _without(text: str, spans: Sequence[Span], locale: str) -> str:
+    """The text with the spans replaced by a note of where their whole text is."""
+    for span in sorted(spans, key=lambda span: -span.start):
+        note = f"[… {span.evidence_id[:8]}]" if locale else ""
+        text = text[: span.start] + note + text[span.end :]
+    return text

@@ -1,0 +1,99 @@
+"""Which call a tool result of the host's list belongs to, and which stored result it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ce_engine.prepare.match import NEW, Incoming
+from ce_engine.schema.log import Log
+
+
+ANCESTORS = 32
+"""Messages above an orphan that are searched for its call."""
+
+
+class Results:
+    """Matches tool results as leaves under their call, in any order, each stored one at most once.
+
+    A result belongs to the call before it in the list. One whose call the host cut away (an orphan)
+    belongs to a call above the next message that is known.
+    """
+
+    def __init__(self, log: Log, used: set[int]) -> None:
+        self.log = log
+        self.used = used
+        self._added: dict[int, list[str | None]] = {}
+
+    def match(self, m: Incoming, own: int | None, below: int | None) -> tuple[int, int | None]:
+        """The entry that result `m` is, or `NEW`, and the call that it answers, if one is known.
+
+        Args:
+            m: the result.
+            own: the stored message before it in the list.
+            below: the next stored message of the line.
+        """
+        own = own if own is not None and self.log.entries[own].calls else None
+        mine = [] if own is None else [own]
+        above = [n for n in self._calls_above(m, below) if n != own]
+        for owners, choose in (
+            (mine, self._equal),
+            (mine, self._room),
+            (above, self._equal),
+            (mine, self._edited),
+            (above, self._room),
+            (above, self._edited),
+        ):
+            for owner in owners:
+                n = choose(owner, m)
+                if n is not None:
+                    return self._take(n, owner, m), owner
+        n = self._equal(None, m)
+        return (NEW if n is None else self._take(n, own, m)), own
+
+    def _take(self, n: int, owner: int | None, m: Incoming) -> int:
+        if n != NEW:
+            self.used.add(n)
+        elif owner is not None:
+            self._added.setdefault(owner, []).append(m.call_id)
+        return n
+
+    def _unused(self, owner: int | None) -> Iterator[int]:
+        return (r for r in self.log.results(owner) if r not in self.used)
+
+    def _equal(self, owner: int | None, m: Incoming) -> int | None:
+        """The stored result with this id and content; else with this content where no id says more."""
+        entries = self.log.entries
+        calls = () if owner is None else entries[owner].calls
+        equal = [r for r in self._unused(owner) if entries[r].key == m.key]
+        for r in equal:
+            if entries[r].call_id == m.call_id:
+                return r
+        named = m.call_id in calls
+        return next((r for r in equal if not named or entries[r].call_id not in calls), None)
+
+    def _room(self, owner: int, m: Incoming) -> int | None:
+        """`NEW` where the call still waits for a result that this one can be."""
+        entries, calls = self.log.entries, self.log.entries[owner].calls
+        ids: list[str | None] = [entries[r].call_id for r in self.log.results(owner)]
+        ids += self._added.get(owner, [])
+        if m.call_id in calls:
+            return NEW if ids.count(m.call_id) < calls.count(m.call_id) else None
+        return NEW if len(ids) < len(calls) else None
+
+    def _edited(self, owner: int, m: Incoming) -> int | None:
+        """The stored result of the same call with other content: the host shortened or cleared it."""
+        entries = self.log.entries
+        return next((r for r in self._unused(owner) if entries[r].call_id == m.call_id), None)
+
+    def _calls_above(self, m: Incoming, below: int | None) -> Iterable[int]:
+        if below is None:
+            caller = self.log.caller(m.call_id)
+            return () if caller is None else (caller,)
+        found, n = [], self.log.parents[below]
+        for _ in range(ANCESTORS):
+            if n < 0:
+                break
+            if self.log.entries[n].calls:
+                found.append(n)
+            n = self.log.parents[n]
+        return found

@@ -1,0 +1,53 @@
+"""What the stages ask for while they work: texts, token counts, and what is relevant again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.render import Snippet
+from ce_engine.schema.document import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Something earlier that the query may need: an entry of the log, or evidence."""
+
+    id: str
+    snippet: Snippet
+    score: float
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Text of a retrieved document that stands verbatim in the task message; `rank` 0 is the best hit."""
+
+    start: int
+    end: int
+    rank: int
+    evidence_id: str
+
+
+@dataclass(slots=True)
+class Sources:
+    """What the stages ask for while they work; every function is pure for the length of one call.
+
+    Attributes:
+        count: tokens of a text.
+        text: the live or stored text of an item.
+        evidence_of: the evidence that a tool result is stored as, `""` if none.
+        recall: what is relevant to a query among what does not go out, best first.
+        terms: a text's terms, as relevance understands them.
+        stored: the stored message of an item that the host does not have.
+        spans: retrieved documents inside the text of the task message.
+    """
+
+    count: Callable[[str], int]
+    text: Callable[[Item], str]
+    evidence_of: Callable[[Item], str]
+    recall: Callable[[str, frozenset[int]], Sequence[Candidate]]
+    terms: Callable[[str], Sequence[str]]
+    stored: Callable[[Item], Message]
+    spans: Callable[[str], Sequence[Span]]

@@ -1,0 +1,127 @@
+"""What the stages of a preparation may ask of the session: texts, evidence, and what is relevant again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.render import Snippet
+from ce_engine.prepare.sources import Candidate, Sources, Span
+from ce_engine.prepare.terms import terms
+from ce_engine.schema.call import ModelCall
+from ce_engine.schema.document import Message
+from ce_engine.view import SessionView
+
+
+KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
+
+MIN_SPAN_CHARS = 24
+"""Shorter documents are not looked for inside a prompt: they would be found by chance."""
+
+
+class Recall:
+    """Answers the stages' questions for one call.
+
+    `lanes` are the earlier lanes that may be brought in, as entries; with none, the reader's own line
+    is all that may be recalled (decision 7).
+    """
+
+    def __init__(
+        self,
+        view: SessionView,
+        call: ModelCall,
+        question: int | None,
+        lanes: Callable[[], Sequence[int]],
+        limit: int,
+    ) -> None:
+        self.view = view
+        self.call = call
+        self.question = question
+        self.lanes = lanes
+        self.limit = limit
+
+    def sources(self, count: Callable[[str], int]) -> Sources:
+        return Sources(
+            count=count,
+            text=self.text,
+            evidence_of=self.evidence_of,
+            recall=self.recall,
+            terms=terms,
+            stored=self.stored,
+            spans=self.spans,
+        )
+
+    def text(self, item: Item) -> str:
+        """The live text where the host sends it, else the stored one."""
+        if item.index is not None:
+            return self.call.messages[item.index].message.content
+        assert item.n is not None
+        return self.view.rows[item.n].message.content
+
+    def evidence_of(self, item: Item) -> str:
+        return self.view.by_message.get(item.message_id, "")
+
+    def stored(self, item: Item) -> Message:
+        assert item.n is not None
+        return self.view.rows[item.n].message
+
+    def recall(self, query: str, sent: frozenset[int]) -> list[Candidate]:
+        """Earlier messages of the reader's lane, and retrieved documents of the session, best first."""
+        allowed = self._allowed()
+        found = [
+            self._message(n, score)
+            for n, score in self.view.search_messages(
+                query, self.limit, lambda n: n in sent or n not in allowed
+            )
+        ]
+        memory = self.view.requests.get(self.call.request_id)
+        present = {evidence_id for evidence_id, _ in memory.documents} if memory else set()
+        for evidence_id, score in self.view.search_documents(query, self.limit):
+            row = self.view.evidence[evidence_id]
+            if evidence_id in present or row.project_id != self.call.scope.project_id:
+                continue
+            evidence = row.evidence
+            snippet = Snippet(
+                "document",
+                evidence.content,
+                evidence.source.name,
+                str(evidence.metadata.get("created_at", "")),
+                evidence_id,
+            )
+            found.append(Candidate(f"e:{evidence_id}", snippet, score, row.seq))
+        return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _allowed(self) -> frozenset[int]:
+        """Entries of the reader's line: the path to the question with its tool results, and earlier lanes."""
+        log = self.view.log
+        own = log.path(self.question) if self.question is not None else []
+        line = [*self.lanes(), *own]
+        return frozenset([*line, *(result for n in line for result in log.results(n))])
+
+    def _message(self, n: int, score: float) -> Candidate:
+        row = self.view.rows[n]
+        message = row.message
+        assert message.message_id is not None
+        name = row.speaker or ""
+        if message.role.value == "tool":
+            evidence = self.view.evidence.get(self.view.by_message.get(message.message_id, ""))
+            name = evidence.evidence.source.name if evidence else ""
+        snippet = Snippet(
+            KINDS.get(message.role.value, "user"),
+            message.content,
+            name,
+            message.at or "",
+            self.view.by_message.get(message.message_id, ""),
+        )
+        return Candidate(f"m:{message.message_id}", snippet, score, n)
+
+    def spans(self, text: str) -> list[Span]:
+        """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6)."""
+        memory = self.view.requests.get(self.call.request_id)
+        found: list[Span] = []
+        for rank, (evidence_id, document) in enumerate(memory.documents if memory else ()):
+            start = text.find(document) if len(document) >= MIN_SPAN_CHARS else -1
+            end = start + len(document)
+            if start >= 0 and all(end <= span.start or start >= span.end for span in found):
+                found.append(Span(start, end, rank, evidence_id))
+        return found

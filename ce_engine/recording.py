@@ -1,0 +1,270 @@
+"""What a host reports becomes records: messages, tool runs, retrievals and evidence, all linked (A-03)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ce_engine.schema.document import (
+    Evidence,
+    EvidenceLinks,
+    EvidenceSource,
+    ToolCall,
+    ToolProvider,
+)
+from ce_engine.schema.enums import (
+    EvidenceType,
+    ProviderKind,
+    SourceKind,
+    ToolCallStatus,
+    ToolType,
+)
+from ce_engine.schema.events import STORED, Event, EventType
+from ce_engine.schema.facts import Retrieval, ToolRun
+from ce_engine.schema.rows import (
+    AppendEvents,
+    AppendMessages,
+    AppendToolCalls,
+    CreateSession,
+    EvidenceRow,
+    LinkEvidence,
+    MessageRow,
+    PutEvidence,
+    PutPlaceholders,
+    ToolCallRow,
+    Write,
+)
+from ce_engine.upload.ingest import Ingest, refs
+from ce_engine.view import SessionView
+
+
+@dataclass(slots=True)
+class Records:
+    """One group of writes in the making, with its events. The view takes everything in at once."""
+
+    view: SessionView
+    ingest: Ingest
+    writes: list[Write] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    rows: list[MessageRow] = field(default_factory=list)
+
+    def finish(self) -> list[Write]:
+        """The writes in the order in which a store applies them; empty if there is nothing to write."""
+        group = list(self.writes)
+        if self.rows:
+            group.insert(0, AppendMessages(self.rows))
+        if self.view.redactor is not None and (learned := self.view.redactor.learned()):
+            group.append(PutPlaceholders(learned))
+        if stored := [event for event in self.events if event.event_type in STORED]:
+            group.append(AppendEvents(stored))
+        if group and not self.view.created:
+            head = self.view.head
+            group.insert(0, CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at))
+        return group
+
+    def add_message(self, row: MessageRow) -> int:
+        """Record a message and its event; return its entry."""
+        self.rows.append(row)
+        self.events.append(self.ingest.appended(row))
+        return self.view.add_row(row)
+
+    def add_evidence(self, row: EvidenceRow, request_id: str, turn_id: str | None = None) -> str:
+        """Record evidence once: the same content of the same source only gets another link (A-09)."""
+        known = self.view.by_dedup.get(row.dedup_key)
+        if known is not None:
+            self.writes.append(LinkEvidence(known, row.evidence.links))
+            self._remember(request_id, known)
+            return known
+        row.turn_id = turn_id
+        self.writes.append(PutEvidence(row))
+        self.view.add_evidence(row)
+        evidence = row.evidence
+        self.events.append(
+            self.ingest.event(
+                EventType.EVIDENCE_INGESTED,
+                payload={"evidence_id": evidence.evidence_id, "type": str(evidence.type)},
+                request_id=request_id,
+                turn_id=turn_id,
+                tool_call_id=evidence.links.tool_call_id,
+                model_usage_id=evidence.links.model_usage_id,
+            )
+        )
+        self._remember(request_id, evidence.evidence_id)
+        return evidence.evidence_id
+
+    def _remember(self, request_id: str, evidence_id: str) -> None:
+        if request_id:
+            self.view.request(request_id).evidence_ids.append(evidence_id)
+
+    def add_tool_call(self, row: ToolCallRow, request_id: str) -> None:
+        self.writes.append(AppendToolCalls([row]))
+        call = row.call
+        self.events.append(
+            self.ingest.event(
+                EventType.TOOL_CALL_COMPLETED if row.ended else EventType.TOOL_CALLED,
+                payload={"tool": call.tool, "status": str(call.status)},
+                request_id=request_id,
+                turn_id=row.turn_id,
+                tool_call_id=call.tool_call_id,
+                meta={"tool_name": call.tool, "duration_ms": call.duration_ms},
+            )
+        )
+
+
+def tool_call_key(message_id: str, position: int) -> str:
+    """Our id of a tool call that a message asks for: hosts reuse theirs (`call_0` every turn)."""
+    return f"{message_id}:{position}"
+
+
+def find_call(view: SessionView, host_call_id: str | None) -> tuple[str, str, int] | None:
+    """(our id, message id, position) of the newest call with the host's id, if a message asked for it."""
+    n = view.log.caller(host_call_id)
+    if n is None or host_call_id is None:
+        return None
+    entry = view.log[n]
+    position = entry.calls.index(host_call_id)
+    return tool_call_key(entry.message_id, position), entry.message_id, position
+
+
+def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | None) -> None:
+    """Make the evidence of a tool result that stands in the host's list, linked to its call.
+
+    The call itself is recorded here too, since not every host reports its tools' runs; a run that was
+    reported has told more, and its row stands.
+    """
+    view, ingest = records.view, records.ingest
+    message = row.message
+    assert message.message_id is not None
+    key, name, args, asked_by = (
+        message.message_id,
+        message.author.id if message.author else "",
+        {},
+        None,
+    )
+    for position, asked in enumerate((caller.message.tool_calls or ()) if caller else ()):
+        if asked.id == message.tool_call_id and caller is not None:
+            asked_by = caller.message.message_id
+            assert asked_by is not None
+            key, name, args = tool_call_key(asked_by, position), asked.name, asked.args
+            break
+    failed = message.status == "error"
+    evidence = ingest.evidence_row(
+        "",
+        EvidenceSource(kind=SourceKind.TOOL, name=name),
+        EvidenceType.TOOL_RESULT,
+        links=EvidenceLinks(tool_call_id=key),
+        metadata={"message_id": message.message_id},
+        message_id=message.message_id,
+    )
+    evidence.dedup_key = view.fingerprinter.mac("evidence", f"result\x00{key}\x00{row.key.hex()}")
+    evidence.lane_key = row.lane_key
+    evidence_id = records.add_evidence(evidence, row.request_id, row.turn_id)
+    message.refs = refs([evidence_id])
+    reported = view.tool_runs.pop(key, None)
+    call = reported or ToolCall(
+        tool_call_id=key,
+        tool=name,
+        provider=ToolProvider(kind=ProviderKind.BUILTIN),
+        type=ToolType.FUNCTION_CALL,
+        called_at=message.at or "",
+        args_digest=dict(args),
+        status=ToolCallStatus.ERROR if failed else ToolCallStatus.SUCCESS,
+    )
+    call = call.model_copy(update={"result_evidence_ids": [evidence_id]})
+    records.add_tool_call(
+        ToolCallRow(call, message.tool_call_id, asked_by, row.turn_id, ended=True), row.request_id
+    )
+
+
+def record_tool_run(records: Records, run: ToolRun, request_id: str) -> str:
+    """Record a tool's run; its result becomes evidence when its message comes, or at once without one."""
+    view, ingest = records.view, records.ingest
+    asked = find_call(view, run.host_call_id)
+    key = asked[0] if asked else run.run_id
+    call = ToolCall(
+        tool_call_id=key,
+        tool=run.name,
+        provider=ToolProvider(
+            kind=run.provider_kind,
+            name=run.provider_name,
+            uri=ingest.text(run.provider_uri)[0].text,
+        ),
+        type=ToolType.FUNCTION_CALL if asked else ToolType.TOOL,
+        called_at=run.started_at or ingest.clock.now_iso(),
+        args_digest=ingest.args(run.args),
+        status=run.status,
+        duration_ms=run.duration_ms,
+        task_id=run.task_id,
+    )
+    if asked:
+        # Its message is on the way: the evidence is made there, once, and this row is completed.
+        view.tool_runs[key] = call
+        records.add_tool_call(ToolCallRow(call, run.host_call_id, asked[1]), request_id)
+        return key
+    if run.result:
+        evidence = ingest.evidence_row(
+            run.result,
+            EvidenceSource(kind=SourceKind.TOOL, name=run.name, uri=run.provider_uri),
+            EvidenceType.TOOL_RESULT,
+            links=EvidenceLinks(tool_call_id=key),
+        )
+        # Results are not deduplicated by content: two runs are two facts (design, small rules).
+        evidence.dedup_key = view.fingerprinter.mac("evidence", f"run\x00{key}")
+        call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
+    records.add_tool_call(ToolCallRow(call, run.host_call_id), request_id)
+    return key
+
+
+def record_retrieval(records: Records, hit: Retrieval, request_id: str) -> list[str]:
+    """Record a retrieval as a tool call, and its hits as `rag_doc` evidence (A-29)."""
+    view, ingest = records.view, records.ingest
+    ids = []
+    for rank, document in enumerate(hit.documents):
+        metadata = dict(document.metadata)
+        metadata |= {"rank": rank, "score": document.score, "document_id": document.id}
+        row = ingest.evidence_row(
+            document.text,
+            EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri),
+            EvidenceType.RAG_DOC,
+            links=EvidenceLinks(tool_call_id=hit.run_id),
+            metadata={key: value for key, value in metadata.items() if value not in (None, "")},
+            confidence=confidence_of(document.score),
+        )
+        evidence_id = records.add_evidence(row, request_id)
+        ids.append(evidence_id)
+        if request_id:
+            view.request(request_id).documents.append((evidence_id, document.text))
+    call = ToolCall(
+        tool_call_id=hit.run_id,
+        tool=hit.name,
+        provider=ToolProvider(kind=hit.provider_kind, name=hit.provider_name, uri=hit.provider_uri),
+        called_at=hit.started_at or ingest.clock.now_iso(),
+        args_digest=ingest.args({"query": hit.query}),
+        duration_ms=hit.duration_ms,
+        result_evidence_ids=list(dict.fromkeys(ids)),
+    )
+    records.add_tool_call(ToolCallRow(call), request_id)
+    return ids
+
+
+def confidence_of(score: float | None) -> float | None:
+    """A retriever's score as confidence where it is one already, in 0..1 (A-09)."""
+    return score if score is not None and 0.0 <= score <= 1.0 else None
+
+
+def evidence_row(
+    records: Records,
+    content: str,
+    source: EvidenceSource,
+    kind: EvidenceType,
+    links: EvidenceLinks | None,
+    metadata: dict[str, Any] | None,
+    request_id: str,
+    turn_id: str | None,
+) -> Evidence:
+    """Record a piece of evidence of the host's own."""
+    row = records.ingest.evidence_row(
+        content, source, kind, links=links or EvidenceLinks(), metadata=metadata
+    )
+    evidence_id = records.add_evidence(row, request_id, turn_id)
+    return records.view.evidence[evidence_id].evidence

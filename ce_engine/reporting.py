@@ -1,0 +1,139 @@
+"""The report of a preparation: every decision in numbers and refs, and how much of the prefix stayed the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from ce_engine.counting import Counter
+from ce_engine.prepare.pipeline import Outcome
+from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
+from ce_engine.schema.enums import Layer
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.report import LayerReport, Report
+from ce_engine.view import LaneMemory
+
+
+Unit = tuple[Hashable, int]
+"""A part of a body: what it is, and its tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Tells about one outcome; `lane` remembers the body for the next one."""
+
+    call: ModelCall
+    outcome: Outcome
+    counter: Counter
+    lane: LaneMemory
+
+    def report(self, report: Report, budget: int | None, extras: dict[str, int]) -> Report:
+        """Fill the report in; `extras` are the tokens that go out beside the messages."""
+        outcome, plan = self.outcome, self.outcome.plan
+        report.token_budget, report.token_used = budget, outcome.used
+        report.tokens_before = outcome.before
+        report.messages_in = len(self.call.messages)
+        report.messages_sent = len(plan)
+        report.kept = sum(isinstance(step, Keep | Extend) for step in plan)
+        report.shortened, report.restored = outcome.shortened, outcome.restored
+        report.inserted = sum(isinstance(step, Insert | Extend) for step in plan)
+        report.orphans_removed = len(outcome.line.orphans)
+        report.dropped = (
+            report.messages_in - report.kept - report.shortened - report.orphans_removed
+        )
+        report.over_budget = outcome.over_budget
+        report.prune_decisions = outcome.decisions
+        report.injected_evidence_ids = outcome.evidence_ids
+        if outcome.over_budget:
+            report.warnings.append("CONTEXT_OVER_BUDGET")
+        if budget is None:
+            report.warnings.append("CONTEXT_BUDGET_UNKNOWN")
+        self._layers(report, extras)
+        self._prefix(report, extras)
+        return report
+
+    def _layers(self, report: Report, extras: dict[str, int]) -> None:
+        outcome = self.outcome
+        system = sum(item.tokens for item in outcome.line.system)
+        task = outcome.line.task
+        task_tokens = outcome.line.groups[task].tokens if task is not None else 0
+        report.payload_tokens = {
+            "system": system,
+            "tools": extras.get("tools", 0),
+            "response_format": extras.get("response_format", 0),
+            "injected": outcome.injected_tokens,
+            "task": task_tokens,
+            "history": max(0, outcome.cut.tokens - task_tokens),
+        }
+        report.layers = {
+            Layer.RULES.value: LayerReport(tokens=system),
+            Layer.SETTINGS.value: LayerReport(),
+            Layer.RETRIEVED.value: LayerReport(
+                tokens=outcome.injected_tokens,
+                chunks=outcome.injected_count,
+                truncated=outcome.task_text is not None,
+            ),
+            Layer.IMMEDIATE.value: LayerReport(
+                tokens=outcome.cut.tokens,
+                truncated=bool(outcome.cut.dropped or outcome.shortened),
+            ),
+        }
+
+    def _prefix(self, report: Report, extras: dict[str, int]) -> None:
+        """Compare with the lane's last body (decision 8), and hash what should be stable (D-05)."""
+        lane = self.lane
+        body = [("tools", extras.get("tools", 0)), *self._body()]
+        if lane.body:
+            pairs = zip(lane.body, body, strict=False)
+            same = takewhile(lambda pair: pair[0] == pair[1], pairs)
+            report.prefix_tokens_unchanged = sum(unit[1] for unit, _ in same)
+        lane.body = body
+        rules = hashlib.sha256()
+        for item in self.outcome.line.system:
+            if item.index is not None:
+                content = self.call.messages[item.index].message.content
+                rules.update(content.encode("utf-8", "surrogatepass") + b"\x00")
+        report.stable_prefix_hash = rules.hexdigest()
+        report.stable_prefix_unchanged = lane.prefix_hash == report.stable_prefix_hash
+        lane.prefix_hash = report.stable_prefix_hash
+
+    def _body(self) -> Iterator[Unit]:
+        """The body as units, in the order in which it goes out."""
+        items = {item.index: item for item in self.outcome.line.system}
+        items |= {item.index: item for group in self.outcome.line.groups for item in group.items}
+        for step in self.outcome.plan:
+            if isinstance(step, Restore):
+                yield step.message.message_id, self.counter.message(step.message)
+            elif isinstance(step, Insert):
+                yield self._injected(step.text)
+            else:
+                item = items[step.index]
+                what: Hashable = item.message_id
+                if item.n is None:
+                    what = hash(self.call.messages[step.index].message.content)
+                yield from self._units(step, what, item.tokens)
+
+    def _units(self, step: Step, what: Hashable, tokens: int) -> Iterator[Unit]:
+        if isinstance(step, Shorten):
+            yield (what, hash(step.text)), self.counter.text(step.text)
+        elif isinstance(step, Extend) and step.before:
+            yield self._injected(step.text)
+            yield what, tokens
+        else:
+            yield what, tokens
+            if isinstance(step, Extend):
+                yield self._injected(step.text)
+
+    def _injected(self, text: str) -> Unit:
+        return ("text", hash(text)), self.outcome.injected_tokens
+
+
+def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:
+    """The report as it is stored: numbers and refs; hashes of what is not stored are keyed."""
+    data = report.model_dump(mode="json", exclude_defaults=True, exclude={"turn_id"})
+    mac = fingerprinter.mac("prefix", report.stable_prefix_hash)
+    data["stable_prefix_hash"] = f"mac:{mac.hex()}"
+    return data

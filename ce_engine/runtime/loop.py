@@ -1,0 +1,93 @@
+"""One background event loop for synchronous callers and for work that outlives a call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from ce_engine.errors import SyncCallError
+
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A daemon thread with an event loop, started at first use and again in a forked child."""
+
+    def __init__(self, name: str = "ce-engine") -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop; it is started if need be."""
+        loop = self._loop
+        if loop is not None and self._pid == os.getpid() and not loop.is_closed():
+            return loop
+        with self._lock:
+            if self._loop is None or self._pid != os.getpid() or self._loop.is_closed():
+                self._start()
+            assert self._loop is not None
+            return self._loop
+
+    def _start(self) -> None:
+        loop = asyncio.new_event_loop()
+        ready = threading.Event()
+
+        def run() -> None:
+            asyncio.set_event_loop(loop)
+            loop.call_soon(ready.set)
+            try:
+                loop.run_forever()
+            finally:
+                loop.close()
+
+        thread = threading.Thread(target=run, name=self._name, daemon=True)
+        thread.start()
+        ready.wait()
+        self._loop, self._thread, self._pid = loop, thread, os.getpid()
+
+    def is_current(self) -> bool:
+        """Whether the caller is on the loop's own thread."""
+        return self._thread is not None and self._thread is threading.current_thread()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop; the future may be waited on from any thread."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for it.
+
+        Raises:
+            SyncCallError: called from the loop's own thread, where waiting would never end.
+        """
+        if self.is_current():
+            work.close()
+            raise SyncCallError(
+                "engine.sync was called from the engine's own thread, for example from an event "
+                "handler; use the async methods of the engine there"
+            )
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Stop the loop; a later use starts a new one."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None or self._pid != os.getpid():
+            return
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(loop.stop)
+        if thread is not threading.current_thread():
+            thread.join(timeout=2)

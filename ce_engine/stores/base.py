@@ -1,0 +1,186 @@
+"""The convenience methods of every store, written once over `apply` and the reads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pydantic import ValidationError
+
+from ce_engine.errors import SchemaValidationError, ScopeViolationError
+from ce_engine.ports import Clock, IdGenerator
+from ce_engine.schema.document import (
+    ContextBlock,
+    Evidence,
+    Message,
+    ModelUsage,
+    Session,
+    SessionDocument,
+    Task,
+    ToolCall,
+    check_invariants,
+)
+from ce_engine.schema.ids import SystemClock, UuidV4Generator
+from ce_engine.schema.report import PutResult
+from ce_engine.schema.rows import (
+    AppendMessages,
+    AppendModelUsage,
+    AppendToolCalls,
+    EvidenceRow,
+    PutBlocks,
+    PutEvidence,
+    ReplaceDocument,
+    ToolCallRow,
+    UpsertTasks,
+    Write,
+)
+from ce_engine.schema.scope import Scope
+from ce_engine.stores.rules import plain_row
+
+
+class Group:
+    """The writes of one transaction; `result` once they have landed."""
+
+    __slots__ = ("result", "writes")
+
+    def __init__(self) -> None:
+        self.writes: list[Write] = []
+        self.result: PutResult | None = None
+
+    def add(self, *writes: Write) -> None:
+        self.writes += writes
+
+
+class BaseStore(ABC):
+    """What a store needs beside its own reads and `apply`; see `ports.Store` for the contract."""
+
+    def __init__(self, *, clock: Clock | None = None, ids: IdGenerator | None = None) -> None:
+        self._clock: Clock = clock or SystemClock()
+        self._ids: IdGenerator = ids or UuidV4Generator()
+
+    @abstractmethod
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult: ...
+
+    @asynccontextmanager
+    async def transaction(self, scope: Scope) -> AsyncIterator[Group]:
+        group = Group()
+        yield group
+        group.result = await self.apply(scope, group.writes)
+
+    async def put_session(
+        self, scope: Scope, document: SessionDocument, expected_version: int | None = None
+    ) -> PutResult:
+        """Replace the whole document; messages without an id get one, and the message before as parent.
+
+        Raises:
+            ScopeViolationError: the document is of another session.
+            SchemaValidationError: ids in it repeat, or evidence stands under another's key.
+        """
+        _check_scope(scope, document.session.session_id)
+        problems = check_invariants(document, remote_refs=True) + _repeated(document.session)
+        if problems:
+            raise SchemaValidationError(f"the document cannot be stored: {'; '.join(problems)}")
+        write = ReplaceDocument(self._identified(document))
+        return await self.apply(scope, [write], expected_version=expected_version)
+
+    async def patch_session(
+        self, scope: Scope, patch: Mapping[str, Any], expected_version: int | None = None
+    ) -> PutResult:
+        """Replace the named fields of `session`, whole.
+
+        Raises:
+            SessionNotFoundError: there is no session to patch.
+            ScopeViolationError: the patch is of another session.
+            SchemaValidationError: it names unknown fields, or their values do not fit.
+        """
+        _check_scope(scope, patch.get("session_id", scope.session_id))
+        try:
+            session = Session.model_validate({**patch, "session_id": scope.session_id})
+        except ValidationError as error:
+            places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:5])
+            known = ", ".join(sorted(set(Session.model_fields) - {"session_id"}))
+            raise SchemaValidationError(
+                f"the patch does not fit at {places}; fields of a session are {known}"
+            ) from error
+        if problems := _repeated(session):
+            raise SchemaValidationError(f"the patch cannot be stored: {'; '.join(problems)}")
+        document = self._identified(SessionDocument(session=session))
+        write = ReplaceDocument(document, frozenset(patch) - {"session_id"})
+        return await self.apply(scope, [write], expected_version=expected_version)
+
+    async def append_messages(self, scope: Scope, messages: Sequence[Message]) -> PutResult:
+        rows = [plain_row(message) for message in self._with_ids(messages)]
+        return await self.apply(scope, [AppendMessages(rows)])
+
+    async def put_evidence(self, scope: Scope, evidence: Evidence) -> str:
+        row = EvidenceRow(evidence, project_id=scope.project_id)
+        await self.apply(scope, [PutEvidence(row)])
+        return evidence.evidence_id
+
+    async def put_context_blocks(self, scope: Scope, blocks: Sequence[ContextBlock]) -> PutResult:
+        return await self.apply(scope, [PutBlocks(blocks)])
+
+    async def append_tool_calls(
+        self, scope: Scope, tool_calls: Sequence[ToolCall], expected_version: int | None = None
+    ) -> PutResult:
+        write = AppendToolCalls([ToolCallRow(call) for call in tool_calls])
+        return await self.apply(scope, [write], expected_version=expected_version)
+
+    async def append_model_usage(
+        self, scope: Scope, usages: Sequence[ModelUsage], expected_version: int | None = None
+    ) -> PutResult:
+        write = AppendModelUsage(usages)
+        return await self.apply(scope, [write], expected_version=expected_version)
+
+    async def upsert_tasks(
+        self, scope: Scope, tasks: Sequence[Task], expected_version: int | None = None
+    ) -> PutResult:
+        return await self.apply(scope, [UpsertTasks(tasks)], expected_version=expected_version)
+
+    def _identified(self, document: SessionDocument) -> SessionDocument:
+        messages = self._with_ids(document.session.messages)
+        session = document.session.model_copy(update={"messages": messages})
+        return document.model_copy(update={"session": session})
+
+    def _with_ids(self, messages: Iterable[Message]) -> list[Message]:
+        """Messages that have ids, and without one of their own the message before as parent."""
+        found: list[Message] = []
+        before: str | None = None
+        for message in messages:
+            if message.message_id is None:
+                update = {
+                    "message_id": self._ids.generate(),
+                    "parent_id": message.parent_id or before,
+                }
+                found.append(message.model_copy(update=update))
+            else:
+                found.append(message)
+            before = found[-1].message_id
+        return found
+
+
+def _check_scope(scope: Scope, session_id: object) -> None:
+    if session_id != scope.session_id:
+        raise ScopeViolationError(
+            f"what was handed in is of session {session_id!r}, the scope of {scope.session_id!r}"
+        )
+
+
+def _repeated(session: Session) -> list[str]:
+    ids = {
+        "message_id": [message.message_id for message in session.messages if message.message_id],
+        "tool_call_id": [call.tool_call_id for call in session.tool_state.tool_calls],
+        "model_usage_id": [usage.model_usage_id for usage in session.model_usage],
+        "task_id": [task.task_id for task in session.task_state.todo_list.tasks],
+    }
+    return [
+        f"{name} {value!r} is not unique"
+        for name, values in ids.items()
+        for value, count in Counter(values).items()
+        if count > 1
+    ]

@@ -1,0 +1,72 @@
+"""Values to text and back, compact and without loss: JSON for data, escapes for what databases refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Set
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+
+M = TypeVar("M", bound=BaseModel)
+
+_ESCAPED = "\x02json:"
+"""Stands before a text that is kept as JSON because it holds NUL or half a surrogate pair."""
+
+
+def to_json(value: Any) -> str:
+    """Plain data as compact JSON; what is no plain data becomes its `str`.
+
+    Half a surrogate pair (a text that was cut in the middle of an emoji) cannot be stored as UTF-8:
+    such data is written in ASCII escapes instead.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if _is_storable(text):
+        return text
+    return json.dumps(value, separators=(",", ":"), default=str)
+
+
+def from_json(text: str) -> Any:
+    return json.loads(text)
+
+
+def compact(model: BaseModel, leave_out: Set[str] = frozenset()) -> dict[str, Any]:
+    """The fields of a model that differ from their defaults."""
+    return model.model_dump(exclude_defaults=True, exclude=set(leave_out) or None)
+
+
+def fresh(model: M) -> M:
+    """A copy that shares nothing with `model`, exactly as it would come back from a database."""
+    return type(model).model_validate(fresh_data(compact(model)))
+
+
+def fresh_data(value: Any) -> Any:
+    """Plain data as it would come back from a database."""
+    return from_json(to_json(value))
+
+
+def escape(text: str) -> str:
+    """The text in a form that every database takes; equal texts have equal forms."""
+    if _is_storable(text) and not text.startswith(_ESCAPED):
+        return text
+    return _ESCAPED + json.dumps(text)
+
+
+def unescape(text: str) -> str:
+    if not text.startswith(_ESCAPED):
+        return text
+    original: str = json.loads(text[len(_ESCAPED) :])
+    return original
+
+
+def _is_storable(text: str) -> bool:
+    if "\x00" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,233 @@
+"""One session in memory, and how writes change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ce_engine.errors import SessionNotFoundError
+from ce_engine.schema.document import (
+    ContextBlock,
+    Meta,
+    ModelUsage,
+    Session,
+    SessionDocument,
+    Summary,
+    Task,
+)
+from ce_engine.schema.events import Event
+from ce_engine.schema.rows import (
+    AppendEvents,
+    AppendMessages,
+    AppendModelUsage,
+    AppendToolCalls,
+    CreateSession,
+    CutMark,
+    EvidenceRow,
+    LinkEvidence,
+    MessageRow,
+    Placeholder,
+    PutBlocks,
+    PutCut,
+    PutEvidence,
+    PutPlaceholders,
+    PutTurn,
+    ReplaceDocument,
+    SessionHead,
+    ToolCallRow,
+    TurnRow,
+    UpsertTasks,
+    Write,
+)
+from ce_engine.schema.scope import Scope
+from ce_engine.stores import rules
+from ce_engine.stores.codec import fresh, fresh_data
+
+
+@dataclass(slots=True)
+class Kept:
+    """One session; dicts are in order of first arrival."""
+
+    head: SessionHead
+    last_evidence: int = 0
+    last_accessed_at: str = ""
+    access_count: int = 0
+    summary: Summary | None = None
+    meta: Meta = field(default_factory=Meta)
+    frameworks: set[str] = field(default_factory=set)
+    messages: list[MessageRow] = field(default_factory=list)
+    evidence: dict[str, EvidenceRow] = field(default_factory=dict)
+    blocks: dict[str, ContextBlock] = field(default_factory=dict)
+    calls: dict[str, ToolCallRow] = field(default_factory=dict)
+    usages: dict[str, ModelUsage] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    turns: dict[str, TurnRow] = field(default_factory=dict)
+    cuts: dict[tuple[str, str, str], CutMark] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    placeholders: dict[tuple[str, bytes], Placeholder] = field(default_factory=dict)
+
+    def draft(self) -> Kept:
+        """A copy to write to; what it holds is never changed in place."""
+        copies = {
+            name: value.copy()
+            for name in self.__slots__
+            if isinstance(value := getattr(self, name), dict | list | set)
+        }
+        return replace(self, head=replace(self.head), **copies)
+
+    def with_content(self, row: EvidenceRow) -> EvidenceRow:
+        """A copy of a row; content that a message has is filled in."""
+        evidence = fresh(row.evidence)
+        if row.message_id is not None:
+            contents = (r.message.content for r in self.messages if r.message.message_id == row.message_id)
+            evidence.content = next(contents, "")
+        return replace(row, evidence=evidence)
+
+
+def copy_message(row: MessageRow) -> MessageRow:
+    return replace(row, message=fresh(row.message))
+
+
+def copy_turn(row: TurnRow) -> TurnRow:
+    return replace(row, attempts=fresh_data(row.attempts), report=fresh_data(row.report))
+
+
+@dataclass(slots=True)
+class Change:
+    """One group on its way into a session's draft."""
+
+    kept: Kept
+    key: bytes
+    made: bool
+    """The group itself made the session, without being told to."""
+
+    def run(self, scope: Scope, write: Write) -> None:
+        match write:
+            case ReplaceDocument(document, fields):
+                if fields is not None and self.made:
+                    raise SessionNotFoundError(f"there is no session {scope.session_id!r} to patch")
+                self._replace(document, fields)
+            case CreateSession():
+                pass
+            case _:
+                _HANDLERS[type(write)](self, write)
+
+    def append_messages(self, write: AppendMessages) -> None:
+        kept = self.kept
+        known = {row.message.message_id for row in kept.messages} - {None}
+        rows = rules.numbered(write.rows, {str(name) for name in known}, kept.head.last_seq)
+        kept.messages += [copy_message(row) for row in rows]
+        kept.frameworks |= {row.framework for row in rows}
+        kept.head.last_seq += len(rows)
+
+    def put_evidence(self, write: PutEvidence) -> None:
+        kept, row = self.kept, write.row
+        if row.evidence.evidence_id in kept.evidence:
+            return
+        kept.last_evidence += 1
+        self._keep_evidence(replace(row, seq=kept.last_evidence))
+
+    def _keep_evidence(self, row: EvidenceRow) -> None:
+        evidence = fresh(row.evidence)
+        if row.message_id is not None:
+            evidence.content = ""
+        self.kept.evidence[evidence.evidence_id] = replace(row, evidence=evidence)
+
+    def link_evidence(self, write: LinkEvidence) -> None:
+        row = self.kept.evidence.get(write.evidence_id)
+        if row is not None:
+            evidence = rules.with_link(row.evidence, write.links)
+            self.kept.evidence[write.evidence_id] = replace(row, evidence=evidence)
+
+    def put_blocks(self, write: PutBlocks) -> None:
+        self.kept.blocks |= {block.block_id: fresh(block) for block in write.blocks}
+
+    def append_tool_calls(self, write: AppendToolCalls) -> None:
+        calls = self.kept.calls
+        for row in write.rows:
+            name = row.call.tool_call_id
+            merged = rules.merged_call(calls[name], row) if name in calls else row
+            calls[name] = replace(merged, call=fresh(merged.call))
+
+    def append_model_usage(self, write: AppendModelUsage) -> None:
+        for usage in write.usages:
+            self.kept.usages.setdefault(usage.model_usage_id, fresh(usage))
+
+    def upsert_tasks(self, write: UpsertTasks) -> None:
+        self.kept.tasks |= {task.task_id: fresh(task) for task in write.tasks}
+
+    def put_turn(self, write: PutTurn) -> None:
+        self.kept.turns[write.turn.turn_id] = copy_turn(write.turn)
+        self.kept.frameworks.add(write.turn.framework)
+
+    def put_cut(self, write: PutCut) -> None:
+        mark = write.mark
+        if write.replaces is not None:
+            self.kept.cuts.pop((mark.lane_key, mark.kind, write.replaces), None)
+        self.kept.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = replace(mark)
+
+    def append_events(self, write: AppendEvents) -> None:
+        head, events = self.kept.head, self.kept.events
+        known = {event.event_id for event in events}
+        new = rules.chained(write.events, known, head.last_event_seq, head.chain_head, self.key)
+        events += new
+        if new:
+            head.last_event_seq, head.chain_head = len(events), new[-1].hash
+
+    def put_placeholders(self, write: PutPlaceholders) -> None:
+        for item in write.items:
+            self.kept.placeholders.setdefault((item.label, item.mac), item)
+
+    def _replace(self, document: SessionDocument, fields: frozenset[str] | None) -> None:
+        kept, session = self.kept, document.session
+        names = frozenset(Session.model_fields) if fields is None else fields
+        kept.head.epoch += 1
+        if fields is None:  # before the messages: their old contents tell which evidence is unchanged
+            self._replace_rest(document)
+        if "messages" in names:
+            known = {str(row.message.message_id): row for row in kept.messages}
+            rows, last = rules.replaced(session.messages, known, kept.head.last_seq)
+            kept.messages = [copy_message(row) for row in rows]
+            kept.head.last_seq = last
+        if "summary" in names:
+            kept.summary = fresh(session.summary) if session.summary else None
+        if "task_state" in names:
+            kept.tasks = {t.task_id: fresh(t) for t in session.task_state.todo_list.tasks}
+        if "tool_state" in names:
+            first = kept.calls
+            kept.calls = {
+                call.tool_call_id: replace(
+                    first.get(call.tool_call_id, ToolCallRow(call)), call=fresh(call)
+                )
+                for call in session.tool_state.tool_calls
+            }
+        if "model_usage" in names:
+            kept.usages = {usage.model_usage_id: fresh(usage) for usage in session.model_usage}
+
+    def _replace_rest(self, document: SessionDocument) -> None:
+        kept = self.kept
+        known = {name: kept.with_content(row) for name, row in kept.evidence.items()}
+        kept.evidence = {}
+        for row in rules.kept_evidence(document.evidences.values(), known, document.session.messages):
+            self._keep_evidence(row)
+            kept.last_evidence = max(kept.last_evidence, row.seq)
+        kept.blocks = {block.block_id: fresh(block) for block in document.context_blocks}
+        kept.meta = fresh(document.meta) if document.meta else Meta()
+        kept.head.created_at = kept.meta.created_at or kept.head.created_at
+        kept.head.updated_at = kept.meta.updated_at or kept.head.updated_at
+
+
+_HANDLERS: dict[type, Callable[[Change, Any], None]] = {
+    AppendMessages: Change.append_messages,
+    PutEvidence: Change.put_evidence,
+    LinkEvidence: Change.link_evidence,
+    PutBlocks: Change.put_blocks,
+    AppendToolCalls: Change.append_tool_calls,
+    AppendModelUsage: Change.append_model_usage,
+    UpsertTasks: Change.upsert_tasks,
+    PutTurn: Change.put_turn,
+    PutCut: Change.put_cut,
+    AppendEvents: Change.append_events,
+    PutPlaceholders: Change.put_placeholders,
+}

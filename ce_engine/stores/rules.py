@@ -1,0 +1,219 @@
+"""What every store does alike with rows: number, chain, merge, keep, filter. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+
+from ce_engine.errors import SchemaValidationError, VersionConflictError
+from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message
+from ce_engine.schema.enums import Origin, Priority, Role
+from ce_engine.schema.events import Event, link
+from ce_engine.schema.report import BlockFilter, EvidenceFilter
+from ce_engine.schema.rows import CreateSession, EvidenceRow, MessageRow, ToolCallRow
+from ce_engine.schema.scope import Scope
+from ce_engine.stores.codec import fresh
+
+
+def check_version(scope: Scope, expected: int | None, found: int) -> None:
+    """Raise `VersionConflictError` if `expected` is given and not `found`; 0 means no session."""
+    if expected is not None and expected != found:
+        raise VersionConflictError(
+            f"session {scope.session_id!r} is at version {found}, expected {expected}. "
+            "Read it again and repeat the change."
+        )
+
+
+def check_key(scope: Scope, wanted: CreateSession | None, key_id: str) -> None:
+    """Raise `VersionConflictError` if a group was made for a session with another key."""
+    if wanted is not None and wanted.key_id != key_id:
+        raise VersionConflictError(
+            f"session {scope.session_id!r} has key {key_id!r}, expected {wanted.key_id!r}: it was "
+            "made by somebody else meanwhile, or the secret has changed. Read it again."
+        )
+
+
+_ORIGINS = {Role.SYSTEM: Origin.SYSTEM, Role.USER: Origin.TASK, Role.TOOL: Origin.TOOL_RESULT}
+
+
+def plain_row(message: Message) -> MessageRow:
+    """A row of a message that no adapter mapped: nothing recognises it but its text."""
+    asks = Origin.TOOL_CALL if message.tool_calls else Origin.ANSWER
+    return MessageRow(
+        message=message,
+        key=b"",
+        loose_key=b"",
+        origin=_ORIGINS.get(message.role, asks),
+        length=len(message.content),
+    )
+
+
+def numbered(rows: Iterable[MessageRow], known: Collection[str], last: int) -> list[MessageRow]:
+    """The rows that are not known yet, with `seq` from `last + 1` on."""
+    seen = set(known)
+    new: list[MessageRow] = []
+    for row in rows:
+        message_id = row.message.message_id
+        if message_id is not None:
+            if message_id in seen:
+                continue
+            seen.add(message_id)
+        last += 1
+        new.append(replace(row, message=row.message.model_copy(update={"seq": last})))
+    return new
+
+
+def chained(
+    events: Iterable[Event], known: Collection[str], last: int, head: str, key: bytes
+) -> list[Event]:
+    """The events that are not known yet, with `seq` and `hash` after the event `last` of hash `head`."""
+    seen = set(known)
+    new: list[Event] = []
+    for event in events:
+        if event.event_id:
+            if event.event_id in seen:
+                continue
+            seen.add(event.event_id)
+        last += 1
+        stored = fresh(event)
+        stored.seq = last
+        stored.hash = head = link(stored, last, head, key)
+        new.append(stored)
+    return new
+
+
+def merged_call(first: ToolCallRow, later: ToolCallRow) -> ToolCallRow:
+    """One row of two for the same call: the ended one, else the first; results add up."""
+    winner, other = (later, first) if later.ended else (first, later)
+    results = [*first.call.result_evidence_ids, *later.call.result_evidence_ids]
+    update = {
+        "called_at": first.call.called_at or later.call.called_at,
+        "result_evidence_ids": list(dict.fromkeys(results)),
+    }
+    return replace(
+        winner,
+        call=winner.call.model_copy(update=update),
+        host_call_id=winner.host_call_id or other.host_call_id,
+        message_id=winner.message_id or other.message_id,
+        turn_id=winner.turn_id or other.turn_id,
+        ended=first.ended or later.ended,
+    )
+
+
+def with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
+    """The evidence with another call in `metadata["links"]`; unchanged if it is there already."""
+    known = list(evidence.metadata.get("links", ()))
+    entry = links.model_dump(exclude_none=True)
+    if entry in known or links == evidence.links:
+        return evidence
+    return evidence.model_copy(
+        update={"metadata": {**evidence.metadata, "links": [*known, entry]}}
+    )
+
+
+def replaced(
+    messages: Sequence[Message], rows: Mapping[str, MessageRow], counter: int
+) -> tuple[list[MessageRow], int]:
+    """Rows for a session's new messages, and its highest number from then on.
+
+    Messages keep their numbers if they all have one and these rise, else they count from 1. A row is
+    kept where its message (same id, role, content) is still there.
+    """
+    numbers = [message.seq or 0 for message in messages]
+    if numbers != sorted(set(numbers)) or 0 in numbers:
+        numbers = list(range(1, len(messages) + 1))
+    kept = []
+    for number, message in zip(numbers, messages, strict=True):
+        row = rows.get(message.message_id) if message.message_id else None
+        if row is None or (row.message.role, row.message.content) != (
+            message.role,
+            message.content,
+        ):
+            row = plain_row(message)
+        kept.append(replace(row, message=message.model_copy(update={"seq": number})))
+    return kept, max([counter, *numbers])
+
+
+def kept_evidence(
+    items: Iterable[Evidence], rows: Mapping[str, EvidenceRow], messages: Sequence[Message]
+) -> list[EvidenceRow]:
+    """Rows for a session's new evidence, numbered from 1.
+
+    A row is kept where its content is unchanged, and its message where that has this content.
+    """
+    contents = {message.message_id: message.content for message in messages}
+    kept = []
+    for number, item in enumerate(items, start=1):
+        row = rows.get(item.evidence_id)
+        if row is None or row.evidence.content != item.content:
+            row = EvidenceRow(item)
+        by_message = row.message_id
+        if by_message is not None and contents.get(by_message) != item.content:
+            by_message = None
+        kept.append(replace(row, evidence=item, message_id=by_message, seq=number))
+    return kept
+
+
+def chosen_evidence(items: Iterable[Evidence], filter: EvidenceFilter | None) -> list[Evidence]:
+    """The first `limit` pieces that match every given part of the filter."""
+    if filter is None:
+        return list(items)
+    since, until = _bound("since", filter.since), _bound("until", filter.until)
+
+    def fits(item: Evidence) -> bool:
+        if filter.types is not None and item.type not in filter.types:
+            return False
+        if filter.source_kinds is not None and item.source.kind not in filter.source_kinds:
+            return False
+        if filter.tags and not _has_tags(item, filter.tags):
+            return False
+        return (since is None and until is None) or _within(item, since, until)
+
+    return list(islice((item for item in items if fits(item)), filter.limit))
+
+
+def _has_tags(item: Evidence, tags: Mapping[str, str]) -> bool:
+    stored = item.metadata.get("tags")
+    return isinstance(stored, Mapping) and tags.items() <= stored.items()
+
+
+def _within(item: Evidence, since: datetime | None, until: datetime | None) -> bool:
+    at = _moment(item.metadata.get("created_at"))
+    return at is not None and (since is None or since <= at) and (until is None or at <= until)
+
+
+def _bound(name: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    moment = _moment(text)
+    if moment is None:
+        raise SchemaValidationError(
+            f"EvidenceFilter.{name} is {text!r}; expected a time such as 2026-01-31T12:00:00Z"
+        )
+    return moment
+
+
+def _moment(text: object) -> datetime | None:
+    """A time of ISO 8601; without a zone it is UTC. `None` for what is none."""
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(str(text))
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return None
+
+
+def chosen_blocks(items: Iterable[ContextBlock], filter: BlockFilter | None) -> list[ContextBlock]:
+    """The first `limit` blocks that match every given part of the filter."""
+    if filter is None:
+        return list(items)
+    ranks = list(Priority)
+    tests: list[Callable[[ContextBlock], bool]] = []
+    if (types := filter.block_types) is not None:
+        tests.append(lambda item: item.block_type in types)
+    if (priorities := filter.priorities) is not None:
+        tests.append(lambda item: item.priority in priorities)
+    if (least := filter.min_priority) is not None:
+        tests.append(lambda item: ranks.index(item.priority) <= ranks.index(least))
+    return list(islice((item for item in items if all(t(item) for t in tests)), filter.limit))

@@ -1,0 +1,72 @@
+"""The install's secret for fingerprints: kept outside the store, made at first use."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from ce_engine.errors import StoreUnavailableError
+
+
+VARIABLE = "CE_SECRET"
+_BYTES = 32
+
+
+def from_environment() -> bytes | None:
+    """The secret in `CE_SECRET`, which stands above every key file."""
+    text = os.environ.get(VARIABLE, "")
+    return text.encode("utf-8", "surrogateescape") or None
+
+
+@cache
+def of_process() -> bytes:
+    """A secret that ends with the process, for what is not kept longer."""
+    return secrets.token_bytes(_BYTES)
+
+
+def beside(database: Path) -> bytes:
+    """The secret in the key file beside a local store; several processes may ask at once.
+
+    Raises:
+        StoreUnavailableError: the key file can neither be read nor made, or is damaged.
+    """
+    path = database.with_name(f"{database.name}.key")
+    try:
+        if not path.exists():
+            _make(path)
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"the key file {str(path)!r} cannot be read or made ({error.strerror}). "
+            f"Make its folder writable, or set {VARIABLE} to a long random text."
+        ) from error
+    try:
+        secret = bytes.fromhex(text)
+    except ValueError:
+        secret = b""
+    if len(secret) != _BYTES:
+        raise StoreUnavailableError(
+            f"the key file {str(path)!r} is damaged: expected {2 * _BYTES} hexadecimal digits. "
+            f"Restore it, or set {VARIABLE}; with it deleted, a new one is made and what was "
+            "recorded before is recognised by its text only."
+        )
+    return secret
+
+
+def _make(path: Path) -> None:
+    """Write a new key aside (mode 0600) and link it into place: the first of several stands."""
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return  # another process was first: its key stands
+    finally:
+        Path(draft).unlink()

@@ -1,0 +1,61 @@
+"""One group of writes on its way into the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Table
+
+from ce_engine.schema.scope import Scope
+from ce_engine.stores.sql import reads, rows
+from ce_engine.stores.sql import statements as sql
+
+
+@dataclass(slots=True)
+class Head:
+    """The part of the session's row that a group moves; `this` is the row's number."""
+
+    this: int
+    version: int = 0
+    epoch: int = 0
+    last_seq: int = 0
+    last_evidence: int = 0
+    last_event_seq: int = 0
+    chain_head: str = ""
+
+
+@dataclass(slots=True)
+class Change:
+    """One group on its way into the tables."""
+
+    connection: Connection
+    scope: Scope
+    head: Head
+    secret: Callable[[], bytes]
+    now: str
+    frameworks: set[str]
+    made: bool
+    """The group itself made the session, without being told to."""
+    updated_at: str
+
+    @property
+    def this(self) -> int:
+        return self.head.this
+
+    def put(self, statement: Any, values: Sequence[rows.Values]) -> None:
+        if values:
+            self.connection.execute(statement, values)
+
+    def refill(self, table: Table, statement: Any, values: Sequence[rows.Values]) -> None:
+        """Put these rows in the place of all that the session has in the table."""
+        self.connection.execute(sql.CLEAR[table], {"this": self.this})
+        self.put(statement, values)
+
+    def known(self, statement: Any, ids: Sequence[str]) -> list[Any]:
+        """The rows that `statement` finds for these ids."""
+        found: list[Any] = []
+        for part in reads.chunks(ids):
+            found += self.connection.execute(statement, {"this": self.this, "ids": part})
+        return found

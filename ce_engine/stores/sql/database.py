@@ -1,0 +1,124 @@
+"""One SQLite file: its connections, and its schema made or brought up to date when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine, inspect, insert, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from ce_engine.errors import MigrationError, StoreUnavailableError
+from ce_engine.stores.sql import faults, tables
+from ce_engine.stores.sql.migrations import HEAD, KNOWN
+
+
+_PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA synchronous = NORMAL")
+
+Identity = tuple[int, int]
+"""Device and number of a file: another file at the same path has another one."""
+
+
+class Database:
+    """Opens connections to one file; they begin no transaction by themselves and wait for no lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._engine = create_engine(
+            URL.create("sqlite+pysqlite", database=str(path)),
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args={"isolation_level": None, "check_same_thread": False, "timeout": 0},
+        )
+
+    def connect(self) -> Connection:
+        """A connection to a file whose schema is current; a file that is not there is made.
+
+        Raises:
+            StoreUnavailableError: the file holds tables of another program.
+            MigrationError: the file is of a newer release.
+        """
+        connection = self._engine.connect()
+        try:
+            for pragma in _PRAGMAS:
+                connection.exec_driver_sql(pragma)
+            self._make_current(connection)
+            connection.rollback()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def identity(self) -> Identity | None:
+        """Which file is at the path now; `None` if there is none that can be seen."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def exists(self) -> bool:
+        """Whether there is a file to read; false if there is none yet, but could be.
+
+        Raises:
+            StoreUnavailableError: there is none and there cannot be.
+        """
+        try:
+            self.path.stat()
+        except FileNotFoundError:
+            if self.path.parent.is_dir():
+                return False
+            raise faults.cannot_open(self.path) from None
+        except OSError:
+            raise faults.cannot_open(self.path) from None
+        return True
+
+    def _make_current(self, connection: Connection) -> None:
+        found = _revision(connection)
+        if found == HEAD:
+            return
+        if found is not None and found not in KNOWN:
+            raise MigrationError(
+                f"the store's file {str(self.path)!r} has schema {found!r}; this release knows "
+                f"{', '.join(KNOWN)}. It was left as it is: use the release of ce-integrations "
+                "that wrote it, or a newer one."
+            )
+        if found is None:
+            self._check_empty(connection)
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        upgrade = _upgrader() if found else None  # before the lock: it is slow to import
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        now = _revision(connection)  # another process may have been first
+        if now is None:
+            tables.metadata.create_all(connection, checkfirst=False)
+            connection.execute(insert(tables.revisions), {"version_num": HEAD})
+        elif now != HEAD:
+            (upgrade or _upgrader())(connection)
+        connection.commit()
+
+    def _check_empty(self, connection: Connection) -> None:
+        foreign = inspect(connection).get_table_names()
+        if foreign:
+            raise StoreUnavailableError(
+                f"the SQLite file {str(self.path)!r} holds tables of another program "
+                f"({', '.join(foreign[:3])}). It was left as it is: name a file of its own."
+            )
+
+
+def _upgrader() -> Callable[[Connection], None]:
+    from ce_engine.stores.sql.migrations.upgrade import upgrade  # noqa: PLC0415 - imports Alembic
+
+    return upgrade
+
+
+def _revision(connection: Connection) -> str | None:
+    """The schema's revision; `None` where there is no schema of ours."""
+    try:
+        found: str | None = connection.execute(select(tables.revisions)).scalar()
+    except OperationalError as error:
+        if "no such table" in str(error.orig):
+            return None
+        raise
+    return found

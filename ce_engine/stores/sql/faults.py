@@ -1,0 +1,108 @@
+"""What went wrong with a database file, in words that name the file and the cure."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from ce_engine.errors import ContextEngineError, StoreError, StoreUnavailableError
+
+
+_PRIMARY = 0xFF  # SQLite's extended result codes carry the primary one in the low byte
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_SAYINGS = {
+    sqlite3.SQLITE_READONLY: (
+        "is read-only",
+        "Give this user write permission for the file and its folder, or name another file.",
+    ),
+    sqlite3.SQLITE_PERM: (
+        "may not be accessed",
+        "Give this user permission for the file and its folder, or name another file.",
+    ),
+    sqlite3.SQLITE_FULL: (
+        "cannot grow: the disk is full",
+        "Free some space; what did not fit was not written, the rest is whole.",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        "is no SQLite database",
+        "It was left as it is. Name another file, or move this one away.",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "is a damaged SQLite database",
+        "It was left as it is. Restore a backup, or move it away and try `sqlite3 FILE .recover`.",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "cannot be read or written: the disk reports an error",
+        "Check the disk, and that the file was not replaced while in use.",
+    ),
+}
+
+
+def is_busy(error: BaseException) -> bool:
+    """Somebody else holds the lock just now."""
+    return _code(error) in _BUSY
+
+
+def explain(error: BaseException, path: Path) -> BaseException:
+    """The error that the caller gets; ours, and what is no database error, stays what it is."""
+    code = _code(error)
+    if isinstance(error, ContextEngineError) or code is None:
+        return error
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return cannot_open(path)
+    if code in _SAYINGS:
+        what, cure = _SAYINGS[code]
+        return StoreUnavailableError(f"the store's file {str(path)!r} {what}. {cure}")
+    orig = error.orig if isinstance(error, DBAPIError) else error
+    name = getattr(orig, "sqlite_errorname", type(orig).__name__)
+    if isinstance(orig, sqlite3.OperationalError):
+        return StoreUnavailableError(
+            f"the store's file {str(path)!r} cannot be used ({name}); see SQLite's result codes"
+        )
+    return StoreError(f"the store refused a statement ({name}); this is a fault of ce-integrations")
+
+
+def locked(path: Path, waited_s: float) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"the store's file {str(path)!r} is locked by another program (waited {waited_s:g} s). "
+        "End its long transaction, or give this application a file of its own."
+    )
+
+
+def cannot_open(path: Path) -> StoreUnavailableError:
+    """Say why a file cannot be opened."""
+    folder = path.parent
+    if _is_folder(path):
+        what, cure = "is a folder", "Name a file in it, such as ce.db."
+    elif not _is_there(folder):
+        what, cure = "cannot be made: its folder does not exist", f"Create {str(folder)!r}."
+    elif not _is_folder(folder):
+        what, cure = f"cannot be made: {str(folder)!r} is no folder", "Name another path."
+    else:
+        what = "cannot be opened or made"
+        cure = "Give this user read and write permission for the file and its folder."
+    return StoreUnavailableError(f"the store's file {str(path)!r} {what}. {cure}")
+
+
+def _is_folder(path: Path) -> bool:
+    with suppress(OSError):
+        return path.is_dir()
+    return False
+
+
+def _is_there(path: Path) -> bool:
+    with suppress(OSError):
+        return path.exists()
+    return True  # it cannot be seen, which says more than that it is missing
+
+
+def _code(error: BaseException) -> int | None:
+    """SQLite's primary result code."""
+    orig = error.orig if isinstance(error, DBAPIError) else error
+    if not isinstance(orig, sqlite3.Error):
+        return None
+    code: int = getattr(orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & _PRIMARY

@@ -1,0 +1,7 @@
+"""Revisions of the SQL schema, oldest first; Alembic runs them where a file is older."""
+
+from __future__ import annotations
+
+
+KNOWN = ("0001",)
+HEAD = KNOWN[-1]

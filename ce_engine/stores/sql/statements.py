@@ -1,0 +1,105 @@
+"""The statements of every write, built once; SQLAlchemy compiles each once more for its dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Table, bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from ce_engine.stores.sql import reads, rows, tables
+
+
+_THIS = bindparam("this")
+_s = tables.sessions
+MOVING = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "chain_head")
+HEAD = select(_s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)).where(
+    reads.of_key()
+)
+UPDATE_HEAD = (
+    update(_s)
+    .where(_s.c.id == _THIS)
+    .values(
+        {name: bindparam(name) for name in (*MOVING, "frameworks", "updated_at")}
+        | {"last_accessed_at": bindparam("now"), "access_count": _s.c.access_count + 1}
+    )
+)
+
+
+def _known(table: Table, name: str) -> Any:
+    column = table.c[name]
+    ids = bindparam("ids", expanding=True)
+    return select(column).where(table.c.session == _THIS, column.in_(ids))
+
+
+def _put(table: Table, *key: str) -> Any:
+    """Insert, or replace all but the key and the number that gives the order."""
+    statement = upsert(table)
+    others = {
+        column.name: statement.excluded[column.name]
+        for column in table.c
+        if column.name not in {"id", "session", *key}
+    }
+    return statement.on_conflict_do_update(index_elements=["session", *key], set_=others)
+
+
+def _put_once(table: Table) -> Any:
+    return upsert(table).on_conflict_do_nothing()
+
+
+def clear(table: Table) -> Any:
+    """Delete a session's rows."""
+    return delete(table).where(table.c.session == _THIS)
+
+
+NEW_SESSION = insert(_s)
+KNOWN_MESSAGES = _known(tables.messages, "message_id")
+NEW_MESSAGES = insert(tables.messages)
+NEW_EVIDENCE = _put_once(tables.evidence)
+LINKED_EVIDENCE = (
+    update(tables.evidence)
+    .where(tables.evidence.c.session == _THIS, tables.evidence.c.evidence_id == bindparam("one"))
+    .values(body=bindparam("body"))
+)
+PUT_BLOCKS = _put(tables.blocks, "block_id")
+PUT_TASKS = _put(tables.tasks, "task_id")
+NEW_USAGE = _put_once(tables.model_usage)
+KNOWN_CALLS = select(*rows.CALL).where(
+    tables.tool_calls.c.session == _THIS,
+    tables.tool_calls.c.tool_call_id.in_(bindparam("ids", expanding=True)),
+)
+PUT_CALLS = _put(tables.tool_calls, "tool_call_id")
+PUT_TURN = _put(tables.turns, "turn_id")
+PUT_CUT = _put(tables.cuts, "lane_key", "kind", "anchor_message_id")
+DROP_CUT = clear(tables.cuts).where(
+    *(tables.cuts.c[n] == bindparam(n) for n in ("lane_key", "kind", "anchor_message_id"))
+)
+KNOWN_EVENTS = _known(tables.events, "event_id")
+NEW_EVENTS = insert(tables.events)
+NEW_PLACEHOLDERS = _put_once(tables.placeholders)
+
+
+CLEAR = {
+    table: clear(table)
+    for table in (
+        tables.messages,
+        tables.evidence,
+        tables.blocks,
+        tables.tasks,
+        tables.model_usage,
+        tables.tool_calls,
+    )
+}
+KNOWN_USAGE = select(tables.model_usage.c.model_usage_id, tables.model_usage.c.turn_id).where(
+    tables.model_usage.c.session == _THIS
+)
+ALL_CALLS = select(*rows.CALL).where(tables.tool_calls.c.session == _THIS)
+SET_SUMMARY = update(_s).where(_s.c.id == _THIS).values(summary=bindparam("summary"))
+SET_META = (
+    update(_s)
+    .where(_s.c.id == _THIS)
+    .values(
+        meta=bindparam("meta"),
+        created_at=func.coalesce(bindparam("created_at", type_=tables.Text), _s.c.created_at),
+    )
+)

@@ -1,0 +1,183 @@
+"""The SQL store: every transaction is one function on a thread of the store's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from time import monotonic
+from typing import TypeVar
+from weakref import finalize
+
+from sqlalchemy import Connection, update
+
+from ce_engine.ports import Clock, IdGenerator
+from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument
+from ce_engine.schema.events import Event
+from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
+from ce_engine.schema.rows import EvidenceRow, SessionInfo, SessionState, TurnRow, Write
+from ce_engine.schema.scope import Scope
+from ce_engine.stores import secret
+from ce_engine.stores.base import BaseStore
+from ce_engine.stores.fork import survive_fork
+from ce_engine.stores.sql import reads, tables
+from ce_engine.stores.sql.database import Database
+from ce_engine.stores.sql.lanes import Lane, outcome
+from ce_engine.stores.sql.link import Link, Work
+from ce_engine.stores.sql.writes import apply as apply_group
+from ce_engine.stores.urls import sqlite_path
+
+
+T = TypeVar("T")
+
+_READERS = 2
+_LAST_WORDS_S = 5.0
+"""How long an exiting interpreter waits for writes that were accepted."""
+
+_TOUCH = update(tables.revisions).values(version_num=tables.revisions.c.version_num)
+
+_never_closed: list[Link] = []
+"""A forked child's copies of connections that were busy in the parent: closing them would harm it."""
+
+
+class SqlStore(BaseStore):
+    """Sessions in an SQLite file; several processes may share it. See `ports.Store` for the contract.
+
+    Opening is lazy: the file is looked at with the first read and made with the first write. A
+    locked file is tried again for `lock_timeout_s` seconds.
+
+    Raises:
+        StoreUrlError: the URL names no SQLite file.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lock_timeout_s: float = 0.2,
+        clock: Clock | None = None,
+        ids: IdGenerator | None = None,
+    ) -> None:
+        super().__init__(clock=clock, ids=ids)
+        self._url = url
+        self._timeout_s = lock_timeout_s
+        self._database = Database(sqlite_path(url))
+        self._secret: bytes | None = None
+        self._links = self._new_links()
+        self._writer = Lane("writer", self._links[:1])
+        self._readers = Lane("reader", self._links[1:])
+        self._resting: list[Link] = []
+        finalize(self, _stop, (self._readers, self._writer))
+        survive_fork(self)
+
+    def _new_links(self) -> list[Link]:
+        links = [Link(self._database) for _ in range(1 + _READERS)]
+        for link in links:
+            link.peers = links
+        return links
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def secret(self) -> bytes:
+        if self._secret is None:
+            self._secret = secret.from_environment() or secret.beside(self._database.path)
+        return self._secret
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        now = self._clock.now_iso()
+        return await self._write(
+            lambda connection: apply_group(
+                connection, scope, writes, expected_version, now, lambda: self.secret
+            )
+        )
+
+    async def state(
+        self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
+    ) -> SessionState | None:
+        return await self._read(lambda c: reads.state(c, scope, after_seq, after_evidence), None)
+
+    async def version(self, scope: Scope) -> tuple[int, int] | None:
+        return await self._read(lambda c: reads.version(c, scope), None)
+
+    async def get_session(self, scope: Scope) -> SessionDocument | None:
+        return await self._read(lambda c: reads.session(c, scope), None)
+
+    async def list_sessions(
+        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+    ) -> list[SessionInfo]:
+        return await self._read(
+            lambda c: reads.list_sessions(c, account_id, user_id, ephemeral), []
+        )
+
+    async def get_evidence(self, scope: Scope, evidence_id: str) -> Evidence | None:
+        rows = await self.evidence_rows(scope, [evidence_id])
+        return rows[0].evidence if rows else None
+
+    async def list_evidences(
+        self, scope: Scope, filter: EvidenceFilter | None = None
+    ) -> list[Evidence]:
+        return await self._read(lambda c: reads.list_evidences(c, scope, filter), [])
+
+    async def evidence_rows(self, scope: Scope, ids: Sequence[str]) -> list[EvidenceRow]:
+        return await self._read(lambda c: reads.evidence_rows(c, scope, ids), [])
+
+    async def list_context_blocks(
+        self, scope: Scope, filter: BlockFilter | None = None
+    ) -> list[ContextBlock]:
+        return await self._read(lambda c: reads.list_blocks(c, scope, filter), [])
+
+    async def list_turns(self, scope: Scope) -> list[TurnRow]:
+        return await self._read(lambda c: reads.list_turns(c, scope), [])
+
+    async def list_events(self, scope: Scope) -> list[Event]:
+        return await self._read(lambda c: reads.list_events(c, scope), [])
+
+    async def check(self) -> None:
+        await self._write(lambda connection: connection.execute(_TOUCH).rowcount)
+
+    async def close(self) -> None:
+        for lane in (self._readers, self._writer):
+            for end in lane.stop():
+                await outcome(end)
+
+    async def _write(self, work: Work[T]) -> T:
+        return await outcome(self._writer.submit(self._job("BEGIN IMMEDIATE", work)))
+
+    async def _read(self, work: Work[T], if_no_file: T) -> T:
+        job = self._job("BEGIN", work)
+        exists = self._database.exists
+
+        return await outcome(
+            self._readers.submit(lambda link: job(link) if exists() else if_no_file)
+        )
+
+    def _job(self, begin: str, work: Work[T]) -> Callable[[Link], T]:
+        timeout_s = self._timeout_s
+        deadline = monotonic() + timeout_s
+        return lambda link: link.run(begin, work, deadline, timeout_s)
+
+    def before_fork(self) -> None:
+        # A child must find no open connection: SQLite keeps locks and shared memory per process.
+        self._resting = [link for link in self._links if link.rest(_LAST_WORDS_S)]
+
+    def after_fork(self, *, child: bool) -> None:
+        for link in self._resting:
+            link.resume()
+        if child:
+            _never_closed.extend(link for link in self._links if link not in self._resting)
+            self._database = Database(self._database.path)
+            self._links = self._new_links()
+            self._writer.reset(self._links[:1])
+            self._readers.reset(self._links[1:])
+
+
+def _stop(lanes: Sequence[Lane]) -> None:
+    """Let accepted jobs end; a thread that hangs is left behind."""
+    ends: list[Future[None]] = [end for lane in lanes for end in lane.stop()]
+    if not threading.current_thread().name.startswith("ce-store-"):
+        wait(ends, timeout=_LAST_WORDS_S)

@@ -1,0 +1,256 @@
+"""The tables. Rows of a session hang on its row's number; ids of equal name are unique in a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    TypeDecorator,
+    UniqueConstraint,
+    literal_column,
+)
+from sqlalchemy import Text as PlainText
+
+from ce_engine.stores.codec import escape, from_json, to_json, unescape
+
+
+class Text(TypeDecorator[str]):
+    """Any Python text, NUL and half surrogate pairs included."""
+
+    impl = PlainText
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        del dialect
+        return None if value is None else escape(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        del dialect
+        return None if value is None else unescape(value)
+
+
+class Json(TypeDecorator[Any]):
+    """Plain data as compact JSON; what is empty is kept as NULL and comes back as `None`."""
+
+    impl = PlainText
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        del dialect
+        return to_json(value) if value else None
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        del dialect
+        return None if value is None else from_json(value)
+
+
+metadata = MetaData()
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
+
+
+def _maybe(name: str) -> Column[str | None]:
+    return Column(name, Text)
+
+
+def _number(name: str) -> Column[int]:
+    return Column(name, Integer, nullable=False)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _session() -> Column[int]:
+    return Column("session", ForeignKey("ce_sessions.id", ondelete="CASCADE"), nullable=False)
+
+
+def _items(table: str, name: str, *more: Column[Any]) -> Table:
+    """A table of a session's things with an id, in order of first arrival, their fields as JSON."""
+    return Table(
+        table,
+        metadata,
+        Column("id", Integer, primary_key=True),
+        _session(),
+        _text(name),
+        *more,
+        Column("body", Json, nullable=False),
+        UniqueConstraint("session", name),
+    )
+
+
+sessions = Table(
+    "ce_sessions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("account_id"),
+    _text("user_id"),
+    _text("session_id"),
+    _number("version"),
+    _number("epoch"),
+    _number("last_seq"),
+    _number("last_evidence"),
+    _number("last_event_seq"),
+    _text("chain_head"),
+    Column("salt", LargeBinary, nullable=False),
+    _text("key_id"),
+    _flag("ephemeral"),
+    _text("created_at"),
+    _text("updated_at"),
+    _text("last_accessed_at"),
+    _number("access_count"),
+    Column("frameworks", Json),
+    Column("summary", Json),
+    Column("meta", Json),
+    UniqueConstraint("account_id", "user_id", "session_id"),
+)
+
+messages = Table(
+    "ce_messages",
+    metadata,
+    _session(),
+    _number("seq"),
+    _maybe("message_id"),
+    _maybe("parent_id"),
+    _text("role"),
+    _text("origin"),
+    _maybe("speaker"),
+    _maybe("at"),
+    Column("key", LargeBinary, nullable=False),
+    Column("loose_key", LargeBinary, nullable=False),
+    Column("host_id", LargeBinary),
+    _text("lane_key"),
+    _maybe("turn_id"),
+    _text("request_id"),
+    _text("framework"),
+    _number("tokens"),
+    _text("counted_by"),
+    _number("length"),
+    _flag("aside"),
+    _flag("has_sensitive"),
+    _flag("withheld"),
+    _flag("late"),
+    _text("redactor_version"),
+    Column("extra", Json),
+    _text("content"),
+    PrimaryKeyConstraint("session", "seq"),
+    UniqueConstraint("session", "message_id"),
+)
+
+evidence = Table(
+    "ce_evidence",
+    metadata,
+    _session(),
+    _number("seq"),
+    _text("evidence_id"),
+    Column("dedup_key", LargeBinary, nullable=False),
+    _number("tokens"),
+    _maybe("turn_id"),
+    _maybe("message_id"),
+    _text("lane_key"),
+    _text("project_id"),
+    _flag("shared"),
+    _text("redactor_version"),
+    Column("body", Json, nullable=False),
+    _text("content"),
+    PrimaryKeyConstraint("session", "seq"),
+    UniqueConstraint("session", "evidence_id"),
+)
+
+blocks = _items("ce_blocks", "block_id")
+tasks = _items("ce_tasks", "task_id")
+model_usage = _items("ce_model_usage", "model_usage_id", _maybe("turn_id"))
+tool_calls = _items(
+    "ce_tool_calls",
+    "tool_call_id",
+    _maybe("host_call_id"),
+    _maybe("message_id"),
+    _maybe("turn_id"),
+    _flag("ended"),
+    _text("redactor_version"),
+)
+
+turns = Table(
+    "ce_turns",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _session(),
+    _text("turn_id"),
+    _text("request_id"),
+    _text("lane"),
+    _text("status"),
+    _text("purpose"),
+    _text("framework"),
+    _maybe("parent_turn_id"),
+    _number("attempt"),
+    _text("opened_at"),
+    _text("closed_at"),
+    _text("owner"),
+    _maybe("tip_message_id"),
+    _maybe("answer_message_id"),
+    _maybe("model_usage_id"),
+    Column("attempts", Json),
+    Column("report", Json),
+    UniqueConstraint("session", "turn_id"),
+)
+OPEN_TURN = literal_column("status = 'open'")
+Index("ce_open_turns", turns.c.session, sqlite_where=OPEN_TURN, postgresql_where=OPEN_TURN)
+
+cuts = Table(
+    "ce_cuts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _session(),
+    _text("lane_key"),
+    _text("kind"),
+    _text("anchor_message_id"),
+    _number("budget"),
+    _text("made_at"),
+    UniqueConstraint("session", "lane_key", "kind", "anchor_message_id"),
+)
+
+events = Table(
+    "ce_events",
+    metadata,
+    _session(),
+    _number("seq"),
+    _maybe("event_id"),
+    _text("event_type"),
+    _text("kind"),
+    _maybe("turn_id"),
+    _text("request_id"),
+    _text("ts"),
+    _text("nonce"),
+    _text("payload_mac"),
+    _text("hash"),
+    Column("extra", Json),
+    Column("payload", Json),
+    PrimaryKeyConstraint("session", "seq"),
+    UniqueConstraint("session", "event_id"),
+)
+
+placeholders = Table(
+    "ce_placeholders",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _session(),
+    _text("label"),
+    Column("mac", LargeBinary, nullable=False),
+    _number("number"),
+    UniqueConstraint("session", "label", "mac"),
+)
+
+revisions = Table("ce_revision", metadata, Column("version_num", PlainText, primary_key=True))
+"""Alembic's version table."""

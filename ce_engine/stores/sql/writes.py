@@ -1,0 +1,207 @@
+"""What is written: one group of writes as one function of a connection, inside one transaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ce_engine.errors import SessionNotFoundError
+from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.report import PutResult
+from ce_engine.schema.rows import (
+    AppendEvents,
+    AppendMessages,
+    AppendModelUsage,
+    AppendToolCalls,
+    CreateSession,
+    LinkEvidence,
+    PutBlocks,
+    PutCut,
+    PutEvidence,
+    PutPlaceholders,
+    PutTurn,
+    ReplaceDocument,
+    ToolCallRow,
+    UpsertTasks,
+    Write,
+)
+from ce_engine.schema.scope import Scope
+from ce_engine.stores import rules
+from ce_engine.stores.sql import reads, rows
+from ce_engine.stores.sql import statements as sql
+from ce_engine.stores.sql.change import Change, Head
+from ce_engine.stores.sql.replacing import replace_document
+
+
+def apply(
+    connection: Connection,
+    scope: Scope,
+    writes: Sequence[Write],
+    expected_version: int | None,
+    now: str,
+    secret: Callable[[], bytes],
+) -> PutResult:
+    """Apply all writes in order; the caller commits or rolls back."""
+    found = connection.execute(sql.HEAD, reads.key_values(scope)).first()
+    rules.check_version(scope, expected_version, found.version if found else 0)
+    if not writes:
+        return PutResult(success=True, version=found.version if found else 0)
+    asked = next((write for write in writes if isinstance(write, CreateSession)), None)
+    made = found is None and asked is None
+    if found is None:
+        _create(connection, scope, asked or _by_itself(scope, secret()), now)
+        found = connection.execute(sql.HEAD, reads.key_values(scope)).one()
+    key_id, frameworks, *numbers = found
+    rules.check_key(scope, asked, key_id)
+    change = Change(
+        connection, scope, Head(*numbers), secret, now, set(frameworks or ()), made, now
+    )
+    for write in writes:
+        HANDLERS[type(write)](change, write)
+    return _finish(change)
+
+
+def _by_itself(scope: Scope, secret: bytes) -> CreateSession:
+    salt = os.urandom(16)
+    return CreateSession(salt, Fingerprinter(secret, salt, scope).key_id)
+
+
+def _create(connection: Connection, scope: Scope, asked: CreateSession, now: str) -> None:
+    values = {
+        **reads.key_values(scope),
+        **{name: 0 for name in sql.MOVING},
+        "chain_head": "",
+        "salt": asked.salt,
+        "key_id": asked.key_id,
+        "ephemeral": asked.ephemeral,
+        "created_at": asked.at or now,
+        "updated_at": now,
+        "last_accessed_at": now,
+        "access_count": 0,
+        "frameworks": None,
+        "summary": None,
+        "meta": None,
+    }
+    connection.execute(sql.NEW_SESSION, values)
+
+
+def _finish(change: Change) -> PutResult:
+    head = change.head
+    head.version += 1
+    values = {name: getattr(head, name) for name in ("this", *sql.MOVING)}
+    values |= {"now": change.now, "updated_at": change.updated_at}
+    values["frameworks"] = sorted(change.frameworks - {""})
+    change.connection.execute(sql.UPDATE_HEAD, values)
+    return PutResult(success=True, version=head.version)
+
+
+def _nothing(change: Change, write: CreateSession) -> None:
+    """The session is there already when writes are applied."""
+
+
+def _append_messages(change: Change, write: AppendMessages) -> None:
+    ids = [row.message.message_id for row in write.rows if row.message.message_id is not None]
+    known = {row[0] for row in change.known(sql.KNOWN_MESSAGES, ids)}
+    new = rules.numbered(write.rows, known, change.head.last_seq)
+    change.put(sql.NEW_MESSAGES, [rows.message_values(change.this, row) for row in new])
+    change.head.last_seq += len(new)
+    change.frameworks |= {row.framework for row in new}
+
+
+def _put_evidence(change: Change, write: PutEvidence) -> None:
+    row = replace(write.row, seq=change.head.last_evidence + 1)
+    done = change.connection.execute(sql.NEW_EVIDENCE, rows.evidence_values(change.this, row))
+    change.head.last_evidence += done.rowcount
+
+
+def _link_evidence(change: Change, write: LinkEvidence) -> None:
+    for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
+        body = rows.evidence_body(rules.with_link(row.evidence, write.links))
+        values = {"this": change.this, "one": write.evidence_id, "body": body}
+        change.connection.execute(sql.LINKED_EVIDENCE, values)
+
+
+def _put_blocks(change: Change, write: PutBlocks) -> None:
+    items = [rows.item_values(change.this, "block_id", block) for block in write.blocks]
+    change.put(sql.PUT_BLOCKS, items)
+
+
+def _append_tool_calls(change: Change, write: AppendToolCalls) -> None:
+    ids = list(dict.fromkeys(row.call.tool_call_id for row in write.rows))
+    merged: dict[str, ToolCallRow] = {}
+    for found in change.known(sql.KNOWN_CALLS, ids):
+        row = rows.call_row(found)
+        merged[row.call.tool_call_id] = row
+    for row in write.rows:
+        name = row.call.tool_call_id
+        merged[name] = rules.merged_call(merged[name], row) if name in merged else row
+    change.put(sql.PUT_CALLS, [rows.call_values(change.this, merged[name]) for name in ids])
+
+
+def _append_model_usage(change: Change, write: AppendModelUsage) -> None:
+    items = [rows.item_values(change.this, "model_usage_id", usage) for usage in write.usages]
+    change.put(sql.NEW_USAGE, [item | {"turn_id": write.turn_id} for item in items])
+
+
+def _upsert_tasks(change: Change, write: UpsertTasks) -> None:
+    items = [rows.item_values(change.this, "task_id", task) for task in write.tasks]
+    change.put(sql.PUT_TASKS, items)
+
+
+def _put_turn(change: Change, write: PutTurn) -> None:
+    change.connection.execute(sql.PUT_TURN, rows.turn_values(change.this, write.turn))
+    change.frameworks.add(write.turn.framework)
+
+
+def _put_cut(change: Change, write: PutCut) -> None:
+    values = rows.cut_values(change.this, write.mark)
+    if write.replaces is not None:
+        old = {"this": change.this, **values, "anchor_message_id": write.replaces}
+        change.connection.execute(sql.DROP_CUT, old)
+    change.connection.execute(sql.PUT_CUT, values)
+
+
+def _append_events(change: Change, write: AppendEvents) -> None:
+    head = change.head
+    ids = [event.event_id for event in write.events if event.event_id]
+    known = {row[0] for row in change.known(sql.KNOWN_EVENTS, ids)}
+    key = chain_key(change.secret())
+    new = rules.chained(write.events, known, head.last_event_seq, head.chain_head, key)
+    if new:
+        change.put(sql.NEW_EVENTS, [rows.event_values(change.this, change.scope, e) for e in new])
+        head.last_event_seq += len(new)
+        head.chain_head = new[-1].hash
+
+
+def _put_placeholders(change: Change, write: PutPlaceholders) -> None:
+    values = [rows.placeholder_values(change.this, item) for item in write.items]
+    change.put(sql.NEW_PLACEHOLDERS, values)
+
+
+def _replace_document(change: Change, write: ReplaceDocument) -> None:
+    if write.fields is not None and change.made:
+        raise SessionNotFoundError(
+            f"there is no session {change.scope.session_id!r} of this account and user to patch"
+        )
+    replace_document(change, write.document, write.fields)
+
+
+HANDLERS: dict[type, Callable[[Change, Any], None]] = {
+    CreateSession: _nothing,
+    AppendMessages: _append_messages,
+    PutEvidence: _put_evidence,
+    LinkEvidence: _link_evidence,
+    PutBlocks: _put_blocks,
+    AppendToolCalls: _append_tool_calls,
+    AppendModelUsage: _append_model_usage,
+    UpsertTasks: _upsert_tasks,
+    PutTurn: _put_turn,
+    PutCut: _put_cut,
+    AppendEvents: _append_events,
+    PutPlaceholders: _put_placeholders,
+    ReplaceDocument: _replace_document,
+}

@@ -1,0 +1,69 @@
+"""Which store a URL means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ce_engine.errors import StoreUrlError
+
+
+VARIABLE = "CE_STORE_URL"
+DEFAULT = "sqlite:///ce.db"
+MEMORY = "memory://"
+
+_KNOWN = (
+    "Known here: memory://, sqlite:///relative.db and sqlite:////absolute.db (three slashes, then "
+    "the path)."
+)
+_LATER = ("file", "postgres", "postgresql", "redis", "rediss")
+
+
+def scheme_of(url: str) -> str:
+    """`memory` or `sqlite`.
+
+    Raises:
+        StoreUrlError: another scheme, or none.
+    """
+    scheme, mark, rest = url.partition("://")
+    scheme = scheme.lower()
+    if mark and scheme == "sqlite":
+        return scheme
+    if mark and scheme == "memory":
+        if rest.strip("/"):
+            raise StoreUrlError(f"memory:// takes no path; found {url!r}")
+        return scheme
+    if mark and scheme.partition("+")[0] in _LATER:
+        raise StoreUrlError(
+            f"{scheme}:// stores come in a later release; found {_masked(url)!r}. {_KNOWN}"
+        )
+    hint = "" if mark else f" For a file, write sqlite:///{url or 'ce.db'}."
+    raise StoreUrlError(f"no store is known for {_masked(url)!r}. {_KNOWN}{hint}")
+
+
+def sqlite_path(url: str) -> Path:
+    """The file that a `sqlite:` URL means, absolute: a later change of folder does not move it.
+
+    Raises:
+        StoreUrlError: the URL names no file.
+    """
+    rest = url.partition("://")[2]
+    if not rest.startswith("/"):
+        name = rest or "ce.db"
+        raise StoreUrlError(
+            f"{url!r} names no file: a path follows three slashes. Write sqlite:///{name}, or "
+            "memory:// for a store that is not kept."
+        )
+    path = rest[1:]
+    if not path or path.endswith("/") or path == ":memory:":
+        raise StoreUrlError(
+            f"{url!r} names no file. Write sqlite:///ce.db, or memory:// for a store that is not kept."
+        )
+    if "?" in path:
+        raise StoreUrlError(f"options after '?' are not known here; found {url!r}")
+    return Path(path).absolute()
+
+
+def _masked(url: str) -> str:
+    """The URL without what may be a password."""
+    scheme, mark, rest = url.partition("://")
+    return f"{scheme}{mark}***@{rest.rpartition('@')[2]}" if "@" in rest else url

@@ -1,0 +1,214 @@
+"""The persistence boundary: everything that is stored becomes a row here, redacted, in one place (B-02)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ce_engine.ports import Clock, IdGenerator, RedactResult, SessionRedactor
+from ce_engine.schema.call import HostMessage
+from ce_engine.schema.document import (
+    Evidence,
+    EvidenceLinks,
+    EvidenceSource,
+    Message,
+    Ref,
+    ToolRequest,
+)
+from ce_engine.schema.enums import EvidenceType, Origin
+from ce_engine.schema.events import KIND, Event, EventType, payload_mac
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.rows import EvidenceRow, MessageRow
+from ce_engine.schema.scope import Scope
+
+
+MAX_ARGS_CHARS = 4000
+"""Tool arguments longer than this, redacted, are stored as their beginning and length."""
+
+_MESSAGE_KINDS = {
+    Origin.TASK: "user_input",
+    Origin.ANSWER: "final",
+    Origin.TOOL_RESULT: "tool_result",
+}
+
+
+@dataclass(slots=True)
+class Ingest:
+    """Makes rows for one session. `redact=None` stores as it is (redaction switched off)."""
+
+    scope: Scope
+    fingerprinter: Fingerprinter
+    redactor: SessionRedactor | None
+    redactor_version: str
+    clock: Clock
+    ids: IdGenerator
+    tags: Mapping[str, str]
+    framework: str = ""
+
+    def text(self, text: str) -> tuple[RedactResult, bool]:
+        """The text as it may be stored, and whether it is withheld because redaction failed.
+
+        Lone surrogates become U+FFFD: no encoding of a store can hold them.
+        """
+        clean = text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+        if self.redactor is None:
+            return RedactResult(clean), False
+        try:
+            return self.redactor.text(clean), False
+        except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
+            return RedactResult("", ("redaction_failed",), 0, has_sensitive=True), True
+
+    def data(self, value: Any) -> Any:
+        """Plain JSON data as it may be stored; `None` where redaction failed."""
+        try:
+            plain = json.loads(json.dumps(value, ensure_ascii=True, default=str))
+        except (TypeError, ValueError):
+            return None
+        if self.redactor is None:
+            return plain
+        try:
+            return self.redactor.data(plain)[0]
+        except Exception:  # noqa: BLE001 - as above
+            return None
+
+    def args(self, args: Mapping[str, Any] | str) -> dict[str, Any]:
+        """Tool arguments, redacted and bounded."""
+        value = self.data(dict(args) if isinstance(args, Mapping) else {"input": args})
+        if not isinstance(value, dict):
+            return {}
+        text = json.dumps(value, ensure_ascii=False)
+        if len(text) <= MAX_ARGS_CHARS:
+            return value
+        return {"input": text[:MAX_ARGS_CHARS], "chars": len(text)}
+
+    def message_row(
+        self,
+        host: HostMessage,
+        *,
+        message_id: str,
+        keys: tuple[bytes, bytes],
+        speaker: str | None,
+        tokens: tuple[str, int],
+    ) -> MessageRow:
+        """A host message as a row; parent, lane and turn are the caller's to set."""
+        live = host.message
+        redacted, withheld = self.text(live.content)
+        calls = None
+        if live.tool_calls:
+            calls = [
+                ToolRequest(name=c.name, id=c.id, args=self.args(c.args)) for c in live.tool_calls
+            ]
+        stored = Message(
+            role=live.role,
+            content=redacted.text,
+            author=live.author,
+            at=live.at or self.clock.now_iso(),
+            message_id=message_id,
+            tool_calls=calls,
+            tool_call_id=live.tool_call_id,
+            status="error" if host.error else live.status,
+        )
+        return MessageRow(
+            message=stored,
+            key=keys[0],
+            loose_key=keys[1],
+            origin=str(host.origin),
+            speaker=speaker,
+            host_id=self.fingerprinter.mac("host-id", host.host_id) if host.host_id else None,
+            tokens=tokens[1],
+            counted_by=tokens[0],
+            length=len(live.content),
+            framework=self.framework,
+            has_sensitive=redacted.has_sensitive,
+            withheld=withheld,
+            redactor_version=self.redactor_version,
+        )
+
+    def dedup_key(self, source: EvidenceSource, content: str) -> bytes:
+        """Equal for the same live content of the same source, within the session (A-09)."""
+        return self.fingerprinter.mac(
+            "evidence", f"{source.kind}\x00{source.name}\x00{source.uri}\x00{content}"
+        )
+
+    def evidence_row(
+        self,
+        content: str,
+        source: EvidenceSource,
+        kind: EvidenceType,
+        *,
+        links: EvidenceLinks,
+        metadata: Mapping[str, Any] | None = None,
+        confidence: float | None = None,
+        message_id: str | None = None,
+    ) -> EvidenceRow:
+        """A piece of evidence as a row; with `message_id` the content is that message's."""
+        redacted, withheld = self.text(content) if message_id is None else (RedactResult(""), False)
+        stored = dict(self.data(dict(metadata or {})) or {})
+        stored["created_at"] = self.clock.now_iso()
+        if withheld or redacted.has_sensitive:
+            stored["has_sensitive"] = True
+        uri, _ = self.text(source.uri)
+        evidence = Evidence(
+            evidence_id=self.ids.generate(),
+            type=kind,
+            source=source.model_copy(update={"uri": uri.text}),
+            content=redacted.text,
+            confidence=confidence,
+            metadata=stored,
+            links=links,
+        )
+        return EvidenceRow(
+            evidence=evidence,
+            dedup_key=self.dedup_key(source, content),
+            message_id=message_id,
+            project_id=self.scope.project_id,
+            redactor_version=self.redactor_version,
+        )
+
+    def event(
+        self,
+        event_type: EventType,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        turn_id: str | None = None,
+        request_id: str = "",
+        kind: str = "",
+        **links: Any,
+    ) -> Event:
+        """An event with the framework's tag. `payload` holds ids, counts and codes, never content."""
+        event = Event(
+            event_type=event_type,
+            session_id=self.scope.session_id,
+            account_id=self.scope.account_id,
+            user_id=self.scope.user_id,
+            turn_id=turn_id,
+            request_id=request_id,
+            kind=kind or KIND.get(event_type, ""),
+            event_id=self.ids.generate(),
+            ts=self.clock.now_iso(),
+            tags=dict(self.tags),
+            payload=dict(payload or {}),
+            redacted=True,
+            nonce=self.ids.generate()[:18],
+            **links,
+        )
+        event.payload_mac = payload_mac(event, self.fingerprinter.key)
+        return event
+
+    def appended(self, row: MessageRow) -> Event:
+        """The event of a new message."""
+        return self.event(
+            EventType.MESSAGE_APPENDED,
+            payload={"message_id": row.message.message_id, "origin": row.origin},
+            turn_id=row.turn_id,
+            request_id=row.request_id,
+            kind=_MESSAGE_KINDS.get(Origin(row.origin), ""),
+            token_estimate=row.tokens,
+        )
+
+
+def refs(evidence_ids: list[str]) -> list[Ref] | None:
+    """Refs to whole pieces of evidence, each once; `None` for none."""
+    return [Ref(evidence_id=item) for item in dict.fromkeys(evidence_ids)] or None

@@ -1,0 +1,221 @@
+"""Numbers that are personal: phones, identity cards, bank cards and accounts.
+
+A pattern here is tried only where digits stand close together. What it finds must stand alone, pass
+its checksum or numbering plan, and have no label or unit beside it that says it is something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ce_engine.upload import checksums
+from ce_engine.upload.patterns import words
+
+
+Accept = Callable[[str, int, int, str], bool]
+"""(text, start, end, the digits alone) -> whether it is what the pattern looks for."""
+
+
+class Number(NamedTuple):
+    """A pattern over digits and separators."""
+
+    rule: str
+    label: str
+    least: int
+    """Digits that it has at least."""
+    pattern: re.Pattern[str]
+    accept: Accept
+
+
+NEAR_DIGITS = re.compile(r"[0-9](?:[ .\-/()（）]{0,3}[0-9]){4,}")
+"""Where digits stand so close together that a number, plain or labelled, is worth trying."""
+
+_MONEY = frozenset("$¥￥€£")
+_UNIT = re.compile(r"[ ]?(?:bytes?|[kKMGTP]i?B|B|[mnuµ]s|%|元|件|个|条|次|人|字节)(?![A-Za-z])")
+_ASKED_TO_CALL = re.compile(
+    r"(?:call|text|reach|dial|ring|phone|contact|sms|tel|cell|mobile|whatsapp)[^.!?\n]{0,24}\Z"
+)
+_ANOTHER_PHONE = re.compile(r"[0-9]{7}/\Z")
+_COLUMN_BEFORE = re.compile(r"[0-9A-Fa-f]{3} \Z")
+_COLUMN_AFTER = re.compile(r" [0-9A-Fa-f]{3,4}(?![0-9A-Za-z/])")
+
+_CLAUSE = re.compile(r"[\n,，。！？!?;；|]|\. ")
+_LABEL_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|#|[\u4e00-\u9fff]+")
+_FILLERS = words("is was no nr num number code key the #")
+_OTHER_WORDS = words(
+    "order invoice tracking shipment parcel waybill ticket issue batch row line serial sku item product "
+    "build version revision isbn issn ean upc doi epoch timestamp ts time date size bytes byte mem "
+    "memory offset address length len count total used free available capacity limit sequence seq "
+    "commit run job pid port checksum hash digest crc seed amount balance price cost reference ref "
+    "transaction txn trace span request req message event"
+)
+_OTHER_CHINESE = re.compile(
+    r"(?:(?:订单|流水|快递|运单|物流|工单|批次|序列|商品|产品|发票|交易|条形?|编|单|票|货|版本)(?:编?号码?|编?码|号)"
+    r"|编号|编码|条码|数量|金额|总计|总额|大小|字节|时间戳|版本)[是为]?\Z"
+)
+_PEOPLE = words("user member login account customer wechat")
+
+
+def stands_alone(text: str, start: int, end: int) -> bool:
+    """Say whether a number is no part of a longer number, word, path, amount or identifier."""
+    before, further = text[start - 1 : start], text[start - 2 : start - 1] if start > 1 else ""
+    after, next_digit = text[end : end + 1], text[end + 1 : end + 2].isdigit()
+    if _in_word(before) or before in _MONEY or _in_word(after):
+        return False
+    if (after in {".", "-"} and next_digit) or (before == "." and further.isdigit()):
+        return False
+    if before == "-" and further.isascii() and (further.isdigit() or further.isupper()):
+        return False
+    if before == "/" and (_in_word(further) or further in {"-", "."}):
+        return _ANOTHER_PHONE.search(text, max(0, start - 12), start) is not None
+    return True
+
+
+def _in_word(sign: str) -> bool:
+    return sign.isascii() and (sign.isalnum() or sign == "_")
+
+
+def _other_number(text: str, start: int, end: int) -> bool:
+    """Say whether the label before a bare number or the unit behind it says what else it is."""
+    if _UNIT.match(text, end):
+        return True
+    before = _LABEL_WORD.findall(_CLAUSE.split(text[max(0, start - 40) : start])[-1])
+    hashed = before[-1:] == ["#"]
+    while before and before[-1].lower() in _FILLERS:
+        before.pop()
+    last = before[-1].lower() if before else ""
+    if last == "id":
+        return not (len(before) > 1 and before[-2].lower() in _PEOPLE)
+    return hashed or last in _OTHER_WORDS or _OTHER_CHINESE.search(last) is not None
+
+
+def _in_columns(text: str, start: int, end: int) -> bool:
+    """Say whether groups with spaces are a part of more such groups: a table, a hex dump."""
+    if " " not in text[start:end]:
+        return False
+    before = _COLUMN_BEFORE.search(text, max(0, start - 4), start)
+    return before is not None or _COLUMN_AFTER.match(text, end) is not None
+
+
+def _not_another(text: str, start: int, end: int, _: str) -> bool:
+    return not _other_number(text, start, end) and not _in_columns(text, start, end)
+
+
+def _landline(text: str, start: int, end: int, digits: str) -> bool:
+    return not checksums.calendar_date(digits[-8:]) and _not_another(text, start, end, digits)
+
+
+def _spoken_phone(text: str, start: int, end: int, _: str) -> bool:
+    before = text[max(0, start - 36) : start].lower()
+    return _ASKED_TO_CALL.search(before) is not None and not _in_columns(text, start, end)
+
+
+def _foreign_phone(text: str, start: int, end: int, digits: str) -> bool:
+    bare, dots = text[start + 1 : end].isdigit(), text[start:end].count(".")
+    added = text[start - 1 : start] in {"", "\n"} and ("@@ " in text or "diff " in text)
+    return (10 if bare else 8) <= len(digits) <= 15 and dots != 1 and not added
+
+
+def _bank_card(text: str, start: int, end: int, digits: str) -> bool:
+    return checksums.bank_card(digits) and _not_another(text, start, end, digits)
+
+
+def _social_security(_text: str, _start: int, _end: int, digits: str) -> bool:
+    return checksums.us_social_security(digits)
+
+
+def _identity(text: str, _start: int, end: int, digits: str) -> bool:
+    return checksums.chinese_identity(digits + "X" if text[end - 1] in "xX" else digits)
+
+
+def _numbers() -> tuple[Number, ...]:
+    china = r"(?:(?:\+|00)?86[ \-]?|[(（]\+?86[)）][ \-]?)?"
+    segment = "1(?:3[0-9]|4[5-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])"
+    area, local = "(?:10|2[0-9]|[3-9][0-9]{2})", r"[2-9][0-9]{2,3}[ \-]?[0-9]{4}(?:-[0-9]{1,5})?"
+    us, four = "[2-9][0-9]{2}", r"[0-9]{4}([ .\-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
+    table: tuple[tuple[str, str, int, Accept, tuple[str, ...]], ...] = (
+        (
+            "identity_cn",
+            "ID_CARD",
+            17,
+            _identity,
+            (
+                "[1-9][0-9]{16}[0-9Xx]",
+                r"[1-9][0-9]{5}([ \-])[0-9]{4}\1?[0-9]{4}\1[0-9]{3}[0-9Xx]",
+            ),
+        ),
+        (
+            "bank_card",
+            "CARD",
+            14,
+            _bank_card,
+            (
+                "(?:[0-9]{19}|[0-9]{15,16})",
+                rf"{four}\1[0-9]{{1,3}}",
+                four,
+                r"3[0-9]{3}([ \-])[0-9]{6}\1[0-9]{4,5}",
+                r"62[0-9]{4}[ \-][0-9]{10,13}",
+            ),
+        ),
+        (
+            "phone_cn_mobile",
+            "PHONE",
+            8,
+            _not_another,
+            (
+                rf"{china}{segment}[0-9]{{8}}(?:-[0-9]{{3,4}})?",
+                rf"{china}1[3-9][0-9]([ .\-])[0-9]{{4}}\1[0-9]{{4}}",
+                rf"{china}1[3-9][0-9]{{2}}([ \-])[0-9]{{4}}\1?[0-9]{{3}}",
+            ),
+        ),
+        (
+            "phone_cn_landline",
+            "PHONE",
+            8,
+            _landline,
+            (
+                rf"{china}[(（]?0{area}(?:[)）][ \-]?|[ \-]){local}",
+                rf"(?:\+|00)86[ \-]?(?:\(0?\))?{area}[ \-]?{local}",
+            ),
+        ),
+        (
+            "phone_us",
+            "PHONE",
+            8,
+            _not_another,
+            (
+                rf"(?:\+?1[ .\-]?)?\({us}\)[ .\-]?{us}[ .\-][0-9]{{4}}",
+                rf"(?:\+?1[ .\-])?{us}[.\-/]{us}[.\- ][0-9]{{4}}",
+                rf"\+1[ .\-]?{us}[ .\-]?{us}[ .\-]?[0-9]{{4}}",
+            ),
+        ),
+        ("phone_us", "PHONE", 8, _spoken_phone, (rf"(?:1[ \-]?)?{us} ?{us}[ \-]?[0-9]{{4}}",)),
+        ("phone_foreign", "PHONE", 8, _foreign_phone, (r"\+[1-9](?:[ .\-()]{0,2}[0-9]){7,14}",)),
+        ("social_security_us", "SSN", 9, _social_security, ("[0-9]{3}-[0-9]{2}-[0-9]{4}",)),
+    )
+    return tuple(
+        Number(rule, label, least, re.compile(rf"(?<![0-9]){pattern}(?![0-9])"), accept)
+        for rule, label, least, accept, patterns in table
+        for pattern in patterns
+    )
+
+
+NUMBERS = _numbers()
+
+IBAN_HEAD = re.compile(r"[0-9](?<=[A-Z]{2}[0-9])[0-9](?:[ \-]?[A-Z0-9]){11,31}")
+"""The check digits of an account number and all that may follow them."""
+
+
+def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
+    """Return the bounds of the IBAN whose check digits `IBAN_HEAD` found, or None."""
+    start = found.start() - 2
+    wanted = checksums.IBAN_LENGTHS.get(text[start : start + 2], 0)
+    places = [at for at in range(start, found.end()) if text[at] not in " -"][:wanted]
+    if not wanted or len(places) < wanted:
+        return None
+    end = places[-1] + 1
+    if _in_word(text[start - 1 : start]) or _in_word(text[end : end + 1]):
+        return None
+    return (start, end) if checksums.iban("".join(text[at] for at in places)) else None

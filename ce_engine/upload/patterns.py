@@ -1,0 +1,234 @@
+"""What is secret by its own form: the keys and tokens of vendors, URLs with passwords, mail.
+
+Every pattern here needs a literal that is looked for first, and reads a bounded stretch of text
+behind it, so that a search is linear and most text costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+
+VERSION = "patterns/1"
+"""Raise it with every change to what is found; it is stored with each row (decision 13)."""
+
+LABELS = {
+    "EMAIL": "邮箱",
+    "PHONE": "电话",
+    "ID_CARD": "身份证",
+    "SSN": "社保号",
+    "CARD": "银行卡",
+    "IBAN": "国际账户",
+    "SECRET": "密钥",
+    "PASSWORD": "密码",
+    "STUDENT_ID": "学号",
+    "IP": "IP地址",
+}
+"""Label of a placeholder -> what it is called in Chinese."""
+
+Bounds = tuple[int, int]
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text; for tables of words."""
+    return frozenset(text.split())
+
+
+class Token(NamedTuple):
+    """A vendor's key: the prefix that it is filed under, then what `body` matches."""
+
+    rule: str
+    body: re.Pattern[str]
+
+
+class Shape(NamedTuple):
+    """A pattern worth trying where `needs` occurs; its last group is what is taken out."""
+
+    rule: str
+    label: str
+    needs: str
+    pattern: re.Pattern[str]
+    accept: Callable[[str], bool]
+
+
+def _tokens() -> dict[str, Token]:
+    word, url = "[A-Za-z0-9]", r"[A-Za-z0-9_\-]"
+    table = (
+        ("openai_key", "sk-", rf"(?:proj-|svcacct-|admin-|or-v1-)?{url}{{20,}}"),
+        ("anthropic_key", "sk-ant-", rf"{url}{{20,}}"),
+        ("aws_key", "AKIA ASIA", "[A-Z0-9]{16}(?![A-Za-z0-9])"),
+        ("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"{word}{{30,}}"),
+        ("github_token", "github_pat_", r"\w{22,}"),
+        ("gitlab_token", "glpat- glrt- gldt- glcbt- glptt- gloas-", rf"{url}{{20,}}"),
+        ("google_key", "AIza", rf"{url}{{35}}"),
+        ("google_key", "GOCSPX- ya29.", rf"{url}{{20,}}"),
+        ("slack_token", "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", rf"{url}{{16,}}"),
+        ("stripe_key", "sk_live_ sk_test_ rk_live_ rk_test_ whsec_", rf"{word}{{16,}}"),
+        ("huggingface_token", "hf_ api_org_", rf"{word}{{30,}}"),
+        ("model_provider_key", "gsk_ xai- pplx- r8_ nvapi- tvly- fw_", rf"{url}{{30,}}"),
+        ("langsmith_key", "lsv2_pt_ lsv2_sk_", r"\w{32,}"),
+        ("npm_token", "npm_", rf"{word}{{36}}"),
+        ("pypi_token", "pypi-", rf"AgE{url}{{40,}}"),
+        ("cloud_key", "LTAI AKLT", rf"{word}{{12,}}"),
+        ("cloud_key", "AKID", rf"{word}{{32}}"),
+        ("cloud_key", "dop_v1_ doo_v1_ dapi", "[0-9a-f]{32,}"),
+        ("shop_token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}"),
+        ("shop_token", "sq0atp- sq0csp-", rf"{url}{{22,}}"),
+        ("mail_service_key", "SG.", rf"{url}{{16,}}\.{url}{{16,}}"),
+        ("mail_service_key", "key-", "[0-9a-f]{32}(?![0-9a-f])"),
+        ("service_token", "dckr_pat_ glsa_ lin_api_ ntn_ sbp_ hvs. hvb. PMAK- NRAK- ATATT3", rf"{url}{{20,}}"),
+    )  # fmt: skip
+    return {
+        prefix: Token(rule, re.compile(body, re.ASCII))
+        for rule, prefixes, body in table
+        for prefix in prefixes.split()
+    }
+
+
+TOKENS = _tokens()
+TOKEN_RUN = re.compile(r"[^A-Za-z0-9_\-.][A-Za-z0-9_\-.]{18,}+")
+"""What stands before a text without a gap, and the text, long enough to hold a token."""
+TOKEN_PREFIX = re.compile(
+    rf"(?<![A-Za-z0-9_])(?:{'|'.join(sorted(map(re.escape, TOKENS), key=len, reverse=True))})"
+)
+
+
+# Words or chance
+
+_WORDS = re.compile(
+    r"(?:[A-Z]{2,}+|[A-Z]?[a-z]{2,}+|[0-9]{1,4}+(?![0-9])|[vV][0-9]{1,3}(?![A-Za-z0-9])|[_\-./:])++"
+)
+
+
+_DIGIT_RUN = re.compile("[0-9]+")
+_HYPHENATED = re.compile("[a-z0-9]{1,15}(?:-[a-z0-9]{1,15})+")
+_CODE = re.compile(
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:[(\[{]|(?<=[a-z]\.)\w+\Z)|[A-Za-z_]\w*\.[A-Za-z_]"
+)
+_TEMPLATE = re.compile(
+    r"[<\[{(\\]|\$[{(A-Za-z_]|%[sdr(]|%\w+%|\.\.\.|--|([xX*.•_#?-])\1*\Z"
+    r"|(?i:your|my[_\-]|the[_\-]|some|example|placeholder|\[?redacted)"
+)
+_NO_PASSWORD = words(
+    "password passwd pwd passphrase string str bytes text none null nil true false undefined void any "
+    "required optional hidden secret invalid incorrect wrong missing empty unknown disabled enabled "
+    "default input field prompt value type object"
+)
+_TECHNICAL = re.compile(
+    r"(?i)(?:sha|md|base|utf|aes|rsa|pbkdf|argon|bcrypt|http|oauth|ipv)[_\-]?[0-9]|[0-9]+[\-+]?[a-z]*\Z"
+)
+_SYMBOLS = frozenset("!@#$%^&*?~+")
+
+
+def looks_random(value: str) -> bool:
+    """Say whether the value is more than words, one or two short numbers and what joins them."""
+    return _WORDS.fullmatch(value) is None or len(_DIGIT_RUN.findall(value)) > 2
+
+
+def password_value(value: str, *, explicit: bool) -> bool:
+    """Say whether what follows the word password is one, rather than prose, code or a template.
+
+    `explicit` is a value that something marks as one: quotes, `PASSWORD=`, a Chinese label.
+    """
+    if len(value) < (3 if explicit else 5) or _TEMPLATE.match(value):
+        return False
+    if value.lower() in _NO_PASSWORD or _CODE.match(value):
+        return False
+    if explicit or (value.isdigit() and len(value) >= 6):
+        return True
+    if any(letter.isdigit() for letter in value):
+        return _TECHNICAL.match(value) is None
+    if any(letter in _SYMBOLS for letter in value):
+        return True
+    return value.isalnum() and not value.islower() and looks_random(value)
+
+
+def is_token(prefix: str, body: str) -> bool:
+    """Say whether what follows a vendor's prefix is no sample (`ghp_xxxx`), no class of CSS (`sk-fade-in`)."""
+    return len(set(body)) > 5 and not (prefix == "sk-" and _HYPHENATED.fullmatch(body))
+
+
+def _shapes() -> tuple[Shape, ...]:
+    url, key = r"[A-Za-z0-9_\-]", "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    begin, end = f"-----BEGIN {key}", f"-----END {key}"
+    cut_short = r"\s{0,4}[A-Za-z0-9+/=]{32}[A-Za-z0-9+/=\s]{0,16000}"
+    table: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
+        (
+            "private_key",
+            "private key",
+            rf"({begin}(?:(?:[^-]|-(?!----)){{40,16000}}+{end}|{cut_short}))",
+            bool,
+        ),
+        (
+            "jwt",
+            "eyj",
+            rf"(?<!{url})(eyJ{url}{{8,4000}}\.{url}{{10,8000}}(?:\.{url}{{0,4000}}){{1,3}})",
+            bool,
+        ),
+        (
+            "bearer_token",
+            "bearer",
+            r"(?i:\bbearer)[ \t]{1,4}([A-Za-z0-9._~+/\-]{16,4000}={0,2})",
+            looks_random,
+        ),
+        (
+            "basic_authorization",
+            "basic",
+            r"(?i:authorization\W{1,6}basic)[ \t]{1,4}([A-Za-z0-9+/]{8,400}={0,2})",
+            bool,
+        ),
+        ("telegram_token", ":aa", rf"(?<!\w)([0-9]{{8,10}}:AA{url}{{33}})(?!{url})", bool),
+        (
+            "webhook",
+            "hooks.slack.com",
+            r"hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_]{20,200})",
+            bool,
+        ),
+    )
+    shapes = [Shape(rule, "SECRET", needs, re.compile(p), ok) for rule, needs, p, ok in table]
+    url_password = re.compile(
+        r"://[^\s:/@?#\[\]\"'<>]{0,64}:([^\s/@\"'<>]{1,128})@(?=[A-Za-z0-9\[])"
+    )
+    explicit = partial(password_value, explicit=True)
+    return (*shapes, Shape("url_password", "PASSWORD", "://", url_password, explicit))
+
+
+SHAPES = _shapes()
+
+
+# Mail
+
+_LOCAL_PART = re.compile(r"[A-Za-z0-9._%+'\-]{1,64}\Z")
+_DOMAIN = re.compile(
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?\.){1,8}"
+    r"(?:xn--[A-Za-z0-9]{2,59}|[A-Za-z]{2,24})(?![A-Za-z0-9])"
+)
+_URL_USER = re.compile(r"://[^\s/@]{0,64}:\Z")
+_RELEASE = re.compile(r"v?[0-9]+\.[0-9]+\.")
+_NO_TOP_LEVEL = words(
+    "service socket timer target mount automount slice scope swap device png jpg jpeg gif svg webp "
+    "js mjs css html json"
+)
+_CALLED_TOP_LEVEL = words("com org net edu gov cn io de uk jp")
+_MACHINE_USERS = words("git hg svn root ubuntu debian ec2-user centos vagrant postgres")
+
+
+def mail_at(text: str, at: int) -> Bounds | None:
+    """Return the bounds of the mail address around the `@` at index `at`, or None."""
+    local, domain = _LOCAL_PART.search(text, max(0, at - 64), at), _DOMAIN.match(text, at + 1)
+    if local is None or domain is None:
+        return None
+    name = local[0].lstrip("._%+'-")
+    start, end = at - len(name), domain.end()
+    top = domain[0].rpartition(".")[2].lower()
+    called = text[end : end + 1] in {"(", "["} and top not in _CALLED_TOP_LEVEL
+    if not name or name[-1] in ".%'" or name in _MACHINE_USERS:
+        return None
+    if called or top in _NO_TOP_LEVEL or _RELEASE.match(domain[0]):
+        return None  # `a@b.transpose(`, `getty@tty1.service`, `logo@2x.png`, `pkg@1.2.3-rc.one`
+    if _URL_USER.search(text, max(0, start - 70), start):
+        return None  # the password in a URL, which has its own rule
+    return start, end

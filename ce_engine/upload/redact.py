@@ -1,0 +1,306 @@
+"""Takes what is personal or secret out of text and data before they are stored (A-19, B-02, B-04)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ce_engine.errors import RedactionError
+from ce_engine.ports import RedactResult
+from ce_engine.schema.rows import Placeholder
+from ce_engine.upload.labelled import sensitive_key
+from ce_engine.upload.patterns import LABELS, VERSION
+from ce_engine.upload.placeholders import Numbering
+from ce_engine.upload.reading import HOLE, blank, readable
+from ce_engine.upload.scan import Span, longest, lowered, scan
+
+
+__all__ = ["BoundRedactor", "JsonRedaction", "Numbering", "PatternRedactor", "Redaction", "Span"]
+
+MAX_DEPTH = 1000
+MAX_ROUNDS = 8
+_CONTEXT = 48  # characters of a JSON key that count as the label of its value
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """A text with placeholders; `rules` are the names of those that hit, `spans` are in the original."""
+
+    text: str
+    rules: tuple[str, ...] = ()
+    count: int = 0
+    has_sensitive: bool = False
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRedaction:
+    """Data with placeholders: a new value, the one given is left as it was; `count` is of fields."""
+
+    value: Any
+    rules: tuple[str, ...] = ()
+    count: int = 0
+    has_sensitive: bool = False
+
+
+class _Custom(NamedTuple):
+    """A rule of the user's; `word` is the literal that must occur, in lower case, or empty."""
+
+    rule: str
+    label: str
+    pattern: re.Pattern[str]
+    word: str = ""
+
+
+class PatternRedactor:
+    """Finds and replaces by patterns, checksums and labels. Pure, linear, and total over every `str`.
+
+    Args:
+        patterns: name -> regular expression of the user's own; the name becomes the placeholder's
+            label (`employee_no` -> `[EMPLOYEE_NO_1]`).
+        dictionaries: name -> words, found whatever their case, as words of their own.
+
+    Raises:
+        RedactionError: a name is no identifier, a pattern is no regular expression, a word is empty.
+    """
+
+    def __init__(
+        self,
+        patterns: Mapping[str, str] | None = None,
+        dictionaries: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self._custom = [*_dictionary_rules(dictionaries or {}), *_pattern_rules(patterns or {})]
+        names = {*LABELS, *LABELS.values(), *(rule.label for rule in self._custom)}
+        alternatives = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+        self._placeholder = re.compile(rf"\[(?:{alternatives})_[0-9]{{1,12}}\]")
+        self.version = VERSION + _digest(self._custom)
+
+    def find(self, text: str) -> list[Span]:
+        """Return what is found in order of place: the longest match wins, none overlap.
+
+        Placeholders in the text are no part of any match.
+        """
+        view, origin = readable(text)
+        return [
+            span._replace(start=origin(span.start), end=origin(span.end))
+            for span in self._find(view)
+        ]
+
+    def redact(self, text: str, numbering: Numbering, locale: str = "en") -> Redaction:
+        """Replace what is found by placeholders. Doing it again changes nothing."""
+        return self.redact_field("", text, numbering, locale)
+
+    def redact_json(self, value: Any, numbering: Numbering, locale: str = "en") -> JsonRedaction:
+        """Replace in keys, strings and whole numbers of nested data.
+
+        A key is the label of its value (`{"phone": "4155552671"}`); the value of one that names a
+        secret (`password`, `authorization`, `学号`) is taken out whole.
+
+        Raises:
+            RedactionError: something is no JSON, or nested deeper than 1,000 levels.
+        """
+        walk = _JsonWalk(self, numbering, locale)
+        walked = walk.run(value)
+        return JsonRedaction(walked, tuple(walk.rules), walk.count, walk.count > 0)
+
+    def bind(self, key: bytes, known: Sequence[Placeholder], locale: str) -> BoundRedactor:
+        """Return this redactor for one session (the `Redactor` port)."""
+        return BoundRedactor(self, Numbering(key, known=known), locale)
+
+    def is_placeholder(self, text: str) -> bool:
+        """Say whether the text is one placeholder and nothing else."""
+        return self._placeholder.fullmatch(text) is not None
+
+    def redact_field(self, key: str, text: str, numbering: Numbering, locale: str) -> Redaction:
+        context = f"{_NO_LABEL.sub(' ', key[-_CONTEXT:])}: " if key else ""
+        view, origin = readable(context + text)
+        found = [span for span in self._find(view) if span.start >= len(context)]
+        if not found:
+            return Redaction(text)
+        pieces: list[str] = []
+        spans: list[Span] = []
+        done = 0
+        for span in found:
+            start, end = origin(span.start) - len(context), origin(span.end) - len(context)
+            pieces += (
+                text[done:start],
+                numbering.placeholder(span.label, view[span.start : span.end], locale),
+            )
+            spans.append(Span(start, end, span.label, span.rule))
+            done = end
+        rules = tuple(dict.fromkeys(span.rule for span in spans))
+        return Redaction("".join((*pieces, text[done:])), rules, len(spans), True, tuple(spans))
+
+    def _find(self, view: str) -> list[Span]:
+        """Search again until nothing is found: what a match hid may matter once it is gone."""
+        if "[" in view:
+            view = self._placeholder.sub(lambda found: HOLE * len(found[0]), view)
+        spans: list[Span] = []
+        for _ in range(MAX_ROUNDS):
+            fresh = longest([*self._scan_custom(view), *scan(view)])
+            if not fresh:
+                break
+            spans += fresh
+            view = blank(view, [(span.start, span.end) for span in fresh])
+        return sorted(spans)
+
+    def _scan_custom(self, view: str) -> Iterator[Span]:
+        lower = lowered(view) if self._custom else ""
+        for rule in self._custom:
+            if rule.word not in lower:
+                continue
+            for found in rule.pattern.finditer(view):
+                for part in _SOLID.finditer(view, *found.span()):
+                    yield Span(*part.span(), rule.label, rule.rule)
+
+
+_NO_LABEL = re.compile(r"[^\w \-.]")
+_SOLID = re.compile(f"[^{HOLE}]+")
+_NAME = re.compile(r"[^\W\d_]\w*")
+
+
+def _pattern_rules(patterns: Mapping[str, str]) -> Iterator[_Custom]:
+    for name, pattern in patterns.items():
+        try:
+            compiled = re.compile(pattern)
+        except re.error as error:
+            raise RedactionError(
+                f"the redaction pattern {name!r} is no regular expression: {error}, found {pattern!r}: "
+                "mend it (Python's `re` syntax) or leave it out"
+            ) from error
+        yield _Custom(name, _label(name), compiled)
+
+
+def _dictionary_rules(dictionaries: Mapping[str, Sequence[str]]) -> Iterator[_Custom]:
+    for name, words in dictionaries.items():
+        if isinstance(words, str):
+            raise RedactionError(
+                f"the redaction dictionary {name!r} is one text, expected a list of words: put it into [...]"
+            )
+        for word in words:
+            if not word.strip():
+                raise RedactionError(
+                    f"the redaction dictionary {name!r} has an empty word, which is everywhere: remove it"
+                )
+            before = "(?<![A-Za-z0-9_])" if word[0].isascii() and word[0].isalnum() else ""
+            after = "(?![A-Za-z0-9_])" if word[-1].isascii() and word[-1].isalnum() else ""
+            plain = readable(word)[0]
+            pattern = re.compile(before + re.escape(plain) + after, re.IGNORECASE)
+            yield _Custom(name, _label(name), pattern, lowered(plain))
+
+
+def _label(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise RedactionError(
+            f"the redaction rule {name!r} has no name that a placeholder can carry, expected letters, "
+            "digits and underscores, such as 'employee_no': rename it"
+        )
+    return name.upper()
+
+
+def _digest(rules: Iterable[_Custom]) -> str:
+    """Return a suffix that tells the user's rules apart, or nothing without any."""
+    plain = [[rule.rule, rule.pattern.pattern] for rule in rules]
+    text = json.dumps(plain).encode()
+    return "+" + hashlib.blake2b(text, digest_size=4).hexdigest() if plain else ""
+
+
+class BoundRedactor:
+    """A redactor and the numbers of one session (the `SessionRedactor` port)."""
+
+    __slots__ = ("_locale", "_numbering", "_redactor")
+
+    def __init__(self, redactor: PatternRedactor, numbering: Numbering, locale: str) -> None:
+        self._redactor, self._numbering, self._locale = redactor, numbering, locale
+
+    def text(self, text: str) -> RedactResult:
+        done = self._redactor.redact(text, self._numbering, self._locale)
+        return RedactResult(done.text, done.rules, done.count, done.has_sensitive)
+
+    def data(self, value: Any) -> tuple[Any, int]:
+        done = self._redactor.redact_json(value, self._numbering, self._locale)
+        return done.value, done.count
+
+    def learned(self) -> list[Placeholder]:
+        return self._numbering.learned()
+
+
+_Visit = tuple[Any, Any, Any, str, int]
+"""A value, the new container and the place in it, the key that labels it, the depth."""
+
+
+class _JsonWalk:
+    """One pass over nested data, without recursion: it may be nested as deep as it likes."""
+
+    def __init__(self, redactor: PatternRedactor, numbering: Numbering, locale: str) -> None:
+        self._redactor, self._numbering, self._locale = redactor, numbering, locale
+        self.count = 0
+        self.rules: dict[str, None] = {}
+
+    def run(self, value: Any) -> Any:
+        root = [value]
+        todo: list[_Visit] = [(value, root, 0, "", 0)]
+        while todo:
+            item, parent, place, key, depth = todo.pop()
+            if depth > MAX_DEPTH:
+                raise RedactionError(
+                    f"the data is nested deeper than {MAX_DEPTH} levels, or holds itself: flatten it"
+                )
+            if isinstance(item, Mapping):
+                fresh: dict[Any, Any] = {}
+                parent[place] = fresh
+                children: list[_Visit] = [
+                    (v, fresh, k, str(k), depth + 1) for k, v in self._keyed(item)
+                ]
+            elif isinstance(item, list | tuple):
+                places: list[Any] = [None] * len(item)
+                parent[place] = places
+                children = [(v, places, at, key, depth + 1) for at, v in enumerate(item)]
+            else:
+                parent[place] = self._leaf(item, key)
+                continue
+            todo.extend(reversed(children))
+        return root[0]
+
+    def _keyed(self, item: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        taken: set[Any] = set()
+        for key, value in item.items():
+            name = self._leaf(key, "")
+            while name in taken:
+                name = f"{name}'"  # two spellings of one value: neither entry may be lost
+            taken.add(name)
+            yield name, value
+
+    def _leaf(self, item: Any, key: str) -> Any:
+        if item is None or isinstance(item, bool):
+            return item
+        if not isinstance(item, str | int | float):
+            raise RedactionError(
+                f"{type(item).__name__!r} is no JSON value: hand over dict, list, str, int, float, bool "
+                "or None, for instance by json.loads(json.dumps(value, default=str))"
+            )
+        text = item if isinstance(item, str) else _spelled(item)
+        label = sensitive_key(key, text)
+        if label and text and not self._redactor.is_placeholder(text):
+            self._hit([f"key_{label.lower()}"])
+            return self._numbering.placeholder(label, text, self._locale)
+        done = self._redactor.redact_field(key, text, self._numbering, self._locale)
+        if not done.count:
+            return item
+        self._hit(done.rules)
+        return done.text
+
+    def _hit(self, rules: Iterable[str]) -> None:
+        self.count += 1
+        self.rules |= dict.fromkeys(rules)
+
+
+def _spelled(number: float) -> str:
+    """Return a number as it would stand in a text; a phone in a column of floats ends in `.0`."""
+    if not abs(number) < 1e24:  # longer than anything here, or no number
+        return ""
+    return str(int(number)) if number == int(number) else str(number)

@@ -1,0 +1,143 @@
+"""Runs the patterns over a text that was made readable, each only where it can possibly hit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ce_engine.upload.labelled import LABELLED, LABELLED_NUMBERS, Label, Labelled, starts_word
+from ce_engine.upload.numbers import IBAN_HEAD, NEAR_DIGITS, NUMBERS, iban_at, stands_alone
+from ce_engine.upload.patterns import SHAPES, TOKEN_PREFIX, TOKEN_RUN, TOKENS, is_token, mail_at
+
+
+LABEL_REACH = 72
+"""Characters from the beginning of a label to the number that it is of, at most."""
+
+
+class Span(NamedTuple):
+    """What was found: half-open offsets, the label of its placeholder, and the rule that found it."""
+
+    start: int
+    end: int
+    label: str
+    rule: str = ""
+
+
+def scan(text: str) -> Iterator[Span]:
+    """Yield all that the built-in patterns find; spans may overlap, what comes first is surer."""
+    lower = lowered(text)
+    digits = [found.span() for found in NEAR_DIGITS.finditer(text)]
+    yield from _labelled(LABELLED, text, lower, lower)
+    if digits:
+        yield from _labelled(LABELLED_NUMBERS, text, lower, _before(lower, digits))
+    yield from _shapes(text, lower)
+    yield from _tokens(text)
+    yield from _mails(text)
+    if digits:
+        yield from _accounts(text)
+        yield from _numbers(text, digits)
+
+
+def lowered(text: str) -> str:
+    """Return the text in lower case at the same offsets (some letters have no lower case of length one)."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(small if len(small := sign.lower()) == 1 else sign for sign in text)
+
+
+def longest(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans that remain when the longest of any that overlap wins, in order of place."""
+    kept: list[Span] = []
+    taken: set[int] = set()
+    for span in sorted(spans, key=lambda span: span.start - span.end):
+        # A shorter span that overlaps a longer one has its first or its last place inside it.
+        if span.start in taken or span.end - 1 in taken:
+            continue
+        taken.update(range(span.start, span.end))
+        kept.append(span)
+    return sorted(kept)
+
+
+def occurrences(text: str, literal: str) -> Iterator[int]:
+    """Yield the places where a literal occurs."""
+    at = text.find(literal)
+    while at >= 0:
+        yield at
+        at = text.find(literal, at + len(literal))
+
+
+def _before(text: str, regions: Iterable[tuple[int, int]]) -> str:
+    """Return what stands before numbers, where alone a label of theirs can be."""
+    pieces, done = [], 0
+    for first, last in regions:
+        pieces.append(text[max(done, first - LABEL_REACH) : first])
+        done = last
+    return "\n".join(pieces)
+
+
+def _labelled(rules: Iterable[Labelled], text: str, lower: str, labels_in: str) -> Iterator[Span]:
+    for rule in rules:
+        for word in rule.words:
+            if word not in labels_in:
+                continue
+            for at in occurrences(lower, word):
+                if not starts_word(text, at, len(word)):
+                    continue
+                tail = rule.tail.match(text, at + len(word))
+                bounds = tail and rule.accept(Label(text, at, at + len(word), tail))
+                if bounds:
+                    yield Span(*bounds, rule.label, rule.rule)
+
+
+def _shapes(text: str, lower: str) -> Iterator[Span]:
+    for shape in SHAPES:
+        if shape.needs not in lower:
+            continue
+        for found in shape.pattern.finditer(text):
+            if shape.accept(found[1]):
+                yield Span(*found.span(1), shape.label, shape.rule)
+
+
+def _tokens(text: str) -> Iterator[Span]:
+    text = f" {text}"  # the gap before the first run
+    for run in TOKEN_RUN.finditer(text):
+        at, stop = run.span()
+        while found := TOKEN_PREFIX.search(text, at, stop):
+            token = TOKENS[found[0]]
+            body = token.body.match(text, found.end())
+            at = body.end() if body else found.end()  # read once, hit or not: linear
+            if body and is_token(found[0], body[0]):
+                yield Span(found.start() - 1, at - 1, "SECRET", token.rule)
+
+
+def _mails(text: str) -> Iterator[Span]:
+    for at in occurrences(text, "@"):
+        bounds = mail_at(text, at)
+        if bounds:
+            yield Span(*bounds, "EMAIL", "mail")
+
+
+def _accounts(text: str) -> Iterator[Span]:
+    for found in IBAN_HEAD.finditer(text):
+        bounds = iban_at(text, found)
+        if bounds:
+            yield Span(*bounds, "IBAN", "iban")
+
+
+def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
+    for first, last in regions:
+        count = sum(map(_DIGITS.__contains__, text[first:last]))
+        for rule in NUMBERS:
+            at, stop = max(0, first - 4), last + 4
+            while count >= rule.least and (found := rule.pattern.search(text, at, stop)):
+                start, end = found.span()
+                digits = "".join(filter(_DIGITS.__contains__, found[0]))
+                if stands_alone(text, start, end) and rule.accept(text, start, end, digits):
+                    yield Span(start, end, rule.label, rule.rule)
+                    at = end
+                else:
+                    at = start + 1
+
+
+_DIGITS = frozenset("0123456789")

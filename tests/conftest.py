@@ -1,0 +1,55 @@
+"""What every test gets: our faults raise, and nothing is written outside `tmp_path`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# A developer's own settings must change no result: keys, endpoints, stores, tracers.
+FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_STORE_URL", "CE_SECRET")
+
+settings.register_profile("ce", deadline=None, print_blob=True)  # no timing in tests
+settings.load_profile("ce")
+
+
+def isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Make `folder` the whole world of a test: working directory, our home, the caches."""
+    for name in list(os.environ):
+        if name.startswith(FOREIGN):
+            patch.delenv(name)
+    patch.setenv("CE_GUARD", "raise")
+    patch.setenv("CE_HOME", str(folder / "ce-home"))
+    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    patch.chdir(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _isolated_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Isolate fixtures that live longer than one test, which the one below comes too late for."""
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, tmp_path_factory.mktemp("run"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _isolated_test(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Isolate one test; `production_guard` gives it the guard that users have."""
+    isolate(monkeypatch, tmp_path)
+    if request.node.get_closest_marker("production_guard"):
+        monkeypatch.delenv("CE_GUARD")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run async tests on asyncio alone: no framework that we serve runs on trio."""
+    return "asyncio"

@@ -1,0 +1,73 @@
+"""What the documents import is public; what is public is there and documented.
+
+That each `__all__` is sorted is ruff's business (RUF022).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+
+ROOT = Path(__file__).parents[2]
+DOORS = {
+    "ce_engine": {"BudgetConfig", "RuntimeConfig", "create_context_engine", "open_store"},
+    "ce_integrations.langchain": {"install_ce"},
+}
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def public_names(module: str) -> list[str]:
+    return list(import_module(module).__all__)
+
+
+def documented_imports() -> set[tuple[str, str]]:
+    """Give (module, name) of every `from ce_... import ...` in documents and examples."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    sources = [block for page in pages for block in BLOCK.findall(page.read_text("utf-8"))]
+    sources += [path.read_text("utf-8") for path in (ROOT / "examples").rglob("*.py")]
+    return {
+        (node.module, name.name)
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ce_")
+        for name in node.names
+    }
+
+
+@pytest.mark.parametrize("module", sorted(DOORS))
+def test_all_is_exactly_what_is_there(module: str) -> None:
+    names = public_names(module)
+    there = {
+        name
+        for name, value in vars(import_module(module)).items()
+        if not name.startswith("_") and name != "annotations" and not inspect.ismodule(value)
+    }
+    assert len(names) == len(set(names))
+    assert DOORS[module] <= set(names)
+    assert there <= set(names)
+    assert [name for name in names if not hasattr(import_module(module), name)] == []
+
+
+@pytest.mark.parametrize("module", sorted(DOORS))
+def test_what_is_public_has_a_docstring(module: str) -> None:
+    objects = {name: getattr(import_module(module), name) for name in public_names(module)}
+    bare = [
+        name
+        for name, value in objects.items()
+        if (inspect.isclass(value) or inspect.isroutine(value)) and not value.__doc__
+    ]
+    assert bare == []
+
+
+def test_documents_and_examples_use_public_names_only() -> None:
+    imports = documented_imports()
+    assert imports
+    assert {f"{module}.{name}" for module, name in imports if name not in public_names(module)} == (
+        set()
+    )

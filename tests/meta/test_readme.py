@@ -1,0 +1,56 @@
+"""The documents cannot lie: their Python runs, and their commands are the ones that CI runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ce_integrations.testing.wire import Wire
+
+
+ROOT = Path(__file__).parents[2]
+DOCS = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
+PAGES = sorted(["README.md", "CONTRIBUTING.md", *DOCS])
+DEMO_COMMAND = 'python -m pip install ".[demo]" && ce demo'
+TEST_COMMAND = "python -m pip install tox tox-uv && tox"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """Give the fenced blocks of a page, each moved to its line, so that a traceback points there."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [
+        "\n" * text.count("\n", 0, found.start(2)) + found.group(2)
+        for found in BLOCK.finditer(text)
+        if found.group(1) == language
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_blocks_run(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the blocks of a page one after the other, in an empty folder, over a loopback model."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    with Wire() as wire:
+        monkeypatch.setenv("OPENAI_BASE_URL", wire.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        for block in blocks(page, "python"):
+            exec(compile(block, ROOT / page, "exec"), namespace)
+        assert wire.refusals == []
+
+
+def test_the_readme_shows_how_it_is_used() -> None:
+    assert any("install_ce(" in block for block in blocks("README.md", "python"))
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    commands = {
+        line.strip() for block in blocks("README.md", "bash") for line in block.splitlines()
+    }
+    assert {DEMO_COMMAND, TEST_COMMAND} <= commands
+
+
+def test_ci_runs_the_command_of_the_readme() -> None:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert TEST_COMMAND in [line.strip() for line in lines]
