@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -44,7 +42,6 @@ from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn, SessionView
 
 
-MAX_REPORTS = 256
 Record = Callable[[Records], Any]
 
 
@@ -79,9 +76,7 @@ class Engine:
         self._journal = Journal(store, self.loop, self.config.store)
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
-        self._mutex = threading.Lock()
         self._posted = Posted()
-        self._reports: OrderedDict[str, Report] = OrderedDict()
 
     # Prepare
 
@@ -104,7 +99,7 @@ class Engine:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
             self._submit(records)
-        self._remember(call.scope, prepared.report)
+        self._sessions.remember(call.scope.session_id, prepared.report)
         if prepared.report.over_budget and config.fail == "closed":
             await self.fail(prepared.turn, BudgetExceededError.code)
             raise BudgetExceededError(
@@ -289,7 +284,7 @@ class Engine:
 
     def last_report(self, session_id: str) -> Report | None:
         """The report of the newest preparation of a session in this process."""
-        return self._reports.get(session_id)
+        return self._sessions.last_report(session_id)
 
     async def check(self) -> None:
         """Open the store and prove that it works, without the deadline of calls.
@@ -387,13 +382,6 @@ class Engine:
     async def _announce(self, future: Future[PutResult | None], events: Sequence[Event]) -> None:
         await settled(future, self.config.store.deadline_s)
         await self.bus.emit_all(events)
-
-    def _remember(self, scope: Scope, report: Report) -> None:
-        with self._mutex:
-            self._reports[scope.session_id] = report
-            self._reports.move_to_end(scope.session_id)
-            while len(self._reports) > MAX_REPORTS:
-                self._reports.popitem(last=False)
 
 
 def _redactor(config: RuntimeConfig) -> PatternRedactor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections import OrderedDict
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
@@ -10,9 +12,13 @@ from ce_engine.errors import StoreUnavailableError, VersionConflictError
 from ce_engine.ports import Clock, Redactor, Store
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CreateSession, SessionHead
 from ce_engine.schema.scope import Scope
 from ce_engine.view import SessionView, ViewCache
+
+
+MAX_REPORTS = 256
 
 
 class Sessions:
@@ -32,6 +38,19 @@ class Sessions:
         self._locale = config.locale
         self._clock = clock
         self._views = ViewCache(config.store.view_bytes)
+        self._reports: OrderedDict[str, Report] = OrderedDict()
+        self._mutex = threading.Lock()
+
+    def remember(self, session_id: str, report: Report) -> None:
+        """Keep the newest report of a session; old sessions' are forgotten."""
+        with self._mutex:
+            self._reports[session_id] = report
+            self._reports.move_to_end(session_id)
+            while len(self._reports) > MAX_REPORTS:
+                self._reports.popitem(last=False)
+
+    def last_report(self, session_id: str) -> Report | None:
+        return self._reports.get(session_id)
 
     def known(self, scope: Scope) -> SessionView | None:
         """The view as it is remembered, without asking the store."""

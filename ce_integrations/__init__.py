@@ -1,1 +1,42 @@
 """Brings the engine into agent frameworks: what adapters share, and one package a framework."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from ce_integrations.base import Adapter, Capabilities, Hooks, Installation, Turn
+    from ce_integrations.registry import install_ce, load_adapters
+    from ce_integrations.session import CallInfo, ce_session
+
+__all__ = [
+    "Adapter",
+    "CallInfo",
+    "Capabilities",
+    "Hooks",
+    "Installation",
+    "Turn",
+    "ce_session",
+    "install_ce",
+    "load_adapters",
+]
+
+_HOMES = {
+    "CallInfo": "session",
+    "ce_session": "session",
+    "install_ce": "registry",
+    "load_adapters": "registry",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for, so that importing this package costs nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'base')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

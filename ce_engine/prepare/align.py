@@ -71,12 +71,32 @@ class Alignment:
         self._place_turn(j + 1, anchor)
 
     def _find_anchor(self) -> tuple[int, int]:
-        """The newest answer of the list that is known, and its entry; (-1, NEW) without one."""
+        """The newest message of the list that is known for sure, and its entry; (-1, NEW) without one.
+
+        That is the newest known answer; without one, the question that a lane still waits with.
+        """
         line = self.matcher.line
         for j in range(len(line) - 1, -1, -1):
             if line[j].role == "assistant" and (found := self.matcher.candidates(j)):
                 return j, found[0] if len(found) == 1 else self._best(j, found)
-        return -1, NEW
+        if len(line) == 1 or self.flags.new_conversation:
+            return -1, NEW
+        waiting = (
+            (self._run(j, n)[0], -j, n)
+            for j in range(len(line))
+            for n in self.matcher.candidates(j)
+            if self._waits(n)
+        )
+        _, j, n = max(waiting, default=(0, 1, NEW))
+        return -j, n
+
+    def _waits(self, n: int) -> bool:
+        """Whether `n` is a question at the end of its lane: nothing but questions came after it."""
+        leaf = self.log.leaf(self.log.root(n))
+        end = NEW if leaf is None else leaf
+        while end > n and self.log.entries[end].role == "user":
+            end = self.log.parents[end]
+        return end == n and self.log.entries[n].role == "user"
 
     def _best(self, j: int, candidates: list[int]) -> int:
         """The candidate with the longest run; then same ids, same lane, newest."""
@@ -162,12 +182,16 @@ class Alignment:
         for n in (self.matcher.by_host_id(j), *reversed(edits)):
             if n is not None and n not in self.matcher.used and self.matcher.same(n, j):
                 return n
-        older = self.matcher.candidates(j, below=parent) if parent >= 0 else []
-        found = older or self.matcher.candidates(j)
+        places = self.matcher.places
+        below = next(places[i] for i in range(j + 1, len(places)) if places[i] != NEW)
+        found = self.matcher.candidates(j, below=below) or self.matcher.candidates(j)
         return self._nearest(found, parent) if found else None
 
     def _nearest(self, candidates: list[int], n: int) -> int:
-        """The candidate nearest to `n` on its path, else the newest."""
+        """The candidate beside `n` (below it on another branch), else nearest above it, else the newest."""
+        for c in candidates:
+            if c > n and self.matcher.is_ancestor(n, c):
+                return c
         wanted = set(candidates)
         while n >= candidates[-1]:
             if n in wanted:
@@ -245,11 +269,11 @@ class Alignment:
         if len(matcher.line) == 1:
             return self._lone(j)
         lane_key = matcher.reader.lane_key
-        waiting = [n for n in matcher.candidates(j) if self.log.leaf(self.log.root(n)) == n]
-        twins = {*matcher.roots(j), *waiting}
-        if len(twins) < 2:
-            return next(iter(twins), None)
-        return max(twins, key=lambda n: (self._run_on(j, n), entries[n].lane_key == lane_key, n))
+        return max(
+            matcher.roots(j),
+            key=lambda n: (self._run_on(j, n), entries[n].lane_key == lane_key, n),
+            default=None,
+        )
 
     def _run_on(self, j: int, n: int) -> int:
         """How many messages, forward from `j`, follow the children of `n`."""
@@ -264,14 +288,17 @@ class Alignment:
 
     def _lone(self, j: int) -> int | None:
         """A message without history: a retry if its twin waits for an answer, else said again."""
-        for asked, code in ((self.flags.failed, ""), (self.flags.in_flight, PARALLEL)):
-            for n in sorted(map(self._question, asked), reverse=True):
-                if self.log.parents[n] < 0 and self.matcher.same(n, j):
-                    self._note(code)
-                    return n
         twins = self.matcher.roots(j)
         waiting = [n for n in twins if not self._answered(n)]
+        in_flight = {*map(self._question, self.flags.in_flight)}
+        failed = {*map(self._question, self.flags.failed)}
+        for n in twins:
+            if n in in_flight:
+                self._note(PARALLEL)
+                return n
         for n in waiting:
+            if n in failed:
+                return n
             if n == self.log.newest_root(self.log.entries[n].lane_key):
                 self._note(RETRY)
                 return n

@@ -32,16 +32,16 @@ from ce_engine.prepare.terms import (
 # Weights. A question's terms share out 1 by their rarity (the idf of BM25); an entry that has them all
 # in itself, and so in its neighbourhood and its day, gets OWN + NEXT + NEAR + DAY. Presence alone
 # counts: on LoCoMo and CMRC neither term frequency nor length added anything to it.
-OWN = 0.2
+OWN = 0.3
 NEXT = 0.15  # the term is in the entry or beside it: answers follow questions
 NEAR = 0.2  # ... or two entries away: what a talk is about outlasts a turn
-DAY = 0.4  # the term fell on the same day
+DAY = 0.35  # the term fell on the same day
 SPEAKER = 0.2  # the question names who speaks
 DATE = 1.0  # it names the very day: nothing is stronger
 AFTER = 0.9  # people tell what they did some days later; less each day, gone after FOLLOWING
 MONTH = 0.3  # it names the month or the year
-WHEN = 0.1  # "when" meets an expression of time
-HOW_MANY = 0.05  # "how many" meets a number
+WHEN = 0.075  # "when" meets an expression of time
+HOW_MANY = 0.04  # "how many" meets a number
 
 UNIT = 512
 """Scores are sums of whole numbers of 1/512."""

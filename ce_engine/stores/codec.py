@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -28,10 +28,11 @@ def to_json(value: Any) -> str:
 
 
 def from_json(text: str) -> Any:
+    """The data that `to_json` wrote."""
     return json.loads(text)
 
 
-def compact(model: BaseModel, leave_out: Set[str] = frozenset()) -> dict[str, Any]:
+def compact(model: BaseModel, leave_out: AbstractSet[str] = frozenset()) -> dict[str, Any]:
     """The fields of a model that differ from their defaults."""
     return model.model_dump(exclude_defaults=True, exclude=set(leave_out) or None)
 
@@ -54,6 +55,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
+    """The text that was escaped."""
     if not text.startswith(_ESCAPED):
         return text
     original: str = json.loads(text[len(_ESCAPED) :])

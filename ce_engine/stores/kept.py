@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,27 +70,32 @@ class Kept:
 
     def draft(self) -> Kept:
         """A copy to write to; what it holds is never changed in place."""
-        copies = {
-            name: value.copy()
-            for name in self.__slots__
-            if isinstance(value := getattr(self, name), dict | list | set)
-        }
-        return replace(self, head=replace(self.head), **copies)
+        new = copy(self)
+        new.head = copy(self.head)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, dict | list | set):
+                setattr(new, name, value.copy())
+        return new
 
     def with_content(self, row: EvidenceRow) -> EvidenceRow:
         """A copy of a row; content that a message has is filled in."""
         evidence = fresh(row.evidence)
         if row.message_id is not None:
-            contents = (r.message.content for r in self.messages if r.message.message_id == row.message_id)
+            contents = (
+                r.message.content for r in self.messages if r.message.message_id == row.message_id
+            )
             evidence.content = next(contents, "")
         return replace(row, evidence=evidence)
 
 
 def copy_message(row: MessageRow) -> MessageRow:
+    """A row that shares nothing with this one."""
     return replace(row, message=fresh(row.message))
 
 
 def copy_turn(row: TurnRow) -> TurnRow:
+    """A row that shares nothing with this one."""
     return replace(row, attempts=fresh_data(row.attempts), report=fresh_data(row.report))
 
 
@@ -183,33 +189,43 @@ class Change:
         kept, session = self.kept, document.session
         names = frozenset(Session.model_fields) if fields is None else fields
         kept.head.epoch += 1
-        if fields is None:  # before the messages: their old contents tell which evidence is unchanged
+        if (
+            fields is None
+        ):  # before the messages: their old contents tell which evidence is unchanged
             self._replace_rest(document)
         if "messages" in names:
-            known = {str(row.message.message_id): row for row in kept.messages}
-            rows, last = rules.replaced(session.messages, known, kept.head.last_seq)
-            kept.messages = [copy_message(row) for row in rows]
-            kept.head.last_seq = last
+            self._replace_messages(session)
         if "summary" in names:
             kept.summary = fresh(session.summary) if session.summary else None
         if "task_state" in names:
             kept.tasks = {t.task_id: fresh(t) for t in session.task_state.todo_list.tasks}
         if "tool_state" in names:
-            first = kept.calls
-            kept.calls = {
-                call.tool_call_id: replace(
-                    first.get(call.tool_call_id, ToolCallRow(call)), call=fresh(call)
-                )
-                for call in session.tool_state.tool_calls
-            }
+            self._replace_calls(session)
         if "model_usage" in names:
             kept.usages = {usage.model_usage_id: fresh(usage) for usage in session.model_usage}
+
+    def _replace_messages(self, session: Session) -> None:
+        kept = self.kept
+        known = {str(row.message.message_id): row for row in kept.messages}
+        rows, kept.head.last_seq = rules.replaced(session.messages, known, kept.head.last_seq)
+        kept.messages = [copy_message(row) for row in rows]
+
+    def _replace_calls(self, session: Session) -> None:
+        known = self.kept.calls
+        self.kept.calls = {
+            call.tool_call_id: replace(
+                known.get(call.tool_call_id, ToolCallRow(call)), call=fresh(call)
+            )
+            for call in session.tool_state.tool_calls
+        }
 
     def _replace_rest(self, document: SessionDocument) -> None:
         kept = self.kept
         known = {name: kept.with_content(row) for name, row in kept.evidence.items()}
         kept.evidence = {}
-        for row in rules.kept_evidence(document.evidences.values(), known, document.session.messages):
+        for row in rules.kept_evidence(
+            document.evidences.values(), known, document.session.messages
+        ):
             self._keep_evidence(row)
             kept.last_evidence = max(kept.last_evidence, row.seq)
         kept.blocks = {block.block_id: fresh(block) for block in document.context_blocks}

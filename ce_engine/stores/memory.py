@@ -134,7 +134,8 @@ class MemoryStore(BaseStore):
                 and user_id in (None, key[1])
                 and (ephemeral or not kept.head.ephemeral)
             ]
-        return sorted(reversed(found), key=lambda info: info.updated_at, reverse=True)
+        found.reverse()  # of two at the same time, the one made later comes first
+        return sorted(found, key=lambda info: info.updated_at, reverse=True)
 
     async def get_evidence(self, scope: Scope, evidence_id: str) -> Evidence | None:
         rows = await self.evidence_rows(scope, [evidence_id])

@@ -109,9 +109,7 @@ def with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
     entry = links.model_dump(exclude_none=True)
     if entry in known or links == evidence.links:
         return evidence
-    return evidence.model_copy(
-        update={"metadata": {**evidence.metadata, "links": [*known, entry]}}
-    )
+    return evidence.model_copy(update={"metadata": {**evidence.metadata, "links": [*known, entry]}})
 
 
 def replaced(

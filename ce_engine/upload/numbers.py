@@ -162,7 +162,7 @@ def _numbers() -> tuple[Number, ...]:
         (
             "phone_cn_mobile",
             "PHONE",
-            8,
+            11,
             _not_another,
             (
                 rf"{china}{segment}[0-9]{{8}}(?:-[0-9]{{3,4}})?",
@@ -173,7 +173,7 @@ def _numbers() -> tuple[Number, ...]:
         (
             "phone_cn_landline",
             "PHONE",
-            8,
+            10,
             _landline,
             (
                 rf"{china}[(（]?0{area}(?:[)）][ \-]?|[ \-]){local}",
@@ -183,7 +183,7 @@ def _numbers() -> tuple[Number, ...]:
         (
             "phone_us",
             "PHONE",
-            8,
+            10,
             _not_another,
             (
                 rf"(?:\+?1[ .\-]?)?\({us}\)[ .\-]?{us}[ .\-][0-9]{{4}}",
@@ -191,7 +191,7 @@ def _numbers() -> tuple[Number, ...]:
                 rf"\+1[ .\-]?{us}[ .\-]?{us}[ .\-]?[0-9]{{4}}",
             ),
         ),
-        ("phone_us", "PHONE", 8, _spoken_phone, (rf"(?:1[ \-]?)?{us} ?{us}[ \-]?[0-9]{{4}}",)),
+        ("phone_us", "PHONE", 10, _spoken_phone, (rf"(?:1[ \-]?)?{us} ?{us}[ \-]?[0-9]{{4}}",)),
         ("phone_foreign", "PHONE", 8, _foreign_phone, (r"\+[1-9](?:[ .\-()]{0,2}[0-9]){7,14}",)),
         ("social_security_us", "SSN", 9, _social_security, ("[0-9]{3}-[0-9]{2}-[0-9]{4}",)),
     )

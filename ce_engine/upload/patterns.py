@@ -109,11 +109,11 @@ _CODE = re.compile(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:[(\[{]|(?<=[a-z]\.)\w+\Z)|[A-Za-z_]\w*\.[A-Za-z_]"
 )
 _TEMPLATE = re.compile(
-    r"[<\[{(\\]|\$[{(A-Za-z_]|%[sdr(]|%\w+%|\.\.\.|--|([xX*.•_#?-])\1*\Z"
+    r"[<\[{(\\]|\$[{(A-Za-z_]|%[sdr(]|%\w+%|\.\.\.|--|:?([xX*.•_#?-])\1*\Z"
     r"|(?i:your|my[_\-]|the[_\-]|some|example|placeholder|\[?redacted)"
 )
 _NO_PASSWORD = words(
-    "password passwd pwd passphrase string str bytes text none null nil true false undefined void any "
+    "pass password passwd pwd passphrase string str bytes text none null nil true false undefined void any "
     "required optional hidden secret invalid incorrect wrong missing empty unknown disabled enabled "
     "default input field prompt value type object"
 )
@@ -137,6 +137,8 @@ def password_value(value: str, *, explicit: bool) -> bool:
         return False
     if value.lower() in _NO_PASSWORD or _CODE.match(value):
         return False
+    if value.replace("_", "").replace("-", "").isalpha() and "passw" in value.lower():
+        return False  # CHANGE_PASSWORD = "CHANGE_PASSWORD"
     if explicit or (value.isdigit() and len(value) >= 6):
         return True
     if any(letter.isdigit() for letter in value):

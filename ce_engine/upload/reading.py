@@ -77,3 +77,14 @@ def blank(text: str, bounds: Iterable[tuple[int, int]]) -> str:
         pieces += (text[done:start], HOLE * (end - start))
         done = end
     return "".join((*pieces, text[done:]))
+
+
+def around(text: str, bounds: Iterable[tuple[int, int]], reach: int) -> list[str]:
+    """Return the parts of the text within `reach` of any of `bounds`, which are in order."""
+    parts: list[tuple[int, int]] = []
+    for start, end in bounds:
+        first = max(0, start - reach)
+        if parts and first <= parts[-1][1]:
+            first = parts.pop()[0]
+        parts.append((first, end + reach))
+    return [text[first:last] for first, last in parts]

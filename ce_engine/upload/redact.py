@@ -15,7 +15,7 @@ from ce_engine.schema.rows import Placeholder
 from ce_engine.upload.labelled import sensitive_key
 from ce_engine.upload.patterns import LABELS, VERSION
 from ce_engine.upload.placeholders import Numbering
-from ce_engine.upload.reading import HOLE, blank, readable
+from ce_engine.upload.reading import HOLE, around, blank, readable
 from ce_engine.upload.scan import Span, longest, lowered, scan
 
 
@@ -23,6 +23,8 @@ __all__ = ["BoundRedactor", "JsonRedaction", "Numbering", "PatternRedactor", "Re
 
 MAX_DEPTH = 1000
 MAX_ROUNDS = 8
+REACH = 512
+"""Characters beside a match that may read differently once it is gone."""
 _CONTEXT = 48  # characters of a JSON key that count as the label of its value
 
 
@@ -141,21 +143,31 @@ class PatternRedactor:
             view = self._placeholder.sub(lambda found: HOLE * len(found[0]), view)
         spans: list[Span] = []
         for _ in range(MAX_ROUNDS):
-            fresh = longest([*self._scan_custom(view), *scan(view)])
-            if not fresh:
-                break
+            fresh = longest(self._scan(view))
             spans += fresh
-            view = blank(view, [(span.start, span.end) for span in fresh])
+            bounds = [(span.start, span.end) for span in fresh]
+            view = blank(view, bounds)
+            if not any(self._scan(part) for part in around(view, bounds, REACH)):
+                break
         return sorted(spans)
+
+    def _scan(self, view: str) -> list[Span]:
+        spans = [*self._scan_custom(view), *scan(view)]
+        if HOLE not in view:
+            return spans
+        return [
+            Span(*part.span(), span.label, span.rule)
+            for span in spans
+            for part in _SOLID.finditer(view, span.start, span.end)
+            if not part[0].isspace()
+        ]
 
     def _scan_custom(self, view: str) -> Iterator[Span]:
         lower = lowered(view) if self._custom else ""
         for rule in self._custom:
-            if rule.word not in lower:
-                continue
-            for found in rule.pattern.finditer(view):
-                for part in _SOLID.finditer(view, *found.span()):
-                    yield Span(*part.span(), rule.label, rule.rule)
+            if rule.word in lower:
+                for found in rule.pattern.finditer(view):
+                    yield Span(*found.span(), rule.label, rule.rule)
 
 
 _NO_LABEL = re.compile(r"[^\w \-.]")

@@ -128,8 +128,9 @@ def _accounts(text: str) -> Iterator[Span]:
 def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
     for first, last in regions:
         count = sum(map(_DIGITS.__contains__, text[first:last]))
+        begin, stop = max(0, first - 4), last + 4
         for rule in NUMBERS:
-            at, stop = max(0, first - 4), last + 4
+            at = begin
             while count >= rule.least and (found := rule.pattern.search(text, at, stop)):
                 start, end = found.span()
                 digits = "".join(filter(_DIGITS.__contains__, found[0]))

@@ -7,7 +7,7 @@ ledger derives rows, parents and lanes from that, and the witness holds the log 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,8 +51,7 @@ class Ledger:
     def send(self, sent: Sequence[Sent], lane_key: str) -> list[Said]:
         """The messages of a list that were never seen; they are from now on."""
         line = line_of(sent)
-        known = [i for i, s in enumerate(line) if s.obj.role == "assistant" and s.truth in self.said]
-        anchor = known[-1] if known else -1
+        anchor = self._anchor(line)
         new, above, i = [], None, 0
         for s in sent:
             if s.obj.role == "system":
@@ -67,6 +66,20 @@ class Ledger:
             if not tool:
                 above, i = s.truth, i + 1
         return new
+
+    def _anchor(self, line: list[Sent]) -> int:
+        """The newest known answer; without one, the newest question that a lane ends with unanswered."""
+        known = [i for i, s in enumerate(line) if s.truth in self.said]
+        answers = [i for i in known if line[i].obj.role == "assistant"]
+        waiting = {truth for leaf in self.lanes().values() for truth in self._unanswered(leaf)}
+        questions = [i for i in known if line[i].truth in waiting]
+        return max(answers, default=max(questions, default=-1))
+
+    def _unanswered(self, leaf: str) -> Iterator[str]:
+        truth: str | None = leaf
+        while truth is not None and self.said[truth].obj.role == "user":
+            yield truth
+            truth = self.said[truth].parent
 
     def _edit(self, line: list[Sent], i: int) -> str | None:
         """What message `i` replaced, if its neighbours in the list are those of the original."""

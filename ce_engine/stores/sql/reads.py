@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, Table, and_, bindparam, func, or_, select
+from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, func, or_, select
 
 from ce_engine.schema.document import (
     ContextBlock,
@@ -21,7 +21,6 @@ from ce_engine.schema.document import (
     TodoList,
     ToolState,
 )
-from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
@@ -41,7 +40,7 @@ from ce_engine.stores.sql import rows, tables
 M = TypeVar("M", bound=BaseModel)
 
 _s, _m, _e, _t = tables.sessions, tables.messages, tables.evidence, tables.turns
-_THIS = bindparam("this")
+_THIS: BindParameter[int] = bindparam("this")
 """The number of the session's row."""
 
 
@@ -55,6 +54,7 @@ def of_key(table: Table = _s) -> Any:
 
 
 def key_values(scope: Scope) -> dict[str, str]:
+    """The values of `of_key`."""
     account_id, user_id, session_id = scope.key
     return {"account_id": account_id, "user_id": user_id, "session_id": session_id}
 
@@ -88,13 +88,9 @@ _PLACEHOLDERS = (
     .where(tables.placeholders.c.session == _THIS)
     .order_by(tables.placeholders.c.id)
 )
-_EVENTS = (
-    select(*rows.EVENT).where(tables.events.c.session == _THIS).order_by(tables.events.c.seq)
-)
+_EVENTS = select(*rows.EVENT).where(tables.events.c.session == _THIS).order_by(tables.events.c.seq)
 _CALLS = (
-    select(*rows.CALL)
-    .where(tables.tool_calls.c.session == _THIS)
-    .order_by(tables.tool_calls.c.id)
+    select(*rows.CALL).where(tables.tool_calls.c.session == _THIS).order_by(tables.tool_calls.c.id)
 )
 _ITEMS = {
     table: select(table.c[name], table.c.body).where(table.c.session == _THIS).order_by(table.c.id)
@@ -113,6 +109,7 @@ def number(connection: Connection, scope: Scope) -> int | None:
 
 
 def version(connection: Connection, scope: Scope) -> tuple[int, int] | None:
+    """(version, epoch)."""
     found = connection.execute(_VERSION, key_values(scope)).first()
     return None if found is None else (found[0], found[1])
 
@@ -120,6 +117,7 @@ def version(connection: Connection, scope: Scope) -> tuple[int, int] | None:
 def state(
     connection: Connection, scope: Scope, after_seq: int, after_evidence: int
 ) -> SessionState | None:
+    """The head, what is newer, and what is open."""
     found = connection.execute(_HEAD, key_values(scope)).first()
     if found is None:
         return None
@@ -135,11 +133,13 @@ def state(
 
 
 def messages(connection: Connection, this: int | None, after: int = 0) -> list[MessageRow]:
+    """Rows after the number `after`, in order."""
     found = connection.execute(_MESSAGES, {"this": this, "after": after})
     return [rows.message_row(row) for row in found]
 
 
 def evidence(connection: Connection, this: int | None, after: int = 0) -> list[EvidenceRow]:
+    """Rows after the number `after`, in order."""
     found = connection.execute(_EVIDENCE, {"this": this, "after": after})
     return [rows.evidence_row(row) for row in found]
 
@@ -151,6 +151,7 @@ def _items(connection: Connection, this: int | None, table: Table, kind: type[M]
 
 
 def session(connection: Connection, scope: Scope) -> SessionDocument | None:
+    """The whole document."""
     found = connection.execute(_SESSION, key_values(scope)).first()
     if found is None:
         return None
@@ -206,6 +207,7 @@ _SESSIONS = (
 def list_sessions(
     connection: Connection, account_id: str, user_id: str | None, ephemeral: bool
 ) -> list[SessionInfo]:
+    """The account's sessions, newest first; of all users if `user_id` is `None`."""
     values = {
         "account_id": account_id,
         "user_id": user_id or "",
@@ -221,6 +223,7 @@ def list_sessions(
 def list_evidences(
     connection: Connection, scope: Scope, filter: EvidenceFilter | None
 ) -> list[Evidence]:
+    """In order of arrival."""
     this = number(connection, scope)
     return rules.chosen_evidence((row.evidence for row in evidence(connection, this)), filter)
 
@@ -231,6 +234,7 @@ def chunks(ids: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
 
 
 def evidence_rows(connection: Connection, scope: Scope, ids: Sequence[str]) -> list[EvidenceRow]:
+    """In order of arrival."""
     return evidence_by_id(connection, number(connection, scope), ids)
 
 
@@ -248,16 +252,19 @@ def evidence_by_id(
 def list_blocks(
     connection: Connection, scope: Scope, filter: BlockFilter | None
 ) -> list[ContextBlock]:
+    """In order of arrival."""
     this = number(connection, scope)
     blocks = _items(connection, this, tables.blocks, ContextBlock)
     return rules.chosen_blocks(blocks, filter)
 
 
 def list_turns(connection: Connection, scope: Scope) -> list[TurnRow]:
+    """In order of opening."""
     this = number(connection, scope)
     return [rows.turn_row(row) for row in connection.execute(_TURNS, {"this": this})]
 
 
 def list_events(connection: Connection, scope: Scope) -> list[Event]:
+    """In order of `seq`."""
     this = number(connection, scope)
     return [rows.event_of(scope, row) for row in connection.execute(_EVENTS, {"this": this})]

@@ -60,9 +60,7 @@ def _replace_evidence(change: Change, document: SessionDocument) -> None:
 
 
 def _replace_blocks_and_meta(change: Change, document: SessionDocument) -> None:
-    blocks = [
-        rows.item_values(change.this, "block_id", block) for block in document.context_blocks
-    ]
+    blocks = [rows.item_values(change.this, "block_id", block) for block in document.context_blocks]
     change.refill(tables.blocks, sql.PUT_BLOCKS, blocks)
     meta = document.meta
     values = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import Column, Row
+from sqlalchemy import Column
 
 from ce_engine.schema.document import Evidence, Message, ToolCall
 from ce_engine.schema.enums import TurnStatus
@@ -46,6 +46,7 @@ HEAD = [
 
 
 def head(values: Sequence[Any]) -> SessionHead:
+    """From the columns `HEAD`."""
     return SessionHead(*values)
 
 
@@ -74,6 +75,7 @@ _IN_COLUMNS = frozenset(_IN_MESSAGE)
 
 
 def message_values(session: int, row: MessageRow) -> Values:
+    """The columns of a message."""
     message = row.message
     values: Values = {name: getattr(row, name) for name in _OF_ROW}
     values |= {name: getattr(message, name) for name in _IN_MESSAGE}
@@ -81,6 +83,7 @@ def message_values(session: int, row: MessageRow) -> Values:
 
 
 def message_row(values: Sequence[Any]) -> MessageRow:
+    """From the columns `MESSAGE`."""
     message_id, parent_id, at, seq, content, role, extra, *rest = values
     fields = {
         "role": role,
@@ -112,6 +115,7 @@ EVIDENCE: list[Column[Any]] = [
 
 
 def evidence_values(session: int, row: EvidenceRow) -> Values:
+    """The columns of a piece of evidence, without content that a message has."""
     evidence = row.evidence
     values: Values = {name: getattr(row, name) for name in _OF_EVIDENCE}
     return values | {
@@ -123,6 +127,7 @@ def evidence_values(session: int, row: EvidenceRow) -> Values:
 
 
 def evidence_body(evidence: Evidence) -> Values:
+    """The fields that have no column of their own."""
     return compact(evidence, {"evidence_id", "content"})
 
 
@@ -138,7 +143,7 @@ def item_values(session: int, name: str, thing: BaseModel) -> Values:
     return {"session": session, name: getattr(thing, name), "body": compact(thing, {name})}
 
 
-def item(kind: type[M], name: str, values: Row[Any]) -> M:
+def item(kind: type[M], name: str, values: Sequence[Any]) -> M:
     """A thing from its id and its other fields."""
     item_id, body = values
     return kind.model_validate({**body, name: item_id})
@@ -151,6 +156,7 @@ CALL: list[Column[Any]] = [
 
 
 def call_values(session: int, row: ToolCallRow) -> Values:
+    """The columns of a tool call."""
     values: Values = {name: getattr(row, name) for name in _OF_CALL}
     return values | {
         "session": session,
@@ -160,6 +166,7 @@ def call_values(session: int, row: ToolCallRow) -> Values:
 
 
 def call_row(values: Sequence[Any]) -> ToolCallRow:
+    """From the columns `CALL`."""
     tool_call_id, body, *rest = values
     return ToolCallRow(ToolCall.model_validate({**body, "tool_call_id": tool_call_id}), *rest)
 
@@ -169,11 +176,13 @@ TURN: list[Column[Any]] = [tables.turns.c[name] for name in _OF_TURN]
 
 
 def turn_values(session: int, row: TurnRow) -> Values:
+    """The columns of a turn."""
     values: Values = {name: getattr(row, name) for name in _OF_TURN}
     return values | {"session": session, "status": row.status.value}
 
 
-def turn_row(values: Row[Any]) -> TurnRow:
+def turn_row(values: Sequence[Any]) -> TurnRow:
+    """From the columns `TURN`."""
     row = TurnRow(*values)
     row.status = TurnStatus(row.status)
     row.attempts = row.attempts or []
@@ -186,6 +195,7 @@ CUT: list[Column[Any]] = [tables.cuts.c[name] for name in _OF_CUT]
 
 
 def cut_values(session: int, mark: CutMark) -> Values:
+    """The columns of a mark."""
     return {"session": session} | {name: getattr(mark, name) for name in _OF_CUT}
 
 
@@ -193,6 +203,7 @@ PLACEHOLDER: list[Column[Any]] = [tables.placeholders.c[n] for n in ("label", "m
 
 
 def placeholder_values(session: int, item: Placeholder) -> Values:
+    """The columns of a placeholder."""
     return {"session": session, "label": item.label, "mac": item.mac, "number": item.number}
 
 
@@ -225,11 +236,11 @@ def event_values(session: int, scope: Scope, event: Event) -> Values:
     return values
 
 
-def event_of(scope: Scope, values: Row[Any]) -> Event:
-    *columns, extra = values
-    fields = dict(zip(_OF_EVENT, columns, strict=True))
+def event_of(scope: Scope, values: Sequence[Any]) -> Event:
+    """From the columns `EVENT`."""
+    columns, extra = values[:-1], values[-1] or {}
+    fields: Values = dict(zip(_OF_EVENT, columns, strict=True))
     fields["event_id"] = fields["event_id"] or ""
     fields["payload"] = fields["payload"] or {}
-    extra = extra or {}
     fields |= zip(_SCOPE, extra.pop("scope", scope.key), strict=True)
     return Event.model_validate({**fields, **extra})

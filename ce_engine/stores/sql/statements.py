@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import BindParameter, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from ce_engine.stores.sql import reads, rows, tables
 
 
-_THIS = bindparam("this")
+_THIS: BindParameter[int] = bindparam("this")
 _s = tables.sessions
 MOVING = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "chain_head")
 HEAD = select(_s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)).where(
@@ -28,7 +28,7 @@ UPDATE_HEAD = (
 
 def _known(table: Table, name: str) -> Any:
     column = table.c[name]
-    ids = bindparam("ids", expanding=True)
+    ids: BindParameter[Any] = bindparam("ids", expanding=True)
     return select(column).where(table.c.session == _THIS, column.in_(ids))
 
 

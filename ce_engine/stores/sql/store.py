@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TypeVar
 from weakref import finalize
 
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 
 from ce_engine.ports import Clock, IdGenerator
 from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument

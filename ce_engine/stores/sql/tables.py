@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     Boolean,
     Column,
+    ColumnElement,
     Dialect,
     ForeignKey,
     Index,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    String,
     Table,
     TypeDecorator,
     UniqueConstraint,
@@ -205,7 +207,7 @@ turns = Table(
     Column("report", Json),
     UniqueConstraint("session", "turn_id"),
 )
-OPEN_TURN = literal_column("status = 'open'")
+OPEN_TURN: ColumnElement[bool] = literal_column("status = 'open'")
 Index("ce_open_turns", turns.c.session, sqlite_where=OPEN_TURN, postgresql_where=OPEN_TURN)
 
 cuts = Table(
@@ -252,5 +254,5 @@ placeholders = Table(
     UniqueConstraint("session", "label", "mac"),
 )
 
-revisions = Table("ce_revision", metadata, Column("version_num", PlainText, primary_key=True))
+revisions = Table("ce_revision", metadata, Column("version_num", String(32), primary_key=True))
 """Alembic's version table."""

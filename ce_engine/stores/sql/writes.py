@@ -73,7 +73,7 @@ def _by_itself(scope: Scope, secret: bytes) -> CreateSession:
 def _create(connection: Connection, scope: Scope, asked: CreateSession, now: str) -> None:
     values = {
         **reads.key_values(scope),
-        **{name: 0 for name in sql.MOVING},
+        **dict.fromkeys(sql.MOVING, 0),
         "chain_head": "",
         "salt": asked.salt,
         "key_id": asked.key_id,

@@ -1,0 +1,306 @@
+"""Whose words they are and which session they belong to: `ce_session`, and how a scope is found (decision 9)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field, fields
+from types import TracebackType
+from typing import Any, Generic, Literal, Self, TypeVar
+
+from ce_engine import ConfigError, HostMessage, Role, Scope
+
+
+SHARED_DEFAULTS = frozenset({"default", "chat_history", ""})
+"""Ids that frameworks give to everybody who chose none: they are no ids."""
+
+MAX_REMEMBERED = 10_000
+"""Runs and answers without a session id that are remembered in this process."""
+
+NEWEST = 8
+"""Answers of a list, from its end, that are looked up."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class CallInfo:
+    """What an adapter knows of a model call, a tool's run or a retrieval beside its content.
+
+    Attributes:
+        request_id: the app's own call (root run of the framework); retries inside it share it.
+        parent_request_id: the run right above this call.
+        session_id: the framework's own id of the conversation, as it is; shared defaults do not count.
+        lane_key: the framework's own name of the line of conversation (branch, agent).
+        agent: the framework's name of the agent that asks.
+        context_window: the model's window in tokens, where the framework knows it.
+        tools: JSON schemas that go out with the call.
+        response_format: the schema of a structured answer that goes out with the call.
+        purpose: `"helper"` for a framework's own calls (summarise, route, guard).
+        metadata: the framework's metadata of this call, for callables of the user; never stored.
+        mode: the name of the entry point that was called.
+    """
+
+    request_id: str = ""
+    parent_request_id: str = ""
+    session_id: object = None
+    user_id: object = None
+    lane_key: str | None = None
+    agent: str = ""
+    model: str | None = None
+    provider: str = ""
+    context_window: int | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    response_format: Mapping[str, Any] | None = None
+    purpose: Literal["chat", "helper"] = "chat"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    mode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    """What one of those who may name a scope says; `None` is not said."""
+
+    session_id: str | None = None
+    user_id: str | None = None
+    account_id: str | None = None
+    project_id: str | None = None
+    agent_id: str | None = None
+
+
+_chosen: ContextVar[_Voice | None] = ContextVar("ce_session", default=None)
+
+
+class ce_session:  # noqa: N801 - reads like the function that it is to its users
+    """Say whose session the calls inside belong to; `with` and `async with`, nestable.
+
+    It wins over everything said at installation and over the framework's own ids. What an inner
+    block leaves out holds from the block around it.
+
+    Raises:
+        ConfigError: the session id is empty.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        user_id: str | None = None,
+        account_id: str | None = None,
+        project_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> None:
+        if not isinstance(session_id, str) or not session_id:
+            raise ConfigError(
+                f"ce_session needs the id of a session, a text that is not empty; found "
+                f"{session_id!r}. Without an id, leave the block out: each run is then on its own."
+            )
+        self._said = _Voice(session_id, user_id, account_id, project_id, agent_id)
+        self._tokens: list[Token[_Voice | None]] = []
+
+    def __enter__(self) -> Self:
+        around = _chosen.get()
+        said = self._said if around is None else _innermost([self._said, around])
+        self._tokens.append(_chosen.set(said))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _chosen.reset(self._tokens.pop())
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+
+def _innermost(voices: Sequence[_Voice]) -> _Voice:
+    """Of each part what the first voice says that says anything."""
+
+    def first(part: str) -> str | None:
+        said = (getattr(voice, part) for voice in voices)
+        return next((value for value in said if value is not None), None)
+
+    return _Voice(*(first(part.name) for part in fields(_Voice)))
+
+
+ScopeChoice = Scope | Callable[[CallInfo], Scope | None] | None
+IdChoice = str | Callable[[CallInfo], str | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What `install_ce` was told about scopes: values, or sync callables that get the `CallInfo`."""
+
+    scope: ScopeChoice = None
+    session_id: IdChoice = None
+    user_id: IdChoice = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Whose call it is; `ephemeral` when nobody named the session and it was made for this run."""
+
+    scope: Scope
+    ephemeral: bool = False
+
+
+def resolve(info: CallInfo, choice: Choice, messages: Sequence[HostMessage] = ()) -> Resolved:
+    """Find the scope of a call; of each part the innermost that says something wins.
+
+    `ce_session`, then the callables of `install_ce`, its values, the framework's own ids, and in
+    the end a fresh session for this run alone. `messages` may show that such a run goes on with a
+    list whose answer was recorded before in this process.
+
+    Raises:
+        ConfigError: a callable gave something that is no id.
+    """
+    said = _innermost(list(_voices(info, choice)))
+    account_id, user_id = said.account_id or "", said.user_id or ""
+    session_id = said.session_id or _unnamed.session_of(
+        info.request_id, (account_id, user_id), messages
+    )
+    scope = Scope(
+        session_id=session_id,
+        user_id=user_id,
+        account_id=account_id,
+        project_id=said.project_id or "",
+        agent_id=said.agent_id or "",
+        trace_id=info.request_id,
+    )
+    return Resolved(scope, ephemeral=said.session_id is None)
+
+
+def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
+    """Everybody who may name the scope, the innermost first."""
+    yield _chosen.get() or _Voice()
+    yield _Voice(
+        _called(choice.session_id, info, "session_id"), _called(choice.user_id, info, "user_id")
+    )
+    if callable(choice.scope):
+        yield _of_scope(choice.scope(info))
+    yield _Voice(_value(choice.session_id), _value(choice.user_id))
+    if isinstance(choice.scope, Scope):
+        yield _of_scope(choice.scope)
+    own = _own_id(info.session_id)
+    yield _Voice(
+        None if own in SHARED_DEFAULTS else own, _own_id(info.user_id), agent_id=info.agent or None
+    )
+
+
+def remember_answer(scope: Scope, host_id: str | None, text: str) -> None:
+    """Note an answer given in an ephemeral session, so that a list that holds it goes on with it."""
+    if host_id:
+        key = (scope.account_id, scope.user_id, host_id, _digest(text))
+        _unnamed.answers.put(key, scope.session_id)
+
+
+def _called(choice: IdChoice, info: CallInfo, name: str) -> str | None:
+    if not callable(choice):
+        return None
+    value: object = choice(info)
+    if value is None or isinstance(value, str):
+        return value or None
+    raise ConfigError(
+        f"the {name} callable of install_ce gave {type(value).__name__}; expected a str or None "
+        "(an async callable cannot be used here)"
+    )
+
+
+def _value(choice: IdChoice) -> str | None:
+    return choice or None if isinstance(choice, str) else None
+
+
+def _of_scope(scope: object) -> _Voice:
+    if scope is None:
+        return _Voice()
+    if not isinstance(scope, Scope):
+        raise ConfigError(
+            f"the scope callable of install_ce gave {type(scope).__name__}; expected a Scope or "
+            "None (an async callable cannot be used here)"
+        )
+    parts = (getattr(scope, part.name) for part in fields(_Voice))
+    return _Voice(*(part or None for part in parts))
+
+
+def _own_id(value: object) -> str | None:
+    """A framework's id as text: texts, numbers and UUIDs are ids, other objects are not."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str | int) or type(value).__name__ == "UUID":
+        return str(value)
+    return None
+
+
+class _Bounded(Generic[K, V]):
+    """A map that forgets what was not touched for longest; for any thread."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._items: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            if key in self._items:
+                self._items.move_to_end(key)
+            return self._items.get(key)
+
+    def put(self, key: K, value: V) -> V:
+        """Keep `value` unless there is one already; return the one that is kept."""
+        with self._lock:
+            kept = self._items.setdefault(key, value)
+            self._items.move_to_end(key)
+            while len(self._items) > self._size:
+                self._items.popitem(last=False)
+            return kept
+
+
+class _Unnamed:
+    """Sessions that nobody named: one a run, and the answers they gave, of this process only."""
+
+    def __init__(self) -> None:
+        self.runs: _Bounded[tuple[str, str, str], str] = _Bounded(MAX_REMEMBERED)
+        self.answers: _Bounded[tuple[str, str, str, bytes], str] = _Bounded(MAX_REMEMBERED)
+
+    def session_of(
+        self, request_id: str, owner: tuple[str, str], messages: Sequence[HostMessage]
+    ) -> str:
+        """The session of a run: as before, else that of an answer in its list, else a fresh one."""
+        run = (*owner, request_id)
+        if request_id and (known := self.runs.get(run)):
+            return known
+        session_id = self._continued(owner, messages) or f"run-{secrets.token_hex(16)}"
+        return self.runs.put(run, session_id) if request_id else session_id
+
+    def _continued(self, owner: tuple[str, str], messages: Sequence[HostMessage]) -> str | None:
+        answers = (m for m in reversed(messages) if m.message.role is Role.ASSISTANT)
+        for _, answer in zip(range(NEWEST), answers, strict=False):
+            if answer.host_id:
+                digest = _digest(answer.message.content)
+                found = self.answers.get((*owner, answer.host_id, digest))
+                if found is not None:
+                    return found
+        return None
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+_unnamed = _Unnamed()

@@ -1,0 +1,80 @@
+"""Groups, and what may never be left out (decision 6 of the design)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ce_engine.prepare.line import Item, split
+from ce_engine.schema.enums import Origin
+
+
+def item(origin: Origin, *, calls: tuple[str, ...] = (), answers: str | None = None) -> Item:
+    name = f"{origin}-{calls}-{answers}"
+    return Item(origin, 10, 0, 0, name, calls, answers, is_tool_result=answers is not None)
+
+
+SYSTEM = item(Origin.SYSTEM)
+TASK = item(Origin.TASK)
+ANSWER = item(Origin.ANSWER)
+
+
+def call(*ids: str) -> Item:
+    return item(Origin.TOOL_CALL, calls=ids)
+
+
+def result(of: str) -> Item:
+    return item(Origin.TOOL_RESULT, answers=of)
+
+
+@pytest.mark.req("A-10")
+def test_a_call_and_all_its_results_are_one_group_in_any_order() -> None:
+    line = split([TASK, call("a", "b"), result("b"), result("a"), ANSWER])
+    assert [len(group.items) for group in line.groups] == [1, 3, 1]
+    assert line.groups[1].complete
+    assert line.orphans == []
+
+
+def test_the_same_ids_in_two_turns_stay_with_their_own_calls() -> None:
+    line = split([TASK, call("c0"), result("c0"), ANSWER, TASK, call("c0"), result("c0")])
+    assert [len(group.items) for group in line.groups] == [1, 2, 1, 1, 2]
+    assert line.orphans == []
+
+
+def test_a_result_without_its_call_is_an_orphan() -> None:
+    line = split([TASK, result("gone"), ANSWER])
+    assert [len(group.items) for group in line.groups] == [1, 1]
+    assert len(line.orphans) == 1
+
+
+def test_a_second_result_for_one_call_is_an_orphan() -> None:
+    line = split([TASK, call("a"), result("a"), result("a")])
+    assert len(line.orphans) == 1
+
+
+def test_a_group_that_waits_for_results_is_never_out() -> None:
+    line = split([TASK, call("a", "b"), result("a"), TASK, ANSWER])
+    assert not line.groups[1].complete
+    assert line.groups[1].must
+
+
+def test_task_and_newest_and_newest_complete_group_are_never_out() -> None:
+    line = split([TASK, ANSWER, TASK, call("a"), result("a"), call("b"), result("b"), ANSWER])
+    assert [group.must for group in line.groups] == [False, False, True, False, True, True]
+    assert [group.past for group in line.groups] == [True, True, False, False, False, False]
+
+
+def test_a_big_group_of_an_earlier_turn_may_go() -> None:
+    line = split([TASK, call("a"), result("a"), ANSWER, TASK])
+    assert [group.must for group in line.groups] == [False, False, False, True]
+
+
+def test_system_messages_are_apart_wherever_they_stand() -> None:
+    line = split([SYSTEM, TASK, SYSTEM, ANSWER])
+    assert len(line.system) == 2
+    assert len(line.groups) == 2
+
+
+def test_nothing_is_a_line_too() -> None:
+    line = split([])
+    assert line.groups == []
+    assert line.task is None
