@@ -33,7 +33,7 @@ from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.facts import Retrieval, ToolRun
 from ce_engine.schema.ids import SystemClock, UuidV4Generator
 from ce_engine.schema.report import PutResult, Report
-from ce_engine.schema.rows import AppendModelUsage, ToolCallRow
+from ce_engine.schema.rows import AppendModelUsage, ToolCallRow, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
 from ce_engine.tokens import default_estimator
@@ -73,7 +73,7 @@ class Engine:
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
         self.loop = LoopThread()
-        self._journal = Journal(store, self.loop, self.config.store)
+        self._journal = Journal(store, self.loop, self.config.store, self._gap)
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
         self._posted = Posted()
@@ -378,6 +378,16 @@ class Engine:
         if records.events and not self.bus.is_idle:
             self.loop.submit(self._announce(future, records.events))
         return future
+
+    def _gap(self, scope: Scope, groups: int) -> Sequence[Write]:
+        """What names a gap in the recording: groups of records that no buffer could hold."""
+        view = self._sessions.known(scope)
+        if view is None:
+            return []
+        records = self._records(view, "", self.config)
+        payload = {"code": "CONTEXT_RECORDING_GAP", "groups": groups}
+        records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
+        return records.finish()
 
     async def _announce(self, future: Future[PutResult | None], events: Sequence[Event]) -> None:
         await settled(future, self.config.store.deadline_s)

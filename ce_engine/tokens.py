@@ -32,5 +32,10 @@ def context_window(model: str) -> int | None:
     return None
 
 
-def image_tokens(width: int | None = None, height: int | None = None, detail: str = "auto", provider: str = "openai") -> int:
+def image_tokens(
+    width: int | None = None,
+    height: int | None = None,
+    detail: str = "auto",
+    provider: str = "openai",
+) -> int:
     return 765

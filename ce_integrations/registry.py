@@ -45,7 +45,7 @@ def install_ce(target: object, **options: Any) -> Installation[Any, Any]:
     adapters = load_adapters()
     for adapter in adapters.values():
         if adapter.accepts(target):
-            return adapter.install(target, **options)
+            return adapter.install_ce(target, **options)
     kind = type(target)
     raise UnsupportedTargetError(
         f"no adapter accepts a {kind.__module__}.{kind.__qualname__}; installed are: "

@@ -227,6 +227,8 @@ class Alignment:
             n = self._by_facts(j, stored)
             if n is None and not fresh:
                 n = self._first(j) if current == NEW else self._follows(j, current)
+            if n is None and not fresh:
+                n = self._resumes(j, current)
             if n is None:
                 n = self._said_elsewhere(j, anchor)
             if n is None:
@@ -259,6 +261,15 @@ class Alignment:
             for n in matcher.answers(current, calls=bool(m.calls)):
                 if n not in matcher.used and matcher.rewritten(n, j):
                     return n
+        return None
+
+    def _resumes(self, j: int, current: int) -> int | None:
+        """The question at the end of this lane, if the host cut away what lies before it."""
+        if current == NEW or j == len(self.matcher.line) - 1:
+            return None
+        for n in self.matcher.candidates(j):
+            if self._waits(n) and self.matcher.is_ancestor(current, n):
+                return n
         return None
 
     def _first(self, j: int) -> int | None:

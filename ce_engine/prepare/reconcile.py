@@ -190,10 +190,14 @@ def _is_task(m: Incoming) -> bool:
 
 
 def _sends_history(matcher: Matcher, found: Reconciled, task: int) -> bool:
-    """Whether anything before the task message was stored earlier, or is an answer or a summary."""
-    place = matcher.places[task]
-    if place != NEW and matcher.log.parents[place] >= 0:
+    """Whether the list holds anything that was said before its task message, or an answer or a summary."""
+    places, parents = matcher.places, matcher.log.parents
+    if places[task] != NEW and parents[places[task]] >= 0:
         return True  # a turn that goes on: its history was sent with its first call
+    for j in range(task + 1, len(places)):
+        follows = places[j] == NEW or parents[places[j]] == places[j - 1]
+        if not matcher.line[j].calls or not follows:
+            return True  # not this turn's tool calls: the task of this turn was cut away
     if any(n is not None and n >= 0 for n in found.positions[: matcher.at[task]]):
         return True
     before = matcher.line[:task]

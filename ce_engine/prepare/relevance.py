@@ -13,6 +13,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from operator import itemgetter
 from typing import NamedTuple
 
 from ce_engine.prepare.terms import (
@@ -43,8 +44,8 @@ MONTH = 0.3  # it names the month or the year
 WHEN = 0.075  # "when" meets an expression of time
 HOW_MANY = 0.04  # "how many" meets a number
 
-UNIT = 512
-"""Scores are sums of whole numbers of 1/512."""
+UNIT = 256
+"""Scores are sums of whole numbers of 1/256."""
 
 FOLLOWING = 14
 """Days after a named day that its story may still be told."""
@@ -81,13 +82,19 @@ class _Tally:
     def __init__(self) -> None:
         self._columns: list[list[int]] = []
 
-    def add(self, mask: int, weight: int) -> None:
-        """Give `weight` to every position in `mask`."""
-        for bit in range(max(0, weight).bit_length()):
-            if len(self._columns) <= bit:
-                self._columns.append([])
-            if weight >> bit & 1:
-                self._columns[bit].append(mask)
+    def add(self, mask: int, weight: float) -> None:
+        """Give `weight`, rounded to two leading bits, to every position in `mask`."""
+        whole = int(weight + 0.5)
+        bit = max(0, whole.bit_length() - 2)
+        coarse = int(weight / (1 << bit) + 0.5)
+        columns = self._columns
+        while coarse > 0:
+            if coarse & 1:
+                while len(columns) <= bit:
+                    columns.append([])
+                columns[bit].append(mask)
+            coarse >>= 1
+            bit += 1
 
     def total(self) -> list[int]:
         """The sums in binary: a mask for every bit, lowest first (carry-save addition)."""
@@ -141,14 +148,24 @@ def _positions(mask: int) -> Iterator[int]:
 
 def _scored(sums: Sequence[int], mask: int) -> list[tuple[int, int]]:
     """(score, position) of every position in `mask`, best first, the older of equals first."""
-    size = max(map(int.bit_length, sums)) // 8 + 1
-    rows = [(1 << bit, row.to_bytes(size, "little")) for bit, row in enumerate(sums)]
-    found: list[tuple[int, int]] = []
-    for position in _positions(mask):
-        byte, bit = position >> 3, 1 << (position & 7)
-        found.append((sum([value for value, row in rows if row[byte] & bit]), position))
-    found.sort(key=lambda pair: -pair[0])
-    return found
+    positions = list(_positions(mask))
+    if not positions:
+        return []
+    # One byte a position: gather the byte that holds its bit of a sum, leave the bit alone, and make
+    # it 0 or 1; then all positions' scores grow together, eight bits of them to a number.
+    size, count = max(map(int.bit_length, sums)) // 8 + 1, len(positions)
+    gather = itemgetter(*[position >> 3 for position in positions], 0)
+    where = int.from_bytes(bytes([1 << (position & 7) for position in positions]), "little")
+    ones = int.from_bytes(b"\1" * count, "little")
+    parts = [0] * ((len(sums) + 7) // 8)
+    for bit, row in enumerate(sums):
+        held = int.from_bytes(bytes(gather(row.to_bytes(size, "little"))[:-1]), "little") & where
+        parts[bit >> 3] |= (((held + 127 * ones) >> 7) & ones) << (bit & 7)
+    low, *more = (part.to_bytes(count, "little") for part in parts)
+    scores = list(low)
+    for level, part in enumerate(more, start=1):
+        scores = [score | value << (8 * level) for score, value in zip(scores, part, strict=True)]
+    return sorted(zip(scores, positions, strict=True), key=lambda pair: -pair[0])
 
 
 class LexicalIndex:
@@ -160,6 +177,7 @@ class LexicalIndex:
 
     def __init__(self) -> None:
         self._ns: list[int] = []
+        # A term's positions: of one entry `-1 - position`, of a few a list, of more a mask.
         self._postings: dict[str, int | list[int]] = {}
         self._speakers: dict[str, int] = {}
         self._starts: list[int] = []
@@ -237,17 +255,17 @@ class LexicalIndex:
         for term in found:
             posting = postings.get(term)
             if posting is None:
-                postings[term] = [position]
-                self._listed += 1
-            elif isinstance(posting, int):
-                postings[term] = posting | bit
-            elif len(posting) < SPARSE:
+                postings[term] = ~position
+            elif isinstance(posting, list):
                 posting.append(position)
                 self._listed += 1
+                if len(posting) > SPARSE:
+                    postings[term] = _mask(posting)
+                    self._listed -= len(posting)
+                    self._dense += 1
             else:
-                postings[term] = _mask(posting) | bit
-                self._listed -= SPARSE
-                self._dense += 1
+                postings[term] = posting | bit if posting >= 0 else [~posting, position]
+                self._listed += 2 * (posting < 0)
 
     def search(
         self,
@@ -294,9 +312,9 @@ class LexicalIndex:
         if not found:
             return []
         if asks_when(words):
-            tally.add(self._timed, round(UNIT * WHEN))
+            tally.add(self._timed, UNIT * WHEN)
         if asks_how_many(words):
-            tally.add(self._numbered, round(UNIT * HOW_MANY))
+            tally.add(self._numbered, UNIT * HOW_MANY)
         return tally.total()
 
     def _add_terms(self, tally: _Tally, wanted: set[str]) -> bool:
@@ -304,7 +322,7 @@ class LexicalIndex:
         for term in wanted:
             posting = self._postings.get(term)
             if posting is not None:
-                mask = posting if isinstance(posting, int) else _mask(posting)
+                mask = _mask(posting)
                 known.append((_idf(len(self), mask.bit_count()), term, mask))
         known.sort(reverse=True)
         del known[TERMS:]
@@ -317,15 +335,15 @@ class LexicalIndex:
             near = beside | lent << 2 | lent >> 2
             share = idf * unit
             if own & self._long:
-                tally.add(own & self._long, round(share * OWN * LONG_SHARE))
-                tally.add(own & ~self._long, round(share * OWN))
+                tally.add(own & self._long, share * OWN * LONG_SHARE)
+                tally.add(own & ~self._long, share * OWN)
             else:
-                tally.add(own, round(share * OWN))
-            tally.add(beside, round(share * NEXT))
-            tally.add(near, round(share * NEAR))
+                tally.add(own, share * OWN)
+            tally.add(beside, share * NEXT)
+            tally.add(near, share * NEAR)
             # Adding ones to all but a day's last position carries into it from any that is set.
             said = ((lent & inside) + inside | lent) & self._ends
-            days.add(said, round(_idf(len(self._starts), said.bit_count()) * unit * DAY))
+            days.add(said, _idf(len(self._starts), said.bit_count()) * unit * DAY)
         if len(self._starts) > 1:
             self._add_days(tally, days.total())
         return bool(known)
@@ -343,7 +361,7 @@ class LexicalIndex:
             (place, name) for name in self._speakers if (place := _named(name, query)) >= 0
         )
         for rank, (_, name) in enumerate(named):
-            tally.add(self._speakers[name], round(UNIT * SPEAKER / (1 + (rank > 0))))
+            tally.add(self._speakers[name], UNIT * SPEAKER / (1 + (rank > 0)))
         return bool(named)
 
     def _add_dates(self, tally: _Tally, named: list[Day]) -> bool:
@@ -357,7 +375,7 @@ class LexicalIndex:
         for start, end, day in zip(self._starts, ends, self._days, strict=True):
             if day and (weight := _closeness(day, spans)):
                 found = True
-                tally.add(_range(start, end), round(UNIT * weight))
+                tally.add(_range(start, end), UNIT * weight)
         return found
 
 
@@ -383,9 +401,11 @@ def _idf(total: int, holding: int) -> float:
     return math.log1p((total - holding + 0.5) / (holding + 0.5))
 
 
-def _mask(positions: Sequence[int]) -> int:
+def _mask(posting: int | list[int]) -> int:
+    if isinstance(posting, int):
+        return posting if posting >= 0 else 1 << ~posting
     mask = 0
-    for position in positions:
+    for position in posting:
         mask |= 1 << position
     return mask
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from ce_engine.prepare.match import NEW, Incoming
@@ -47,8 +48,7 @@ class Results:
                 n = choose(owner, m)
                 if n is not None:
                     return self._take(n, owner, m), owner
-        n = self._equal(None, m)
-        return (NEW if n is None else self._take(n, own, m)), own
+        return self._take(self._anywhere(m, below), own, m), own
 
     def _take(self, n: int, owner: int | None, m: Incoming) -> int:
         if n != NEW:
@@ -57,13 +57,13 @@ class Results:
             self._added.setdefault(owner, []).append(m.call_id)
         return n
 
-    def _unused(self, owner: int | None) -> Iterator[int]:
+    def _unused(self, owner: int) -> Iterator[int]:
         return (r for r in self.log.results(owner) if r not in self.used)
 
-    def _equal(self, owner: int | None, m: Incoming) -> int | None:
+    def _equal(self, owner: int, m: Incoming) -> int | None:
         """The stored result with this id and content; else with this content where no id says more."""
         entries = self.log.entries
-        calls = () if owner is None else entries[owner].calls
+        calls = entries[owner].calls
         equal = [r for r in self._unused(owner) if entries[r].key == m.key]
         for r in equal:
             if entries[r].call_id == m.call_id:
@@ -84,6 +84,13 @@ class Results:
         """The stored result of the same call with other content: the host shortened or cleared it."""
         entries = self.log.entries
         return next((r for r in self._unused(owner) if entries[r].call_id == m.call_id), None)
+
+    def _anywhere(self, m: Incoming, below: int | None) -> int:
+        """The stored result with this id and content whose call cannot be told."""
+        equal = self.log.results_by_key(m.key)
+        i = len(equal) if below is None else bisect_left(equal, below)
+        older = (n for n in reversed(equal[:i]) if n not in self.used)
+        return next((n for n in older if self.log.entries[n].call_id == m.call_id), NEW)
 
     def _calls_above(self, m: Incoming, below: int | None) -> Iterable[int]:
         if below is None:

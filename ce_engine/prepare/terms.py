@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Set as AbstractSet
 from datetime import date
 from functools import lru_cache
+from operator import add
 from typing import NamedTuple
 
 
@@ -23,6 +24,9 @@ _TOKEN = re.compile(
 )
 _RUN = re.compile(rf"[{_UNSPACED}]")
 _HAN = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+# Characters that have another, more usual form: combining marks, Hangul letters, full and half width.
+_VARIANT = re.compile("[\u0300-\u036f\u1100-\u11ff\u3099\u309a\uf900-\ufb06\uff10-\uffdc]")
 
 _STOP = frozenset(
     ["a", "an", "the", "and", "or", "but", "if", "of", "to", "in", "on", "at", "by", "for", "from", "with", "about", "into", "as", "is", "are", "was", "were", "be", "been", "being", "am", "do", "did", "does", "done", "has", "have", "had", "having", "i", "you", "he", "she", "it", "we", "they", "me", "him", "her", "us", "them", "my", "your", "his", "its", "our", "their", "this", "that", "these", "those", "there", "here", "what", "which", "who", "whom", "whose", "when", "where", "why", "how", "not", "no", "so", "than", "too", "very", "can", "could", "will", "would", "shall", "should", "may", "might", "must", "just", "also", "don", "didn", "doesn", "isn", "wasn", "aren", "couldn", "wouldn", "shouldn", "hasn", "haven", "kind", "type", "many", "much", "什么", "怎么", "怎样", "如何", "为何", "为什", "哪个", "哪些", "哪里", "哪位", "哪种", "多少", "何时", "的", "了", "吗", "呢", "是", "哪", "谁", "何", "么"]
@@ -45,13 +49,17 @@ def tokens(text: str) -> list[str]:
     """Words in lower case; of unspaced scripts the pairs of characters, and single Han characters."""
     if text.isascii():
         return _TOKEN.findall(text.lower())
+    if _VARIANT.search(text):
+        text = unicodedata.normalize("NFKC", text)
     found: list[str] = []
-    for run in _TOKEN.findall(unicodedata.normalize("NFKC", text).lower()):
+    for run in _TOKEN.findall(text.lower()):
         if run[0] < "\u0e00" or not _RUN.match(run):
             found.append(run)
-            continue
-        found += [run] if len(run) == 1 else _HAN.findall(run)
-        found += [run[i : i + 2] for i in range(len(run) - 1)]
+        elif len(run) == 1:
+            found.append(run)
+        else:
+            found += _HAN.findall(run)
+            found += map(add, run, run[1:])
     return found
 
 
@@ -154,9 +162,14 @@ _DATE = re.compile(
 )
 
 
+_HINT = re.compile(rf"\d|\b(?:{'|'.join(sorted({name[:3] for name in _MONTHS}))})", re.IGNORECASE)
+
+
 def dates(text: str) -> list[Day]:
     """The dates that a text names, in English, Chinese and ISO 8601."""
     found: list[Day] = []
+    if not _HINT.search(text):
+        return found
     for match in _DATE.finditer(text):
         part = match.groupdict()
         year = part["y1"] or part["y3"] or part["y4"]
@@ -223,7 +236,8 @@ def tells_time(words: AbstractSet[str]) -> bool:
 
 def tells_number(words: AbstractSet[str]) -> bool:
     """Whether a text with these tokens holds a number."""
-    return not _NUMBER_WORDS.isdisjoint(words) or any(word[0].isdigit() for word in words)
+    # Digits sort before letters.
+    return not _NUMBER_WORDS.isdisjoint(words) or min(words, default=":") < ":"
 
 
 def asks_when(words: AbstractSet[str]) -> bool:

@@ -25,6 +25,7 @@ from ce_engine.schema.scope import Scope
 
 T = TypeVar("T")
 Landed = Callable[[PutResult], None]
+Gap = Callable[[Scope, int], Sequence[Write]]
 
 logger = logging.getLogger("ce_engine.store")
 
@@ -67,12 +68,13 @@ class Journal:
     """Reads with a deadline, and groups of writes in the order of their submission.
 
     A group that the store does not take now stays, redacted as it is, in a buffer of bounded size,
-    is written when the store is back, and is marked late. What no longer fits is dropped and counted:
-    `lost` names the gap.
+    is written when the store is back, and is marked late. What no longer fits is dropped and counted,
+    and `gap` makes the record that names it.
     """
 
-    def __init__(self, store: Store, loop: LoopThread, config: StoreConfig) -> None:
+    def __init__(self, store: Store, loop: LoopThread, config: StoreConfig, gap: Gap) -> None:
         self._store = store
+        self._gap = gap
         self._loop = loop
         self._config = config
         self._mutex = threading.Lock()
@@ -80,7 +82,7 @@ class Journal:
 
     def _reset(self) -> None:
         self.breaker = Breaker(self._config.breaker_s)
-        self.lost = 0
+        self._lost: dict[tuple[str, str, str], int] = {}
         self._groups: deque[_Group] = deque()
         self._bytes = 0
         self._draining = False
@@ -116,7 +118,7 @@ class Journal:
             if self._pid != os.getpid():  # a forked child: the parent writes what it accepted
                 self._reset()
             if self._bytes + group.size > self._config.buffer_bytes and self._groups:
-                self.lost += 1
+                self._count_lost(scope)
                 group.future.set_result(None)
                 return group.future
             self._groups.append(group)
@@ -164,6 +166,11 @@ class Journal:
             if result is not None and group.landed is not None:
                 group.landed(result)
             group.future.set_result(result)
+            if result is not None and (lost := self._lost.pop(group.scope.key, 0)):
+                self.submit(group.scope, self._gap(group.scope, lost), group.landed)
+
+    def _count_lost(self, scope: Scope) -> None:
+        self._lost[scope.key] = self._lost.get(scope.key, 0) + 1
 
     async def _write(self, group: _Group) -> PutResult | None:
         while True:
@@ -176,11 +183,11 @@ class Journal:
             except ContextEngineError as error:
                 # It would fail again: drop this group rather than hold up all that follow.
                 logger.warning("a group of records was refused (%s)", error.code)
-                self.lost += 1
+                self._count_lost(group.scope)
                 return None
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
                 logger.warning("a group of records was refused (%s)", type(error).__name__)
-                self.lost += 1
+                self._count_lost(group.scope)
                 return None
             else:
                 self.breaker.reset()

@@ -71,6 +71,7 @@ class Log:
         "_newest_root",
         "_replaced",
         "_results",
+        "_results_by_key",
         "_root",
         "_roots",
         "_roots_by_key",
@@ -88,6 +89,7 @@ class Log:
         self._elder: list[int] = []  # the sibling before it, -1 for none
         self._youngest: dict[int, int] = {}
         self._results: dict[int, list[int]] = {}
+        self._results_by_key: dict[bytes, list[int]] = {}
         self._roots: list[int] = []
         self._roots_by_key: dict[bytes, list[int]] = {}
         self._newest_root: dict[str, int] = {}
@@ -129,6 +131,7 @@ class Log:
             self._replaced.setdefault(entry.replaces, []).append(n)
         if entry.role == "tool":
             self._results.setdefault(parent, []).append(n)
+            self._results_by_key.setdefault(entry.key, []).append(n)
         else:
             self._add_to_lane(entry, parent)
         return n
@@ -184,9 +187,13 @@ class Log:
             yield child
             child = self._elder[child]
 
-    def results(self, n: int | None) -> Sequence[int]:
-        """Tool results under entry `n`, oldest first; `None` for those whose call was never seen."""
-        return self._results.get(-1 if n is None else n, ())
+    def results(self, n: int) -> Sequence[int]:
+        """Tool results under entry `n`, oldest first."""
+        return self._results.get(n, ())
+
+    def results_by_key(self, key: bytes) -> Sequence[int]:
+        """Tool results with this fingerprint, oldest first."""
+        return self._results_by_key.get(key, ())
 
     def replacements(self, n: int) -> Sequence[int]:
         """What the host edited entry `n` into, oldest first."""

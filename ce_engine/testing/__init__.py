@@ -1,1 +1,8 @@
 """Contract suites and scripted parts for those who implement a port of the engine."""
+
+from __future__ import annotations
+
+from ce_engine.testing.store_contract import StoreContract
+
+
+__all__ = ["StoreContract"]

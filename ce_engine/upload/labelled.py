@@ -24,7 +24,7 @@ class Label(NamedTuple):
 
     @property
     def chinese(self) -> bool:
-        return not self.text[self.start : self.end].isascii()
+        return not self.text[max(0, self.start - 1) : self.end].isascii()
 
     @property
     def joined(self) -> bool:
@@ -43,12 +43,13 @@ class Labelled(NamedTuple):
 
 
 _OPERATOR = (
+    r"(?:[ ](?:for|to|of|on|at)[ ][\w.'\-][\w.'\- ]{0,28}?(?=[ ]is[ ]|:))?"
     r"[ ]?[\"'`”’」』\])）]{0,2}\*{0,2}"
     r"(?::[ ]?[A-Za-z][A-Za-z\[\]|, ]{0,24}(?==))?"  # a type between: `password: str = "..."`
-    r"(?P<operator>\s?(?::=|=>|->|→|[:：=＝](?![=:])|>)"
+    r"(?P<operator>\s?(?::=|=>|[:：=＝](?![=:])|>|[-–—][ ])"
     r"|[ \t]*(?<![A-Za-z])(?:is|was|equals)(?:[ ](?:now|set[ ]to|still))?(?![A-Za-z])[ ]?:?"
     r"|(?:目前|现在|暂时|已经?)?(?:是|为|為|设为|改为|改成|重置为|填)[:：]?)?"
-    r"[ \t]{0,8}(?:\*\*)?(?P<quote>[\"'`“‘「『]?)"
+    r"[ \t]{0,8}(?:\*\*[ ]?)?(?P<quote>[\"'`“‘「『]?)"
 )
 _NUMBER = r"(?:[ _\-.]{0,2}(?:number|nummer|num|no|nr|#)(?![A-Za-z])[.]?|号码?|號碼?|编号)?"
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』"}
@@ -61,14 +62,15 @@ def _tail(suffix: str, value: str) -> re.Pattern[str]:
 def starts_word(text: str, start: int, length: int) -> bool:
     """Say whether a label is a word of its own: `phone`, `home_phone`, `homePhone`, no `hotel`."""
     before = text[start - 1 : start]
-    if length >= 8 or not (before.isascii() and before.isalpha()):
+    if length >= 8 or not (before.isascii() and before.isalpha() and text[start].isascii()):
         return True
     return text[start].isupper() and before.islower()
 
 
 # What follows a label
 
-_STOPS = re.compile(r"[\"'`<>&;|]")
+_STOPS = re.compile(r"[\"'`<>]")
+_STOPS_OF_QUERY = re.compile(r"[\"'`<>&;|]")
 _FLAG = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")
 
@@ -81,31 +83,28 @@ def _cut(label: Label) -> tuple[int, int, bool]:
         if close > start and "\n" not in text[start:close]:
             return start, start + len(text[start:close].rstrip()), True
     run = label.tail["value"]
-    stop = _STOPS.search(run)
+    stop = (_STOPS_OF_QUERY if label.tail["operator"] == "=" else _STOPS).search(run)
     run = run[: stop.start()] if stop else run
     return start, start + len(run.rstrip(".,;:)]}?")), False
 
 
 def _password(label: Label) -> Bounds | None:
-    start, end, quoted = _cut(label)
     text, word = label.text, label.text[label.start : label.end]
-    value, flag = text[start:end], False
-    if not label.joined:
-        flag = _FLAG.search(text, max(0, label.start - 40), label.start) is not None
-        if not (flag and text[label.end].isspace()):
-            return None
-    if " " in value and word.lower() != "passphrase":
+    start, end, quoted = _cut(label)
+    value, behind = text[start:end], text[end : end + 2]
+    operator = label.tail["operator"]
+    flag = text[label.end].isspace() and _FLAG.search(text, max(0, label.start - 40), label.start)
+    shouted = word.isupper() and operator == "=" and word != "PWD"  # the working directory
+    keyword = text[label.start - 1 : label.start] in {"(", " "} and behind[:1] in {",", ")"}
+    if not (label.joined or flag) or (operator == ">" and behind != "</"):
+        return None  # `<user>:<password>@host` is no XML
+    if (" " in value and not shouted and word.lower() != "passphrase") or (
+        word == "PWD" and operator == "="
+    ):
         return None
-    shouted = word.isupper() and label.tail["operator"] == "="
-    if shouted and word == "PWD":
-        return None  # the shell's working directory
-    keyword = text[label.start - 1 : label.start] in {"(", " "} and text[end : end + 1] in {
-        ",",
-        ")",
-    }
     if keyword and not quoted and _NAME.match(value):
         return None  # f(password=password1)
-    explicit = quoted or shouted or (label.chinese and value.isascii())
+    explicit = quoted or shouted or (label.chinese and operator is not None)
     return (start, end) if password_value(value, explicit=explicit) else None
 
 
@@ -115,13 +114,14 @@ _OWNERS = re.compile(
     re.IGNORECASE,
 )
 _COUNTED = re.compile(
-    r"(?:page|next|prev|continuation|sync|cursor|pad|eos|bos|unk)[ _\-]?\Z", re.IGNORECASE
+    r"(?:(?:page|next|prev|continuation|sync|cursor|pad|eos|bos|unk)[ _\-]?|::\w*)\Z",
+    re.IGNORECASE,
 )
 
 
 def _secret(label: Label) -> Bounds | None:
     text, word = label.text, label.text[label.start : label.end].lower()
-    before = max(0, label.start - 16)
+    before = max(0, label.start - 24)
     if word == "key" and not _OWNERS.search(text, before, label.start):
         return None
     if not label.joined or _COUNTED.search(text, before, label.start):
@@ -130,12 +130,15 @@ def _secret(label: Label) -> Bounds | None:
     value = text[start:end]
     if len(value) < (12 if quoted else 16) or not value.isascii() or " " in value:
         return None
-    if value[0] in "/.<${" or "://" in value or "(" in value:
+    if value[0] in "/.<${" or "://" in value or "(" in value or "[" in value:
         return None
+    if not quoted and _CHAIN.fullmatch(value):
+        return None  # self.secret_key_2
     mixed = any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
     return (start, end) if mixed and looks_random(value) else None
 
 
+_CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _DATE = re.compile(
     r"(?:19|20)[0-9]{2}[\-/. ](?:[0-9]{1,2}[\-/. ][0-9]{1,2}|(?:19|20)[0-9]{2})(?![0-9])"
 )
@@ -205,7 +208,7 @@ def _address(label: Label) -> Bounds | None:
 # The table
 
 _STUDENT = (
-    r"[a-z]{0,8}(?:'s)?(?P<kind>[ _\-.]{0,2}(?:id|number|num|nummer|no|nr|card|roll|#)(?![a-z])[.]?"
+    r"[a-z]{0,8}?(?:'s)?(?P<kind>[ _\-.]{0,2}(?:id|number|num|nummer|no|nr|card|roll|#)(?![a-z])[.]?"
     r"(?:[ ]?(?:number|no[.]?|\#))?)?(?:号码?|编号|證號|号)?"
 )
 _KIND_OF_PHONE = r"[a-z]{0,3}(?:[ _\-]?(?:phone|home|work|no)(?![a-z]))?"

@@ -32,16 +32,21 @@ class Number(NamedTuple):
 NEAR_DIGITS = re.compile(r"[0-9](?:[ .\-/()（）]{0,3}[0-9]){4,}")
 """Where digits stand so close together that a number, plain or labelled, is worth trying."""
 
+_SIGN_BEFORE = frozenset(" =([,")  # of a negative number
 _MONEY = frozenset("$¥￥€£")
-_UNIT = re.compile(r"[ ]?(?:bytes?|[kKMGTP]i?B|B|[mnuµ]s|%|元|件|个|条|次|人|字节)(?![A-Za-z])")
+_UNIT = re.compile(
+    r"\*+[A-Za-z(]|[ ]?(?:bytes?|[kKMGTP]i?B|B|[mnuµ]s|%|元|件|个|条|次|人|字节)(?![A-Za-z])"
+)
+_CALL = re.compile(r"(?:[A-Za-z0-9_]\(|(?:sha|md)[0-9]{1,3}:)\Z")  # seed(348932549825235)
 _ASKED_TO_CALL = re.compile(
-    r"(?:call|text|reach|dial|ring|phone|contact|sms|tel|cell|mobile|whatsapp)[^.!?\n]{0,24}\Z"
+    r"(?<![a-z_])(?:call|text|reach|dial|ring|phone|contact|sms|tel|cell|mobile|whatsapp)(?:s|ed|ing)?"
+    r"(?![a-z_])[^.!?\n\"(]{0,24}\Z"
 )
 _ANOTHER_PHONE = re.compile(r"[0-9]{7}/\Z")
 _COLUMN_BEFORE = re.compile(r"[0-9A-Fa-f]{3} \Z")
 _COLUMN_AFTER = re.compile(r" [0-9A-Fa-f]{3,4}(?![0-9A-Za-z/])")
 
-_CLAUSE = re.compile(r"[\n,，。！？!?;；|]|\. ")
+_CLAUSE = re.compile(r"[\n,，。！？!?;；|]|(?<!no)(?<!nr)\. ")
 _LABEL_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|#|[\u4e00-\u9fff]+")
 _FILLERS = words("is was no nr num number code key the #")
 _OTHER_WORDS = words(
@@ -66,7 +71,7 @@ def stands_alone(text: str, start: int, end: int) -> bool:
         return False
     if (after in {".", "-"} and next_digit) or (before == "." and further.isdigit()):
         return False
-    if before == "-" and further.isascii() and (further.isdigit() or further.isupper()):
+    if before == "-" and (further in _SIGN_BEFORE or further.isdigit() or further.isupper()):
         return False
     if before == "/" and (_in_word(further) or further in {"-", "."}):
         return _ANOTHER_PHONE.search(text, max(0, start - 12), start) is not None
@@ -79,7 +84,7 @@ def _in_word(sign: str) -> bool:
 
 def _other_number(text: str, start: int, end: int) -> bool:
     """Say whether the label before a bare number or the unit behind it says what else it is."""
-    if _UNIT.match(text, end):
+    if _UNIT.match(text, end) or _CALL.search(text, max(0, start - 8), start):
         return True
     before = _LABEL_WORD.findall(_CLAUSE.split(text[max(0, start - 40) : start])[-1])
     hashed = before[-1:] == ["#"]
@@ -113,9 +118,10 @@ def _spoken_phone(text: str, start: int, end: int, _: str) -> bool:
 
 
 def _foreign_phone(text: str, start: int, end: int, digits: str) -> bool:
+    if text[start - 1 : start] in {"", "\n"} and ("@@ " in text or "diff " in text):
+        return False  # a line that was added
     bare, dots = text[start + 1 : end].isdigit(), text[start:end].count(".")
-    added = text[start - 1 : start] in {"", "\n"} and ("@@ " in text or "diff " in text)
-    return (10 if bare else 8) <= len(digits) <= 15 and dots != 1 and not added
+    return (10 if bare else 8) <= len(digits) <= 15 and dots != 1 and len(set(digits)) > 2
 
 
 def _bank_card(text: str, start: int, end: int, digits: str) -> bool:
@@ -134,6 +140,11 @@ def _numbers() -> tuple[Number, ...]:
     china = r"(?:(?:\+|00)?86[ \-]?|[(（]\+?86[)）][ \-]?)?"
     segment = "1(?:3[0-9]|4[5-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])"
     area, local = "(?:10|2[0-9]|[3-9][0-9]{2})", r"[2-9][0-9]{2,3}[ \-]?[0-9]{4}(?:-[0-9]{1,5})?"
+    country = (
+        "(?:7|86|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[124]|9[0-58]|21[12368]|2[2346][0-9]|25[0-8]|"
+        "29[01789]|35[0-9]|37[0-8]|38[0-35-79]|42[013]|5[09][0-9]|67[02-9]|68[0-35-9]|69[0-2]|"
+        "8[08]0|85[02356]|886|96[0-8]|97[0-7]|99[2-68])"
+    )
     us, four = "[2-9][0-9]{2}", r"[0-9]{4}([ .\-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
     table: tuple[tuple[str, str, int, Accept, tuple[str, ...]], ...] = (
         (
@@ -187,12 +198,18 @@ def _numbers() -> tuple[Number, ...]:
             _not_another,
             (
                 rf"(?:\+?1[ .\-]?)?\({us}\)[ .\-]?{us}[ .\-][0-9]{{4}}",
-                rf"(?:\+?1[ .\-])?{us}[.\-/]{us}[.\- ][0-9]{{4}}",
+                rf"(?:\+?1[ .\-])?{us}(?:([.\-]){us}\1|/{us}-)[0-9]{{4}}",
                 rf"\+1[ .\-]?{us}[ .\-]?{us}[ .\-]?[0-9]{{4}}",
             ),
         ),
         ("phone_us", "PHONE", 10, _spoken_phone, (rf"(?:1[ \-]?)?{us} ?{us}[ \-]?[0-9]{{4}}",)),
-        ("phone_foreign", "PHONE", 8, _foreign_phone, (r"\+[1-9](?:[ .\-()]{0,2}[0-9]){7,14}",)),
+        (
+            "phone_foreign",
+            "PHONE",
+            8,
+            _foreign_phone,
+            (rf"\+{country}(?:[ .\-()]{{0,2}}[0-9]){{5,12}}",),
+        ),
         ("social_security_us", "SSN", 9, _social_security, ("[0-9]{3}-[0-9]{2}-[0-9]{4}",)),
     )
     return tuple(

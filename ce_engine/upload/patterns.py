@@ -120,6 +120,7 @@ _NO_PASSWORD = words(
 _TECHNICAL = re.compile(
     r"(?i)(?:sha|md|base|utf|aes|rsa|pbkdf|argon|bcrypt|http|oauth|ipv)[_\-]?[0-9]|[0-9]+[\-+]?[a-z]*\Z"
 )
+_OWN_NAME = re.compile(r"(?i)[a-z_\-]*passw[a-z_\-]*")  # CHANGE_PASSWORD = "CHANGE_PASSWORD"
 _SYMBOLS = frozenset("!@#$%^&*?~+")
 
 
@@ -133,19 +134,16 @@ def password_value(value: str, *, explicit: bool) -> bool:
 
     `explicit` is a value that something marks as one: quotes, `PASSWORD=`, a Chinese label.
     """
-    if len(value) < (3 if explicit else 5) or _TEMPLATE.match(value):
+    if len(value) < (3 if explicit else 5) or value.lower() in _NO_PASSWORD:
         return False
-    if value.lower() in _NO_PASSWORD or _CODE.match(value):
+    if _TEMPLATE.match(value) or _CODE.match(value) or _OWN_NAME.fullmatch(value):
         return False
-    if value.replace("_", "").replace("-", "").isalpha() and "passw" in value.lower():
-        return False  # CHANGE_PASSWORD = "CHANGE_PASSWORD"
     if explicit or (value.isdigit() and len(value) >= 6):
         return True
     if any(letter.isdigit() for letter in value):
         return _TECHNICAL.match(value) is None
-    if any(letter in _SYMBOLS for letter in value):
-        return True
-    return value.isalnum() and not value.islower() and looks_random(value)
+    mixed = value.isalnum() and not value.islower() and looks_random(value)
+    return mixed or any(letter in _SYMBOLS for letter in value)
 
 
 def is_token(prefix: str, body: str) -> bool:

@@ -1,36 +1,141 @@
-"""One random case from one seed: which hosts, in which mix, on one log, step by step."""
+"""One random case from one seed: a mix, one or two hosts on one log, and what must hold at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 from ce_engine.schema.log import Log
-from tests.property.hosts import HOSTS, ChatHost, Host, Mix, StatelessHost
+from tests.property.hosts import HOSTS, Host, Mix, StatelessHost, Steps
 from tests.property.oracle import Ledger, Witness
 
-EVERY = ("retry", "drop", "keep", "restart", "crash")
 
-MIXES = (
-    Mix(),
-    Mix(repeat=True),
-    Mix(ops=EVERY),
-    Mix(repeat=True, ops=EVERY),
-    *(Mix(window=w, ops=EVERY) for w in ("3", "2", "cut", "summary")),
-    *(Mix(window=w, ops=("retry",), repeat=True) for w in ("3", "cut", "summary")),
-    *(Mix(tools="same", repeat=r, early=e, turned=t, ops=("retry", "restart")) for r in (False, True) for e in (False, True) for t in (False, True)),
-    Mix(kind="stateless", ops=("retry", "crash")),
-    Mix(kind="stateless", repeat=True, tools="same", early=True, ops=("retry", "crash")),
-    Mix(kind="team"),
-    Mix(kind="team", ops=("retry",)),
-    Mix(kind="team", repeat=True),
-)
+TURNS = 10
 
-def run_one(mix: Mix, seed: int, steps: int = 8) -> None:
+FAILING = ("retry", "drop", "keep")
+OPS = (*FAILING, "restart", "crash", "edit", "branch", "regenerate", "remove")
+TRAITS = ("constant", "clones", "ids", "systems", "preload", "rewrite", "strip")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two hosts on one log, each its own process or both in one, step by step in any order."""
+
+    first: Mix
+    second: Mix
+    lane_keys: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.first.name} | {self.second.name}" + (" by lane" if self.lane_keys else "")
+
+
+def random_mix(rng: Random) -> Mix | Pair:
+    if rng.random() < 0.3:
+        return random_pair(rng)
+    return random_host(rng)
+
+
+def random_host(rng: Random) -> Mix:
+    kind = rng.choice(("chat", "chat", "chat", "chat", "stateless", "team"))
+    tools = rng.choice(("", "", "own", "same"))
+    mix = Mix(
+        kind=kind,
+        repeat=rng.random() < 0.5,
+        window=rng.choice(("", "", "3", "2", "cut", "summary")) if kind == "chat" else "",
+        tools=tools if kind != "team" else "",
+        early=rng.random() < 0.5,
+        turned=rng.random() < 0.5,
+        ops=some(rng, OPS),
+        traits=some(rng, TRAITS),
+    )
+    return decidable(mix)
+
+
+def some(rng: Random, names: tuple[str, ...]) -> tuple[str, ...]:
+    p = rng.choice((0.0, 0.2, 0.5))
+    return tuple(name for name in names if rng.random() < p)
+
+
+def decidable(mix: Mix) -> Mix:
+    """Without what content cannot decide: rules apply there, and the examples test those."""
+    return mix
+
+
+def random_pair(rng: Random) -> Pair:
+    return Pair(random_host(rng), random_host(rng), lane_keys=rng.random() < 0.5)
+
+
+def random_case(seed: int, mix: Mix | Pair | None = None) -> str:
+    """Run the case of `seed` and return the name of its mix.
+
+    Raises:
+        AssertionError: a property does not hold.
+    """
     rng = Random(seed)
-    log, ledger, truths = Log(), Ledger(), []
-    w = Witness(log, ledger, truths, exact=not mix.repeat)
-    host = HOSTS[mix.kind]("h", rng, mix, w)
-    for _ in host.run(rng.randint(1, steps)):
+    mix = mix or random_mix(rng)
+    if isinstance(mix, Pair):
+        run_pair(rng, mix)
+    else:
+        run_alone(rng, mix)
+    return mix.name
+
+
+@dataclass
+class Session:
+    log: Log
+    ledger: Ledger
+    truths: list[str]
+
+    @classmethod
+    def empty(cls) -> Session:
+        return cls(Log(), Ledger(), [])
+
+    def host(self, name: str, seed: int, mix: Mix, lane_key: str = "") -> Host:
+        witness = Witness(self.log, self.ledger, self.truths, exact=not mix.repeat)
+        return HOSTS[mix.kind](name, Random(seed), mix, witness, lane_key)
+
+
+def run_alone(rng: Random, mix: Mix) -> None:
+    host = Session.empty().host("h", rng.random(), mix)
+    for _ in host.run(rng.randint(1, TURNS)):
         pass
+
+
+def run_pair(rng: Random, pair: Pair) -> None:
+    session = Session.empty()
+    exact = not (pair.first.repeat or pair.second.repeat)
+    hosts: list[Host] = []
+    plans = []
+    for name, mix in (("a", pair.first), ("b", pair.second)):
+        plans.append((name, rng.random(), mix, name if pair.lane_keys else "", rng.randint(1, TURNS // 2)))
+    for name, seed, mix, lane_key, turns in plans:
+        host = session.host(name, seed, mix, lane_key)
+        host.witness.exact = exact
+        hosts.append(host)
+    running = [host.run(plan[4]) for host, plan in zip(hosts, plans, strict=True)]
+    while running:
+        steps = rng.choice(running)
+        try:
+            next(steps)
+        except StopIteration:
+            running.remove(steps)
+    for host in hosts:
+        for name, seed, mix, lane_key, turns in plans:
+            alone = Session.empty()
+            one = alone.host(name, seed, mix, lane_key)
+            for _ in one.run(turns):
+                pass
+            mine = family(session, name)
+            assert mine == family(alone, name), f"9: {name} differs when alone"
+
+
+def family(session: Session, name: str) -> list[tuple[str, str | None]]:
+    """The rows of one host with their parents, in order."""
+    found = []
+    for entry in session.log.entries:
+        truth = session.truths[entry.n]
+        if truth.startswith(name):
+            parent = None if entry.parent is None else session.truths[entry.parent]
+            found.append((truth, parent))
+    return found

@@ -196,7 +196,7 @@ class ChatHost(Host):
             history = history[:2] + history[-4:]
         if "systems" in self.mix.traits:
             date = Obj("system", f"It is day {self.rng.random()}", origin="system")
-            middle = self.rng.randrange(len(history))
+            middle = self.rng.randint(0, len(history))
             note = [Sent(date, "")] if self.rng.random() < 0.3 else []
             history = [Sent(date, ""), *history[:middle], *note, *history[middle:]]
         return self.copies(history) if "clones" in self.mix.traits else history
@@ -316,7 +316,8 @@ class TeamHost(Host):
 
     def round(self, said: list[Sent]) -> Steps:
         """One agent answers, or two answer the same conversation at the same time."""
-        agents = self.rng.sample(("ann", "bob", "cai"), self.rng.choice((1, 1, 1, 2)))
+        together = 1 if self.mix.repeat else self.rng.choice((1, 1, 1, 2))
+        agents = self.rng.sample(("ann", "bob", "cai"), together)
         opened = [(agent, self.prepare(agent, said)) for agent in agents]
         yield
         for agent, turn in opened:

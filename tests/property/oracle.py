@@ -59,8 +59,8 @@ class Ledger:
             tool = s.obj.role == "tool"
             if s.truth not in self.said:
                 said = Said(s.truth, s.obj, s.caller if tool else above, lane_key=lane_key)
-                if not tool and i < anchor:
-                    said.aside, said.replaces = True, self._edit(line, i)
+                if not tool:
+                    said.aside, said.replaces = i < anchor, self._edit(line, i, i < anchor)
                 self.said[s.truth] = said
                 new.append(said)
             if not tool:
@@ -81,13 +81,13 @@ class Ledger:
             yield truth
             truth = self.said[truth].parent
 
-    def _edit(self, line: list[Sent], i: int) -> str | None:
+    def _edit(self, line: list[Sent], i: int, aside: bool) -> str | None:
         """What message `i` replaced, if its neighbours in the list are those of the original."""
         old = line[i].edits
         if old is None or old not in self.said:
             return None
-        if line[i].obj.host_id is not None:
-            return old
+        if line[i].obj.host_id is not None or not aside:
+            return old if line[i].obj.host_id is not None else None
         while (before := self.said[old].replaces) is not None:
             old = before  # edited again: what stands on the path is the first one
         above = line[i - 1].truth if i else None
@@ -144,6 +144,11 @@ class Ledger:
         truth = sent[task].truth
         if truth in old and self.said[truth].parent is not None:
             return True
+        above = truth
+        for s in line_of(sent[task + 1 :]):
+            if not s.obj.calls or (s.truth in old and self.said[s.truth].parent != above):
+                return True
+            above = s.truth
         before = [s for s in sent[:task] if s.obj.role != "system"]
         return any(
             s.truth in old or s.obj.role == "assistant" or s.obj.origin == "host_summary"

@@ -11,4 +11,5 @@ down_revision = ${repr(down_revision)}
 
 
 def upgrade() -> None:
+    """${message}."""
     ${upgrades if upgrades else "pass"}

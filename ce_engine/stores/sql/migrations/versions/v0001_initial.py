@@ -53,6 +53,7 @@ def _by_number(table: str, columns: list[sa.Column[Any]], unique: str) -> None:
 
 
 def upgrade() -> None:
+    """Make all tables."""
     _sessions()
     _messages()
     _evidence()

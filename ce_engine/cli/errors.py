@@ -1,0 +1,17 @@
+"""Errors that only somebody at the command line can make; see `ce_engine.errors` for the others."""
+
+from __future__ import annotations
+
+from ce_engine.errors import ContextEngineError, SessionNotFoundError
+
+
+class AmbiguousSessionError(SessionNotFoundError):
+    """Several users of the account have a session of this id."""
+
+    code = "CONTEXT_SESSION_AMBIGUOUS"
+
+
+class TurnNotFoundError(ContextEngineError):
+    """No such turn in the session."""
+
+    code = "CONTEXT_TURN_NOT_FOUND"

@@ -1,0 +1,38 @@
+"""The options that commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ce_engine.stores.urls import DEFAULT, VARIABLE
+
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar=VARIABLE,
+        help=f"Where the sessions are kept. [default: {DEFAULT}]",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+User = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="ID",
+        help="Sessions of this user only; '' is the user without a name. [default: all users]",
+        show_default=False,
+    ),
+]
+Account = Annotated[
+    str,
+    typer.Option(
+        "--account", metavar="ID", help="Sessions of this account.", show_default="the unnamed one"
+    ),
+]
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="As `ce sessions` names it.")]

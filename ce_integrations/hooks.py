@@ -1,0 +1,316 @@
+"""What every adapter does at its framework's hooks: ask before a model call, record what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ce_engine import (
+    Answer,
+    Keep,
+    Message,
+    ModelCall,
+    Prepared,
+    Retrieval,
+    Role,
+    RuntimeConfig,
+    ToolRun,
+    TurnStatus,
+    Usage,
+)
+from ce_integrations.guard import Guard
+from ce_integrations.known import KnownMessages
+from ce_integrations.session import CallInfo, Choice, Resolved, remember_answer, resolve
+from ce_integrations.turns import Turn, call_around
+
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from ce_engine import ContextEngine
+    from ce_integrations.base import Adapter
+
+Native = TypeVar("Native")
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Hooks(Generic[Native]):
+    """The calls that an adapter wires its framework to; each with an async twin where it waits.
+
+    All are guarded (a fault of ours never reaches the host), tagged with the adapter's name, and off
+    after `uninstall()`: they ask when they are called, since copies of a target may outlive it.
+
+    The seed's contract (A-23) has the same moments under other names: `on_before_model_call` and
+    `on_user_message` are `before_model`, `on_after_model_call` is `after_model`, `on_tool_call_start`
+    and `on_tool_call_end` are one `tool_call` with the run's result.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter[Any, Native],
+        engine: ContextEngine,
+        choice: Choice,
+        guard: Guard,
+        config: RuntimeConfig | None = None,
+    ) -> None:
+        self.adapter = adapter
+        self.engine = engine
+        self.choice = choice
+        self.guard = guard
+        self.config = config
+        self.active = True
+        self.agents: set[str] = set()
+        """Names of the target's agents, as far as the adapter knows them."""
+        self.installation: object = None
+        """Kept alive as long as the target holds these hooks."""
+        self._known = KnownMessages(adapter)
+        self._handed_over: set[Future[None]] = set()
+
+    # Before the model call
+
+    def before_model(self, natives: list[Native], info: CallInfo) -> tuple[list[Native], Turn | None]:
+        """Give what is to be sent: the very same list object where nothing changes.
+
+        The turn is `None` where the call is not governed; hand it on all the same.
+        """
+        with self.guard("before_model"):
+            begun = self._begin(natives, info)
+            if not isinstance(begun, ModelCall):
+                return natives, begun
+            return self._ready(natives, begun, self.engine.sync.prepare(begun))
+        return natives, None
+
+    async def abefore_model(
+        self, natives: list[Native], info: CallInfo
+    ) -> tuple[list[Native], Turn | None]:
+        with self.guard("before_model"):
+            begun = self._begin(natives, info)
+            if not isinstance(begun, ModelCall):
+                return natives, begun
+            return self._ready(natives, begun, await self.engine.prepare(begun))
+        return natives, None
+
+    def _begin(self, natives: list[Native], info: CallInfo) -> ModelCall | Turn | None:
+        if not self.active:
+            return None
+        around = call_around()
+        if around is not None and around.adapter != self.adapter.name:
+            return Turn(outer=around.turn)
+        messages = [self._known(native) for native in natives]
+        resolved = resolve(info, self.choice, messages)
+        outer = around.turn.handle if around is not None and around.turn is not None else None
+        return ModelCall(
+            scope=resolved.scope,
+            messages=messages,
+            lane_key=info.lane_key,
+            request_id=info.request_id,
+            tools=info.tools,
+            response_format=info.response_format,
+            model_hint=info.model,
+            context_window=info.context_window,
+            purpose=info.purpose,
+            config=self.config,
+            framework=self.adapter.name,
+            ephemeral=resolved.ephemeral,
+            parent_turn_id=outer.turn_id if outer is not None else None,
+        )
+
+    def _ready(
+        self, natives: list[Native], call: ModelCall, prepared: Prepared
+    ) -> tuple[list[Native], Turn]:
+        resolved = Resolved(call.scope, call.ephemeral)
+        turn = Turn(prepared.turn, prepared, resolved)
+        if prepared.unchanged:
+            return natives, turn
+        with self.guard("to_native"):
+            return self._natives(natives, prepared), turn
+        return natives, turn
+
+    def _natives(self, natives: list[Native], prepared: Prepared) -> list[Native]:
+        sent = []
+        for step in prepared.plan:
+            index = getattr(step, "index", None)
+            native = None if index is None else natives[index]
+            if native is not None and isinstance(step, Keep):
+                sent.append(native)
+            else:
+                sent.append(self.adapter.to_native(step, native))
+        return sent
+
+    # After it
+
+    def after_model(self, turn: Turn | None, native: Native, usage: Usage | None = None) -> None:
+        """Record a whole answer."""
+        with self.guard("after_model"):
+            if (work := self._commit(turn, native, usage)) is not None:
+                self.engine.loop.run(work())
+
+    async def aafter_model(
+        self, turn: Turn | None, native: Native, usage: Usage | None = None
+    ) -> None:
+        with self.guard("after_model"):
+            if (work := self._commit(turn, native, usage)) is not None:
+                await self._finished(work)
+
+    def _commit(
+        self, turn: Turn | None, native: Native, usage: Usage | None
+    ) -> Work | None:
+        if turn is None or not turn.close():
+            return None
+        used = usage or self.adapter.map_model_usage(native)
+        if turn.handle is None:
+            if turn.outer is not None and used is not None:
+                turn.outer.inner.append(used)
+            return None
+        answer = self.adapter.to_answer(native)
+        resolved = turn.resolved
+        if resolved is not None and resolved.ephemeral:
+            remember_answer(resolved.scope, answer.host_id, answer.message.content)
+        used = self._usage(turn, answer, used)
+        return partial(self.engine.commit, turn.handle, answer, usage=used)
+
+    def chunk(self, turn: Turn | None, index: int, text: str) -> None:
+        """Note a piece of a streamed answer, after the app has got it; in memory only."""
+        with self.guard("chunk"):
+            if turn is None or turn.handle is None:
+                return
+            if turn.first is None and text:
+                turn.first = time.perf_counter()
+            self.engine.chunk(turn.handle, index, text)
+
+    def finalize(self, turn: Turn | None, usage: Usage | None = None) -> None:
+        """Record a streamed answer of which the host gives no whole: its chunks are joined."""
+        with self.guard("finalize"):
+            if (work := self._finalize(turn, usage)) is not None:
+                self.engine.loop.run(work())
+
+    async def afinalize(self, turn: Turn | None, usage: Usage | None = None) -> None:
+        with self.guard("finalize"):
+            if (work := self._finalize(turn, usage)) is not None:
+                await self._finished(work)
+
+    def _finalize(self, turn: Turn | None, usage: Usage | None) -> Work | None:
+        if turn is None or not turn.close() or turn.handle is None:
+            return None
+        nothing = Answer(Message(role=Role.ASSISTANT, content=""))
+        used = self._usage(turn, nothing, usage)
+        return partial(self.engine.finalize, turn.handle, usage=used)
+
+    def failed(self, turn: Turn | None, error: BaseException, text: str = "") -> None:
+        """Close a turn without a whole answer, `text` being what came of it: failed, or incomplete.
+
+        Cancellation, an interrupt and a generator that is closed wait for nothing: the record is
+        handed over to the engine's thread.
+        """
+        with self.guard("failed"):
+            if (work := self._fail(turn, error, text)) is not None:
+                self.engine.loop.run(work())
+
+    async def afailed(self, turn: Turn | None, error: BaseException, text: str = "") -> None:
+        with self.guard("failed"):
+            if (work := self._fail(turn, error, text)) is not None:
+                await self._finished(work)
+
+    def _fail(
+        self, turn: Turn | None, error: BaseException, text: str
+    ) -> Work | None:
+        if turn is None or not turn.close() or turn.handle is None:
+            return None
+        answer = Answer(Message(role=Role.ASSISTANT, content=text))
+        usage = self._usage(turn, answer, None) if text else None
+        if isinstance(error, Exception):
+            code = type(error).__name__
+            return partial(self.engine.fail, turn.handle, code, partial=text, usage=usage)
+        incomplete = TurnStatus.INCOMPLETE
+        self._hand_over(self.engine.commit(turn.handle, answer, status=incomplete, usage=usage))
+        return None
+
+    def _usage(self, turn: Turn, answer: Answer, usage: Usage | None) -> Usage:
+        """What the call used: as the provider said, else as calls inside it said, else estimated."""
+        if usage is None and turn.inner:
+            usage = _sum(turn.inner)
+        if usage is None:
+            usage = self._estimated(turn, answer)
+        took = int((time.perf_counter() - turn.started) * 1000)
+        first = None if turn.first is None else int((turn.first - turn.started) * 1000)
+        return replace(
+            usage,
+            latency_ms=usage.latency_ms or took,
+            first_token_latency_ms=usage.first_token_latency_ms or first,
+        )
+
+    def _estimated(self, turn: Turn, answer: Answer) -> Usage:
+        prompt = turn.prepared.report.token_used if turn.prepared is not None else 0
+        calls = [[call.name, call.args] for call in answer.message.tool_calls or ()]
+        text = answer.message.content + (json.dumps(calls, default=str) if calls else "")
+        model = turn.prepared.call.model_hint if turn.prepared is not None else None
+        completion = self.engine.estimator.estimate_text(text, model)
+        return Usage(prompt, completion, prompt + completion, estimated=True)
+
+    # Facts beside the model calls
+
+    def tool_call(self, info: CallInfo, run: ToolRun) -> None:
+        """Hand a tool's run over; never waits, so that it has no async twin."""
+        self._post("tool_call", info, self.engine.post_tool_run, run)
+
+    def retrieval(self, info: CallInfo, hit: Retrieval) -> None:
+        """Hand a retrieval over; never waits, so that it has no async twin."""
+        self._post("retrieval", info, self.engine.post_retrieval, hit)
+
+    def _post(self, where: str, info: CallInfo, post: Callable[..., None], fact: object) -> None:
+        with self.guard(where):
+            if self.active:
+                resolved = resolve(info, self.choice)
+                post(
+                    resolved.scope,
+                    fact,
+                    request_id=info.request_id,
+                    ephemeral=resolved.ephemeral,
+                    framework=self.adapter.name,
+                )
+
+    # What was handed over
+
+    async def _finished(self, work: Work) -> None:
+        try:
+            await work()
+        except Exception:
+            raise
+        except BaseException:
+            self._hand_over(work())  # cancelled on the way; the engine ignores the second of two
+            raise
+
+    def _hand_over(self, work: Coroutine[Any, Any, None]) -> None:
+        future = self.engine.loop.submit(work)
+        self._handed_over.add(future)
+        future.add_done_callback(self._handed_over.discard)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait for what was handed over; false if it is not done in time."""
+        end = time.monotonic() + timeout_s
+        for future in list(self._handed_over):
+            with self.guard("hand_over"):
+                try:
+                    future.result(max(0.0, end - time.monotonic()))
+                except TimeoutError:
+                    return False
+        return True
+
+
+def _sum(usages: list[Usage]) -> Usage:
+    details: dict[str, int] = {}
+    for usage in usages:
+        for name, tokens in usage.details.items():
+            details[name] = details.get(name, 0) + tokens
+    return Usage(
+        sum(usage.prompt_tokens for usage in usages),
+        sum(usage.completion_tokens for usage in usages),
+        sum(usage.total_tokens for usage in usages),
+        estimated=any(usage.estimated for usage in usages),
+        cached=all(usage.cached for usage in usages),
+        details=details,
+    )

@@ -1,0 +1,67 @@
+"""Messages of the host that are mapped already, recognised by identity."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ce_engine import HostMessage
+
+
+if TYPE_CHECKING:
+    from ce_integrations.base import Adapter
+
+Native = TypeVar("Native")
+
+MAX_STRONG = 4096
+"""Mapped messages that are held strongly, where the host's objects have no weak references."""
+
+
+class KnownMessages(Generic[Native]):
+    """Mapped messages of natives that have not changed; the same `HostMessage` object every time.
+
+    A native counts as known only while it lives and its parts are the same objects: an id alone
+    would also name whatever takes its place in memory.
+    """
+
+    def __init__(self, adapter: Adapter[Any, Native]) -> None:
+        self._adapter = adapter
+        self._weak: dict[int, tuple[weakref.ref[Any], tuple[object, ...], HostMessage]] = {}
+        self._strong: OrderedDict[int, tuple[Native, tuple[object, ...], HostMessage]]
+        self._strong = OrderedDict()
+
+    def __call__(self, native: Native) -> HostMessage:
+        key, parts = id(native), self._adapter.parts(native)
+        weak = self._weak.get(key)
+        if weak is not None and weak[0]() is native and _same(weak[1], parts):
+            return weak[2]
+        strong = self._strong.get(key)
+        if strong is not None and strong[0] is native and _same(strong[1], parts):
+            return strong[2]
+        host = self._adapter.to_schema(native)
+        self._keep(key, native, parts, host)
+        return host
+
+    def _keep(
+        self, key: int, native: Native, parts: tuple[object, ...], host: HostMessage
+    ) -> None:
+        entries = self._weak
+
+        def forget(gone: weakref.ref[Any]) -> None:
+            entry = entries.get(key)
+            if entry is not None and entry[0] is gone:
+                entries.pop(key, None)
+
+        try:
+            entries[key] = (weakref.ref(native, forget), parts, host)
+        except TypeError:  # a dict, or an object with slots
+            self._strong[key] = (native, parts, host)
+            while len(self._strong) > MAX_STRONG:
+                self._strong.popitem(last=False)
+
+
+def _same(known: tuple[object, ...], parts: tuple[object, ...]) -> bool:
+    return len(known) == len(parts) and all(
+        a is b or (type(a) is int and a == b) for a, b in zip(known, parts, strict=True)
+    )

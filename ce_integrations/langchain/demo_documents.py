@@ -1,0 +1,207 @@
+"""The documents of the machine itself: what the installed Python distributions say of themselves."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import PrivateAttr
+
+from ce_integrations.langchain.offline_model import canonical, words
+
+
+LOOKUP_BYTES = 1200
+"""What a lookup answers with, at most: no tokenizer makes more tokens than there are bytes."""
+
+CHUNK_CHARS = 400
+MAX_CHUNKS = 12
+"""Chunks of one distribution at most: a changelog in a description must not drown the others."""
+
+_NOISE = re.compile(
+    r"```.*?```|~~~.*?~~~"  # code blocks
+    r"|<!--.*?-->|</?[a-zA-Z][^<>]*>"  # HTML
+    r"|!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])"  # images and badges
+    r"|^\s*\.\. .*$"  # directives of reStructuredText
+    r"|^\s*\[[^\]]+\]:\s.*$"  # targets of links
+    r"|^\s*[=~^*#+_-]{3,}\s*$",  # rulers and underlines
+    re.DOTALL | re.MULTILINE,
+)
+_LINK = re.compile(r"\[([^\]\[]*)\](?:\([^)]*\)|\[[^\]]*\])")
+_MARK = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?)|\*\*|__|\\$", re.MULTILINE)
+_BLANK = re.compile(r"\n\s*\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An installed distribution, without its files. `description` is clean text in paragraphs."""
+
+    name: str
+    version: str
+    summary: str
+    licence: str
+    requires: tuple[str, ...]
+    urls: tuple[str, ...]
+    description: str
+
+    @property
+    def source(self) -> str:
+        """Its package URL, the address of what is quoted from it."""
+        return f"pkg:pypi/{canonical(self.name)}@{self.version}"
+
+
+def installed_packages() -> dict[str, Package]:
+    """Everything that is installed, by canonical name and in its order."""
+    found: dict[str, Package] = {}
+    for distribution in distributions():
+        package = _package(distribution)
+        if package is not None:  # the first on the path is the one that Python imports
+            found.setdefault(canonical(package.name), package)
+    return dict(sorted(found.items()))
+
+
+def _package(distribution: Distribution) -> Package | None:
+    data: Mapping[str, str | list[str]] = distribution.metadata.json
+
+    def one(key: str) -> str:
+        value = data.get(key, "")
+        return (value if isinstance(value, str) else "\n".join(value)).strip()
+
+    name = one("name")
+    if not name:
+        return None  # a leftover of an installation that was broken off
+    return Package(
+        name=name,
+        version=one("version"),
+        summary=" ".join(one("summary").split()),
+        licence=_licence(one("license_expression"), one("license"), _list(data.get("classifier"))),
+        requires=tuple(line for line in _list(data.get("requires_dist")) if "extra ==" not in line),
+        urls=tuple(_list(data.get("project_url"))),
+        description=clean(one("description")),
+    )
+
+
+def _list(value: str | list[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+def _licence(expression: str, text: str, classifiers: Sequence[str]) -> str:
+    """The licence as one short name; many put its whole text where the name belongs."""
+    if expression:
+        return expression
+    if text and len(text) <= 60 and "\n" not in text and text.upper() != "UNKNOWN":
+        return text
+    names = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License ::")]
+    return " or ".join(names) or "not stated"
+
+
+def clean(markdown: str) -> str:
+    """Markdown or reStructuredText as plain paragraphs, without code, pictures, marks and addresses."""
+    text = _NOISE.sub("", markdown.replace("\r\n", "\n"))
+    text = _MARK.sub("", _LINK.sub(r"\1", _LINK.sub(r"\1", text)))
+    paragraphs = (" ".join(part.split()) for part in _BLANK.split(text))
+    return "\n\n".join(part for part in paragraphs if len(part) > 1)
+
+
+def lookup_text(packages: Mapping[str, Package], distribution: str) -> str:
+    """What the tool answers: the metadata in sentences, a few hundred tokens, or why there is none."""
+    package = packages.get(canonical(distribution))
+    if package is None:
+        return (
+            f"Error: no distribution named {distribution!r} is installed here. "
+            f"{len(packages)} are; pass one of their names, for example {next(iter(packages), '-')!r}."
+        )
+    name = package.name
+    needs = ", ".join(package.requires) or "nothing"
+    lines = [
+        f"{name} {package.version} is installed; its summary is: {package.summary or 'none'}",
+        f"The licence of {name} is {package.licence}.",
+        f"{name} requires {_shortened(needs, 300)}.",
+    ]
+    if package.urls:
+        lines.append(f"The project {name} is at {'; '.join(package.urls[:3])}.")
+    lines.append(f"About {name}:")
+    left = LOOKUP_BYTES - len("\n".join(lines).encode()) - 1
+    return "\n".join([*lines, _shortened(package.description or "no description", left)])
+
+
+def _shortened(text: str, size: int) -> str:
+    """The beginning of the text, at most `size` bytes, ending with a whole word."""
+    encoded = text.encode()
+    if len(encoded) <= size:
+        return text
+    head = encoded[: max(0, size - 4)].decode("utf-8", "ignore")
+    return f"{head.rpartition(' ')[0] or head} …"
+
+
+def documents(packages: Iterable[Package]) -> Iterator[Document]:
+    """The descriptions in chunks, in the order of the packages; ids are the same on every run."""
+    for package in packages:
+        text = f"{package.name}: {package.summary}\n\n{package.description}"
+        for number, chunk in enumerate(_chunks(text)[:MAX_CHUNKS]):
+            yield Document(
+                id=f"{canonical(package.name)}@{package.version}#{number}",
+                page_content=chunk,
+                metadata={
+                    "source": package.source,
+                    "title": package.name,
+                    "doc_version": package.version,
+                    "chunk": number,
+                },
+            )
+
+
+def _chunks(text: str) -> list[str]:
+    """Paragraphs put together, or taken apart, to pieces of about `CHUNK_CHARS` that end with a word."""
+    pieces = [""]
+    for paragraph in text.split("\n\n"):
+        if pieces[-1] and len(pieces[-1]) + len(paragraph) > CHUNK_CHARS:
+            pieces.append("")
+        for word in paragraph.split(" "):
+            if pieces[-1] and len(pieces[-1]) + len(word) >= CHUNK_CHARS:
+                pieces.append("")
+            pieces[-1] += f"{word[:CHUNK_CHARS]} "
+        pieces[-1] = pieces[-1].rstrip(" ") + "\n"
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+class WordRetriever(BaseRetriever):
+    """Finds documents by the words they share with the query, rare words first; no model, no index server."""
+
+    documents: list[Document]
+    k: int = 3
+    _words: list[frozenset[str]] = PrivateAttr(default_factory=list)
+    _weights: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    def model_post_init(self, context: object, /) -> None:
+        """Count once how many documents hold a word."""
+        super().model_post_init(context)
+        self._words = [frozenset(words(self._text(document))) for document in self.documents]
+        holding = Counter(word for found in self._words for word in found)
+        self._weights = {
+            word: math.log1p(len(self.documents) / count) for word, count in holding.items()
+        }
+
+    @staticmethod
+    def _text(document: Document) -> str:
+        return f"{document.metadata.get('title', '')} {document.page_content}"
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
+    ) -> list[Document]:
+        wanted = set(words(query))
+        scored = [
+            (-sum(self._weights[word] for word in wanted & found), position)
+            for position, found in enumerate(self._words)
+            if wanted & found
+        ]
+        return [self.documents[position] for _, position in sorted(scored)[: self.k]]

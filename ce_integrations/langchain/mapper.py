@@ -1,0 +1,327 @@
+"""LangChain messages as the schema's, and the plan's steps as LangChain messages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from ce_engine import (
+    Answer,
+    Author,
+    AuthorKind,
+    Extend,
+    HostMessage,
+    Insert,
+    Keep,
+    Message,
+    Origin,
+    Restore,
+    Role,
+    Shorten,
+    Step,
+    ToolRequest,
+    Usage,
+    image_tokens,
+)
+
+
+Content = str | Sequence[str | dict[Any, Any]]
+
+SUMMARY = "summarization"
+"""`lc_source` of the message in which SummarizationMiddleware hands on its summary."""
+
+TEXT = frozenset({"text", "input_text", "output_text", "refusal"})
+CALLS = frozenset({"tool_use", "function_call", "tool_call", "invalid_tool_call"})
+"""Blocks that repeat what stands in `tool_calls`."""
+REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
+IMAGES = frozenset({"image", "image_url", "input_image"})
+FILES = frozenset({"audio", "input_audio", "video", "file", "input_file", "document", "media"})
+
+FILE_TOKENS = 2_000
+"""What a file, a sound or a film counts where its length is not known: a stated constant."""
+
+BYTES_PER_TOKEN = 3
+"""For blocks that no rule knows: UTF-8 bytes of their JSON, as an upper bound."""
+
+_ROLES = {
+    "user": Role.USER,
+    "human": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "ai": Role.ASSISTANT,
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+}
+
+
+def to_schema(native: BaseMessage) -> HostMessage:
+    """Map one message; parts that are no text count with digests and tokens and stay as they are."""
+    if isinstance(native, AIMessage):
+        return _from_model(native)
+    if isinstance(native, ToolMessage | FunctionMessage):
+        return _from_tool(native)
+    results = [block for block in _blocks(native.content) if block.get("type") == "tool_result"]
+    if results:
+        return _from_results(native, results)
+    role = _role(native)
+    origin = {Role.SYSTEM: Origin.SYSTEM, Role.ASSISTANT: Origin.ANSWER}.get(role, Origin.TASK)
+    if origin is Origin.TASK and (source := native.additional_kwargs.get("lc_source")):
+        # The agent's harness wrote it, not a person.
+        origin = Origin.HOST_SUMMARY if source == SUMMARY else Origin.COLLEAGUE
+    known = isinstance(native, HumanMessage | SystemMessage | ChatMessage)
+    return _host(native, role, origin, protected=not known)
+
+
+def _role(native: BaseMessage) -> Role:
+    if isinstance(native, SystemMessage):
+        return Role.SYSTEM
+    if isinstance(native, ChatMessage):
+        return _ROLES.get(native.role, Role.USER)
+    return _ROLES.get(native.type, Role.USER)
+
+
+def _host(
+    native: BaseMessage,
+    role: Role,
+    origin: Origin,
+    *,
+    content: str | None = None,
+    calls: list[ToolRequest] | None = None,
+    call_id: str | None = None,
+    error: bool = False,
+    protected: bool = False,
+) -> HostMessage:
+    message = Message(
+        role=role,
+        content=text_of(native.content) if content is None else content,
+        author=_author(native, role),
+        tool_calls=calls or None,
+        tool_call_id=call_id,
+        status="error" if error else None,
+    )
+    # An answer is recognised by its text and calls alone: so it was recorded.
+    media = () if role is Role.ASSISTANT else tuple(_digests(native.content))
+    return HostMessage(
+        message,
+        origin,
+        host_id=native.id,
+        media=media,
+        media_tokens=sum(_tokens(block) for block in _blocks(native.content)),
+        error=error,
+        protected=protected,
+    )
+
+
+def _author(native: BaseMessage, role: Role) -> Author | None:
+    kinds = {Role.USER: AuthorKind.USER, Role.TOOL: AuthorKind.TOOL}
+    if not native.name or role is Role.SYSTEM:
+        return None
+    return Author(kind=kinds.get(role, AuthorKind.AGENT), id=native.name)
+
+
+def _from_model(native: AIMessage) -> HostMessage:
+    calls = _calls(native)
+    legacy = native.additional_kwargs.get("function_call")
+    if legacy and not calls:
+        calls = [ToolRequest(name=str(legacy.get("name", "")), args=_args(legacy))]
+    origin = Origin.TOOL_CALL if calls else Origin.ANSWER
+    return _host(native, Role.ASSISTANT, origin, calls=calls, protected=bool(legacy))
+
+
+def _calls(native: AIMessage) -> list[ToolRequest]:
+    calls = [
+        ToolRequest(name=call["name"], id=call.get("id"), args=dict(call["args"]))
+        for call in native.tool_calls
+    ]
+    calls += [
+        ToolRequest(name=bad.get("name") or "", id=bad.get("id"), args={"": bad.get("args")})
+        for bad in native.invalid_tool_calls
+    ]
+    known = {call.id for call in calls}
+    for block in _blocks(native.content):
+        if block.get("type") in CALLS:
+            call_id = block.get("call_id") or block.get("id")
+            if call_id not in known:
+                known.add(call_id)
+                args = _args(block)
+                calls.append(ToolRequest(name=block.get("name") or "", id=call_id, args=args))
+    return calls
+
+
+def _args(call: Mapping[str, Any]) -> dict[str, Any]:
+    args = call.get("input", call.get("args", call.get("arguments")))
+    if isinstance(args, str):
+        try:
+            args = json.loads(args)
+        except ValueError:
+            return {"": args}
+    return dict(args) if isinstance(args, Mapping) else {"": args}
+
+
+def _from_tool(native: ToolMessage | FunctionMessage) -> HostMessage:
+    if isinstance(native, FunctionMessage):  # it has no id: nothing but its place pairs it
+        return _host(native, Role.TOOL, Origin.TOOL_RESULT, protected=True)
+    error = native.status == "error"
+    call_id = native.tool_call_id
+    return _host(native, Role.TOOL, Origin.TOOL_RESULT, call_id=call_id, error=error)
+
+
+def _from_results(native: BaseMessage, results: list[dict[Any, Any]]) -> HostMessage:
+    """Anthropic's form: results as blocks of a message of the user, possibly several."""
+    content = "".join(text_of(result.get("content") or "") for result in results)
+    return _host(
+        native,
+        Role.TOOL,
+        Origin.TOOL_RESULT,
+        content=text_of(native.content) + content,
+        call_id=results[0].get("tool_use_id"),
+        error=any(result.get("is_error") for result in results),
+        protected=True,
+    )
+
+
+# Content
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content, its other parts left out."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    return "".join(
+        part
+        if isinstance(part, str)
+        else str(part.get("text") or part.get("refusal") or "")
+        if isinstance(part, dict) and part.get("type") in TEXT
+        else ""
+        for part in content
+    )
+
+
+def _blocks(content: Content) -> Iterator[dict[Any, Any]]:
+    """The parts of a content that are no plain text."""
+    if not isinstance(content, str):
+        for part in content:
+            if isinstance(part, dict) and part.get("type") not in TEXT:
+                yield part
+
+
+def _digests(content: Content) -> Iterator[str]:
+    for block in _blocks(content):
+        if block.get("type") not in REASONING:
+            yield hashlib.blake2b(_packed(block), digest_size=16).hexdigest()
+
+
+def _tokens(block: Mapping[str, Any]) -> int:
+    kind = block.get("type")
+    if kind in CALLS:
+        return 0
+    if kind in IMAGES:
+        image = block.get("image_url")
+        detail = image.get("detail") if isinstance(image, dict) else block.get("detail")
+        return image_tokens(detail=str(detail or "auto"))
+    if kind in FILES:
+        return FILE_TOKENS
+    return -(-len(_packed(block)) // BYTES_PER_TOKEN)
+
+
+def _packed(block: Mapping[str, Any]) -> bytes:
+    packed = json.dumps(block, sort_keys=True, ensure_ascii=False, default=str)
+    return packed.encode("utf-8", "surrogatepass")
+
+
+# Answers
+
+
+def to_answer(native: BaseMessage) -> Answer:
+    """Map what a model answered, with what it says of itself."""
+    host = to_schema(native)
+    said = native.response_metadata
+    return Answer(
+        host.message,
+        host.host_id,
+        model=str(said.get("model_name") or said.get("model") or ""),
+        provider=str(said.get("model_provider") or ""),
+        finish_reason=str(said.get("finish_reason") or said.get("stop_reason") or ""),
+    )
+
+
+def usage_of(native: BaseMessage) -> Usage | None:
+    """The usage that an answer carries, `cached` where LangChain's cache gave it."""
+    told = getattr(native, "usage_metadata", None)
+    if not told:
+        return None
+    details = {
+        f"{kind}_audio" if name == "audio" else name: tokens
+        for kind in ("input", "output")
+        for name, tokens in (told.get(f"{kind}_token_details") or {}).items()
+        if isinstance(tokens, int)
+    }
+    return Usage(
+        told.get("input_tokens", 0),
+        told.get("output_tokens", 0),
+        told.get("total_tokens", 0),
+        cached=told.get("total_cost") == 0,  # its mark on a cache hit; nothing else sets it
+        details=details,
+    )
+
+
+# Back
+
+
+def to_native(step: Step, native: BaseMessage | None) -> BaseMessage:
+    """Make the message of a step; a copy keeps ids, artifacts and all parts that are no text."""
+    if isinstance(step, Insert):
+        return SystemMessage(content=step.text)
+    if isinstance(step, Restore):
+        return _restored(step.message)
+    if native is None:
+        raise ValueError(f"{type(step).__name__} needs the host's message")
+    if isinstance(step, Keep) or _has_reasoning(native):
+        # What is signed must go back as it came.
+        return native
+    return native.model_copy(update={"content": _changed(native.content, step)})
+
+
+def _has_reasoning(native: BaseMessage) -> bool:
+    if not isinstance(native, AIMessage):
+        return False
+    kinds = {block.get("type") for block in _blocks(native.content)}
+    return bool(kinds & REASONING) or "reasoning_content" in native.additional_kwargs
+
+
+def _changed(content: Content, step: Shorten | Extend) -> str | list[str | dict[Any, Any]]:
+    if isinstance(step, Shorten):
+        if isinstance(content, str):
+            return step.text
+        return [{"type": "text", "text": step.text}, *_blocks(content)]
+    if isinstance(content, str):
+        return step.text + content if step.before else content + step.text
+    addition = {"type": "text", "text": step.text}
+    return [addition, *content] if step.before else [*content, addition]
+
+
+def _restored(message: Message) -> BaseMessage:
+    if message.role is Role.SYSTEM:
+        return SystemMessage(content=message.content)
+    if message.role is Role.ASSISTANT:
+        calls = [
+            {"name": call.name, "args": call.args, "id": call.id, "type": "tool_call"}
+            for call in message.tool_calls or ()
+        ]
+        return AIMessage(content=message.content, tool_calls=calls)
+    if message.role is Role.TOOL:
+        return ToolMessage(content=message.content, tool_call_id=message.tool_call_id or "")
+    return HumanMessage(content=message.content)

@@ -1,0 +1,81 @@
+"""A model call between its preparation and its record, and the mark that one is under way."""
+
+from __future__ import annotations
+
+import time
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from ce_engine import Prepared, TurnHandle, Usage
+from ce_integrations.session import Resolved
+
+
+@dataclass(eq=False, slots=True)
+class Turn:
+    """One model call between its preparation and its record; an adapter only hands it around.
+
+    A call of another framework inside a governed one has `outer`: it is passed through, and what it
+    used is added to that turn.
+    """
+
+    handle: TurnHandle | None = None
+    prepared: Prepared | None = None
+    resolved: Resolved | None = None
+    outer: Turn | None = None
+    started: float = field(default_factory=time.perf_counter)
+    first: float | None = None
+    inner: list[Usage] = field(default_factory=list)
+    _open: list[bool] = field(default_factory=lambda: [True])
+
+    def close(self) -> bool:
+        """True for the first caller only, whatever the threads: a turn ends once."""
+        try:
+            return self._open.pop()
+        except IndexError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """The model call that runs around this code: whose, of which object, in which turn."""
+
+    adapter: str
+    subject: object
+    turn: Turn | None
+
+
+_governed: ContextVar[Governed | None] = ContextVar("ce_governed", default=None)
+
+
+class governing:  # noqa: N801 - used like a function, in `with`
+    """Marks the code inside as one governed model call of `subject` (decision 5)."""
+
+    __slots__ = ("_mark", "_token")
+
+    def __init__(self, adapter: str, subject: object, turn: Turn | None) -> None:
+        self._mark = Governed(adapter, subject, turn)
+        self._token: Token[Governed | None] | None = None
+
+    def __enter__(self) -> None:
+        self._token = _governed.set(self._mark)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._token is not None:
+            _governed.reset(self._token)
+
+
+def call_around() -> Governed | None:
+    """The governed model call that runs around us, if any."""
+    return _governed.get()
+
+
+def is_inside(subject: object) -> bool:
+    """Whether a governed call of this very object runs around us: then it was asked for already."""
+    around = call_around()
+    return around is not None and around.subject is subject

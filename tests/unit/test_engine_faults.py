@@ -1,0 +1,166 @@
+"""The store fails: calls go on, recording follows when it is back, and nobody waits twice (decision 10)."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ce_engine import (
+    ContextEngine,
+    MemoryStore,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    StoreUnavailableError,
+    create_context_engine,
+)
+from ce_engine.schema.report import PutResult
+from ce_engine.schema.rows import Write
+from ce_engine.testing.host import HostApp, system
+
+
+SCOPE = Scope(session_id="s")
+QUICK = RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=0.3))
+
+
+def texts(engine: ContextEngine) -> list[str]:
+    found = engine.loop.run(engine.store.get_session(SCOPE))
+    return [m.content for m in found.session.messages] if found else []
+
+
+class Switch(MemoryStore):
+    """A store of somebody else's that can be made to hang or to refuse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs = self.refuses = False
+        self.asked = 0
+        self._go = threading.Event()
+
+    async def _gate(self) -> None:
+        self.asked += 1
+        if self.refuses:
+            raise StoreUnavailableError("switched off")
+        while self.hangs:
+            await asyncio.sleep(0.01)  # noqa: ASYNC110 - set from another thread
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        await self._gate()
+        return await super().apply(scope, writes, expected_version=expected_version)
+
+    async def version(self, scope: Scope) -> tuple[int, int] | None:
+        await self._gate()
+        return await super().version(scope)
+
+
+@pytest.mark.parametrize("fault", ["hangs", "refuses"])
+def test_calls_go_on_and_everything_is_recorded_later(fault: str) -> None:
+    store = Switch()
+    engine = create_context_engine(store, config=QUICK)
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    app.ask("one?", "1")
+    setattr(store, fault, True)
+    down = app.ask("two?", "2")
+    assert [p.content for p in down.assembled.parts] == ["You help.", "one?", "1", "two?"]
+    assert down.report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]
+    app.ask("three?", "3")
+    setattr(store, fault, False)
+    assert engine.sync.flush(5)
+    assert texts(engine) == ["one?", "1", "two?", "2", "three?", "3"]
+    back = app.ask("four?", "4")
+    assert back.report.degradations == []
+    engine.sync.close()
+
+
+def test_while_the_breaker_is_open_the_store_is_not_asked() -> None:
+    store = Switch()
+    engine = create_context_engine(
+        store, config=RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=60))
+    )
+    app = HostApp(engine, SCOPE)
+    app.ask("one?", "1")
+    store.hangs = True
+    app.ask("two?", "2")
+    asked = store.asked
+    for n in range(20):
+        app.ask(f"{n}?", str(n))
+    assert store.asked == asked
+    store.hangs = False
+    engine.loop.close()
+
+
+def test_a_process_that_starts_without_its_store_goes_on_too() -> None:
+    store = Switch()
+    store.refuses = True
+    engine = create_context_engine(store, config=QUICK)
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    first = app.ask("one?", "1")
+    assert first.unchanged
+    app.ask("two?", "2")
+    store.refuses = False
+    assert engine.sync.flush(5)
+    assert texts(engine) == ["one?", "1", "two?", "2"]
+    engine.sync.close()
+
+
+def test_a_locked_file_is_a_fault_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "ce.db"
+    engine = create_context_engine(f"sqlite:///{path}", config=QUICK)
+    engine.sync.check()
+    app = HostApp(engine, SCOPE)
+    app.ask("one?", "1")
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    app.ask("two?", "2")
+    app.ask("three?", "3")
+    holder.execute("COMMIT")
+    holder.close()
+    assert engine.sync.flush(5)
+    assert texts(engine) == ["one?", "1", "two?", "2", "three?", "3"]
+    engine.sync.close()
+
+
+def test_a_deleted_file_loses_the_past_but_not_the_app(tmp_path: Path) -> None:
+    path = tmp_path / "ce.db"
+    engine = create_context_engine(f"sqlite:///{path}", config=QUICK)
+    engine.sync.check()
+    app = HostApp(engine, SCOPE)
+    app.ask("one?", "1")
+    engine.sync.flush()
+    for file in tmp_path.glob("ce.db*"):
+        if file.suffix != ".key":
+            file.unlink()
+    for n in ("two", "three", "four"):
+        prepared = app.ask(f"{n}?", n)
+        assert prepared.assembled.parts[-1].content == f"{n}?"
+    engine.sync.close()
+
+
+def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
+    store = Switch()
+    engine = create_context_engine(
+        store,
+        config=RuntimeConfig(
+            store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=20_000)
+        ),
+    )
+    app = HostApp(engine, SCOPE)
+    app.ask("one?", "1")
+    store.refuses = True
+    for n in range(30):
+        app.ask(f"{n}? {'x' * 2000}", str(n))
+    store.refuses = False
+    assert engine.sync.flush(5)
+    assert 2 < len(texts(engine)) < 62
+    events = engine.loop.run(engine.store.list_events(SCOPE))
+    gaps = [e for e in events if e.payload.get("code") == "CONTEXT_RECORDING_GAP"]
+    assert len(gaps) == 1
+    assert gaps[0].payload["groups"] > 0
+    engine.sync.close()

@@ -1,0 +1,103 @@
+"""The contract of `ports.Store` over every store that comes along, and how `open_store` picks one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ce_engine.errors import StoreUrlError
+from ce_engine.ports import Store
+from ce_engine.stores import MemoryStore, open_store
+from ce_engine.stores.sql import SqlStore
+from ce_engine.testing import StoreContract
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[Store]:
+        store = MemoryStore()
+        yield store
+        await store.close()
+
+
+class TestSqliteStore(StoreContract):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
+        # Other tests share the machine: a lock may take longer to get than in a quiet process.
+        store = SqlStore(f"sqlite:///{tmp_path / 'ce.db'}", lock_timeout_s=20)
+        yield store
+        await store.close()
+
+
+def test_opening_touches_no_file(tmp_path: Path) -> None:
+    store = open_store("sqlite:///some.db")
+    assert store.url == "sqlite:///some.db"
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_reading_makes_no_file() -> None:
+    store = open_store("sqlite:///some.db")
+    assert await store.list_sessions() == []
+    assert os.listdir() == []
+    await store.close()
+
+
+def test_a_relative_file_is_found_from_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store("sqlite:///ce.db")
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert store.secret
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["ce.db.key"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "url", "expected"),
+    [
+        ("", None, "sqlite:///ce.db"),
+        ("memory://", None, "memory://"),
+        ("", "memory:///", "memory://"),
+        ("memory://", "sqlite:////tmp/x.db", "sqlite:////tmp/x.db"),
+        ("", "SQLite:///x.db", "SQLite:///x.db"),
+    ],
+)
+def test_the_url_wins_then_the_variable_then_the_default(
+    monkeypatch: pytest.MonkeyPatch, variable: str, url: str | None, expected: str
+) -> None:
+    monkeypatch.setenv("CE_STORE_URL", variable)
+    assert open_store(url).url == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "cure"),
+    [
+        ("sqlite://", "Write sqlite:///ce.db"),
+        ("sqlite:///", "Write sqlite:///ce.db"),
+        ("sqlite:////folder/", "Write sqlite:///ce.db"),
+        ("sqlite:///:memory:", "memory://"),
+        ("sqlite://ce.db", "Write sqlite:///ce.db"),
+        ("sqlite:///ce.db?mode=ro", "options after '?'"),
+        ("memory://shared", "takes no path"),
+        ("ce.db", "write sqlite:///ce.db"),
+        ("mongodb://host/db", "Known here: memory://, sqlite:///"),
+        ("file:///some/folder", "later release"),
+        ("redis://host", "later release"),
+        ("postgresql+psycopg://host/db", "later release"),
+    ],
+)
+def test_a_url_that_is_not_understood_names_the_cure(url: str, cure: str) -> None:
+    with pytest.raises(StoreUrlError) as error:
+        open_store(url)
+    assert cure in str(error.value)
+    assert url.partition("://")[0] in str(error.value)
+
+
+def test_a_password_is_not_repeated() -> None:
+    with pytest.raises(StoreUrlError) as error:
+        open_store("postgresql://me:pass-word@host/db")
+    assert "pass-word" not in str(error.value)
