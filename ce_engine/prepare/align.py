@@ -101,6 +101,8 @@ class Alignment:
     def _best(self, j: int, candidates: list[int]) -> int:
         """The candidate with the longest run; then same ids, same lane, newest."""
         m, lane_key = self.matcher.line[j], self.matcher.reader.lane_key
+        if m.calls and j == len(self.matcher.line) - 1:  # the turn goes on here: nothing follows yet
+            candidates = [n for n in candidates if not any(self.log.children(n))] or candidates
         best, best_rank, whole, tie = NEW, (-1, False, False, False), False, False
         for n in candidates:
             if whole and self.log.depth(n) <= j:
@@ -214,8 +216,14 @@ class Alignment:
         below = matcher.places[j + 1]
         if below == NEW or self.log.parents[below] != parent or not matcher.compatible(parent, m):
             return False
-        above = self.log.parents[parent]
+        above = self._over_calls(self.log.parents[parent], j - 1)
         return above < 0 if j == 0 else above >= 0 and matcher.same(above, j - 1)
+
+    def _over_calls(self, n: int, j: int) -> int:
+        """Up from `n` to what message `j` can be: a host may leave out older tool calls."""
+        while j >= 0 and n >= 0 and self.log.entries[n].calls and not self.matcher.line[j].calls:
+            n = self.log.parents[n]
+        return n
 
     # After the anchor is the current turn.
 

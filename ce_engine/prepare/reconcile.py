@@ -133,13 +133,13 @@ class _Assembly:
         return place
 
     def _result(self, i: int) -> int:
-        m, own = self.matcher.incoming[i], self.own
-        if own is not None and own < 0:
-            if self.matcher.incoming[self.found.new[~own].index].calls:
-                return self._add(i, own)
-            own = None
-        n, call = self.results.match(m, own, self._below())
-        if call is not None and call != self.own:
+        incoming, own = self.matcher.incoming, self.own
+        asked = incoming[self.matcher.at[self.j - 1]].calls if self.j else ()
+        if own is not None and own < 0 and asked:
+            return self._add(i, own)
+        stored = own if asked and own is not None else None
+        n, call = self.results.match(incoming[i], stored, asked, self._below())
+        if call is not None and call != own:
             self.found.tip = call  # an orphan at the end: the turn goes on from its call
         return n if n != NEW else self._add(i, call, Novelty(aside=call is None))
 

@@ -1,28 +1,26 @@
 """Which older messages and pieces of evidence a question needs, found by their words, without a model.
 
-Every entry has a position, and a term's posting is a bit mask over positions. So the masks of what is
-near a match, of a day's talk, of a speaker and of a date are all made with a few shifts and carries of
-one big integer, and scores of all entries are added up at once, one bit of the score at a time. A
-search costs some dozens of such operations whatever the session's length; only what is returned is
-looked at one by one.
+Every entry has a position, and a set of positions is one big integer with a bit for each. What is near a
+match, in the same stretch of talk, by a speaker or of a date is such a set, made with a few shifts and
+carries, and `tally` adds up weighted sets for all positions at once. So a search costs some dozens of
+operations on integers whatever the session's length, and only what it returns is looked at one by one.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from datetime import date
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from ce_engine.prepare.tally import Tally, best, positions, scored, span
 from ce_engine.prepare.terms import (
-    Day,
     asks_how_many,
     asks_when,
-    dates,
+    asks_whom,
+    day_of,
+    days_named,
     header,
-    ordinal,
     tells_number,
     tells_time,
     term_set,
@@ -30,160 +28,70 @@ from ce_engine.prepare.terms import (
 )
 
 
-# Weights. A question's terms share out 1 by their rarity (the idf of BM25); an entry that has them all
-# in itself, and so in its neighbourhood and its day, gets OWN + NEXT + NEAR + DAY. Presence alone
-# counts: on LoCoMo and CMRC neither term frequency nor length added anything to it.
+# Weights. The terms of a question share out 1 by their rarity (the idf of BM25). An entry that holds them
+# all is in the neighbourhood of itself too, and gets OWN + NEXT + NEAR + TALK. Presence alone counts: term
+# frequency and length added nothing to it on LoCoMo and CMRC, and all weights may be a third off.
 OWN = 0.3
 NEXT = 0.15  # the term is in the entry or beside it: answers follow questions
-NEAR = 0.2  # ... or two entries away: what a talk is about outlasts a turn
-DAY = 0.35  # the term fell on the same day
+NEAR = 0.2  # ... or two entries away: a subject outlasts a turn
+TALK = 0.35  # it fell in the same stretch of talk
 SPEAKER = 0.2  # the question names who speaks
 DATE = 1.0  # it names the very day: nothing is stronger
-AFTER = 0.9  # people tell what they did some days later; less each day, gone after FOLLOWING
 MONTH = 0.3  # it names the month or the year
+AFTER = 0.9  # share of a date's weight for the day after it, when its story is told
 WHEN = 0.075  # "when" meets an expression of time
 HOW_MANY = 0.04  # "how many" meets a number
 
-UNIT = 256
-"""Scores are sums of whole numbers of 1/256."""
-
 FOLLOWING = 14
-"""Days after a named day that its story may still be told."""
+"""Days after a date until nothing of its weight is left."""
 
-DAYS = 16
-"""Days of talk, at most, that lend their score."""
+STRETCH = 24
+"""Entries of one day, at most, that are one stretch of talk."""
+
+STRETCHES = 16
+"""Stretches of talk, at most, that lend their entries a score."""
 
 TERMS = 48
 """Terms of a question that count, the rarest first: a pasted page must not cost more than a question."""
 
 LONG = 80
-"""Distinct terms from which an entry is a document: it has many words by its length alone."""
+"""Distinct terms that make an entry a document: it has many words by its length alone."""
 
 LONG_SHARE = 0.6
-"""What a document's own terms count for; to its neighbours and its day it lends nothing."""
-
-STRETCH = 24
-"""Entries without a date that count as one day's talk."""
+"""What a document's own terms count for; to its neighbours and its talk it lends nothing."""
 
 SPARSE = 24
-"""Positions from which a posting is kept as a mask; below it a list is smaller."""
+"""Entries with a term up to which they are listed; above it a set takes less."""
+
+UNIT = 256
+"""Scores are added up as whole numbers of 1/256."""
 
 
 class Hit(NamedTuple):
-    """An entry that a question may need; scores compare within one search."""
+    """An entry that a question may need. Scores compare within one search."""
 
     n: int
     score: float
 
 
-class _Tally:
-    """Adds weights to sets of positions given as masks, for all positions at once."""
-
-    def __init__(self) -> None:
-        self._columns: list[list[int]] = []
-
-    def add(self, mask: int, weight: float) -> None:
-        """Give `weight`, rounded to two leading bits, to every position in `mask`."""
-        whole = int(weight + 0.5)
-        bit = max(0, whole.bit_length() - 2)
-        coarse = int(weight / (1 << bit) + 0.5)
-        columns = self._columns
-        while coarse > 0:
-            if coarse & 1:
-                while len(columns) <= bit:
-                    columns.append([])
-                columns[bit].append(mask)
-            coarse >>= 1
-            bit += 1
-
-    def total(self) -> list[int]:
-        """The sums in binary: a mask for every bit, lowest first (carry-save addition)."""
-        sums: list[int] = []
-        columns = self._columns
-        for bit, column in enumerate(columns):
-            if len(column) > 1 and bit + 1 == len(columns):
-                columns.append([])
-            while len(column) > 2:
-                a, b, c = column.pop(), column.pop(), column.pop()
-                odd = a ^ b
-                column.append(odd ^ c)
-                columns[bit + 1].append(a & b | odd & c)
-            if len(column) == 2:
-                a, b = column
-                sums.append(a ^ b)
-                columns[bit + 1].append(a & b)
-            else:
-                sums.append(column[0] if column else 0)
-        return sums
-
-
-def _best(sums: Sequence[int], among: int, count: int) -> int:
-    """The `count` positions with the highest sums; of equals at the edge the oldest."""
-    some = 0
-    for mask in sums:
-        some |= mask
-    sure, level = 0, among & some
-    for mask in reversed(sums):
-        upper = sure | level & mask
-        size = upper.bit_count()
-        if size > count:
-            level &= mask
-        else:
-            sure, level = upper, level & ~mask
-            if size == count:
-                return sure
-    for _ in range(count - sure.bit_count()):
-        sure |= level & -level
-        level &= level - 1
-    return sure
-
-
-def _positions(mask: int) -> Iterator[int]:
-    digits = f"{mask:b}"[::-1]
-    at = digits.find("1")
-    while at >= 0:
-        yield at
-        at = digits.find("1", at + 1)
-
-
-def _scored(sums: Sequence[int], mask: int) -> list[tuple[int, int]]:
-    """(score, position) of every position in `mask`, best first, the older of equals first."""
-    positions = list(_positions(mask))
-    if not positions:
-        return []
-    # One byte a position: gather the byte that holds its bit of a sum, leave the bit alone, and make
-    # it 0 or 1; then all positions' scores grow together, eight bits of them to a number.
-    size, count = max(map(int.bit_length, sums)) // 8 + 1, len(positions)
-    gather = itemgetter(*[position >> 3 for position in positions], 0)
-    where = int.from_bytes(bytes([1 << (position & 7) for position in positions]), "little")
-    ones = int.from_bytes(b"\1" * count, "little")
-    parts = [0] * ((len(sums) + 7) // 8)
-    for bit, row in enumerate(sums):
-        held = int.from_bytes(bytes(gather(row.to_bytes(size, "little"))[:-1]), "little") & where
-        parts[bit >> 3] |= (((held + 127 * ones) >> 7) & ones) << (bit & 7)
-    low, *more = (part.to_bytes(count, "little") for part in parts)
-    scores = list(low)
-    for level, part in enumerate(more, start=1):
-        scores = [score | value << (8 * level) for score, value in zip(scores, part, strict=True)]
-    return sorted(zip(scores, positions, strict=True), key=lambda pair: -pair[0])
-
-
 class LexicalIndex:
-    """The words of a session's messages and evidence, searchable; grows by one entry at a time.
+    """The words of a session's entries, searchable; it grows by one entry at a time.
 
-    Entries are added in ascending `n`. Nothing is read but what is handed in, nothing is random, and an
-    index depends only on what was added and removed, not on when.
+    Nothing is read but what is handed in, and nothing is random: what a search finds depends on what was
+    added and removed, not on when.
     """
 
     def __init__(self) -> None:
         self._ns: list[int] = []
-        # A term's positions: of one entry `-1 - position`, of a few a list, of more a mask.
-        self._postings: dict[str, int | list[int]] = {}
+        self._alive = self._lends = self._long = self._timed = self._numbered = 0
         self._speakers: dict[str, int] = {}
+        # Where stretches of talk start, their days, and the set of their last positions.
         self._starts: list[int] = []
         self._days: list[int | None] = []
-        self._ends = self._alive = self._lends = self._long = self._timed = self._numbered = 0
-        self._dense = self._listed = 0
+        self._ends = 0
+        # Where a term is: in one entry, `-1 - position`; in a few, a list; in more, a set.
+        self._postings: dict[str, int | list[int]] = {}
+        self._listed = self._sets = 0
 
     def __len__(self) -> int:
         return self._alive.bit_count()
@@ -191,10 +99,14 @@ class LexicalIndex:
     @property
     def bytes(self) -> int:
         """Memory that the index takes, roughly."""
-        mask = len(self._ns) // 7 + 40
-        fixed = 120 * len(self._ns) + 140 * len(self._postings)
-        lists = 100 * (len(self._postings) - self._dense) + 9 * self._listed
-        return fixed + lists + mask * (self._dense + len(self._speakers) + 6)
+        sets = self._sets + len(self._speakers) + 6
+        return (
+            1000
+            + 48 * len(self._ns)
+            + 160 * len(self._postings)
+            + 16 * self._listed
+            + sets * (len(self._ns) // 7 + 40)
+        )
 
     def add(
         self,
@@ -209,16 +121,18 @@ class LexicalIndex:
 
         Args:
             n: its number, above every number before.
-            text: what it says. A leading date and name (`[8 May 2023] Ann: ...`) are understood.
-            speaker: who says it: a name or a role.
-            at: when, ISO 8601. A date in the text's head counts more.
-            kind: `message`, or what it is else: only messages lend their words to what is around.
+            text: what it says. A date and a name in front (`[8 May 2023] Ann: ...`) are understood.
+            speaker: who says it, a name or a role.
+            at: when, ISO 8601; a date in front of the text goes before it.
+            kind: what it is. Only a `message` lends its words to what is around it.
 
         Raises:
             ValueError: `n` is not above the last one.
         """
         if self._ns and n <= self._ns[-1]:
-            raise ValueError(f"entry {n} came after {self._ns[-1]}; add entries in ascending order")
+            raise ValueError(
+                f"entry {n} came after entry {self._ns[-1]}; add them in ascending order"
+            )
         position = len(self._ns)
         bit = 1 << position
         head = header(text)
@@ -226,7 +140,7 @@ class LexicalIndex:
         found = term_set(words)
         self._ns.append(n)
         self._alive |= bit
-        self._extend(position, head.day or _day(at))
+        self._extend(position, head.day or day_of(at))
         for name in {head.speaker, (speaker or "").lower()} - {""}:
             self._speakers[name] = self._speakers.get(name, 0) | bit
         if len(found) >= LONG:
@@ -237,21 +151,20 @@ class LexicalIndex:
             self._timed |= bit
         if tells_number(words):
             self._numbered |= bit
-        self._post(position, bit, found)
+        self._post(position, found)
 
     def _extend(self, position: int, day: int | None) -> None:
-        """Put the next position into the running day's talk, or begin one."""
+        """Put the next position into the running stretch of talk, or begin one."""
         bit = 1 << position
-        running = self._starts and self._days[-1] == day
-        if running and (day is not None or position - self._starts[-1] < STRETCH):
+        if self._starts and self._days[-1] == day and position - self._starts[-1] < STRETCH:
             self._ends ^= bit | bit >> 1
         else:
             self._starts.append(position)
             self._days.append(day)
             self._ends |= bit
 
-    def _post(self, position: int, bit: int, found: set[str]) -> None:
-        postings = self._postings
+    def _post(self, position: int, found: Iterable[str]) -> None:
+        postings, bit = self._postings, 1 << position
         for term in found:
             posting = postings.get(term)
             if posting is None:
@@ -260,12 +173,42 @@ class LexicalIndex:
                 posting.append(position)
                 self._listed += 1
                 if len(posting) > SPARSE:
-                    postings[term] = _mask(posting)
+                    postings[term] = _members(posting)
                     self._listed -= len(posting)
-                    self._dense += 1
+                    self._sets += 1
+            elif posting < 0:
+                postings[term] = [~posting, position]
+                self._listed += 2
             else:
-                postings[term] = posting | bit if posting >= 0 else [~posting, position]
-                self._listed += 2 * (posting < 0)
+                postings[term] = posting | bit
+
+    def remove(self, n: int) -> None:
+        """Forget an entry with all of its words; costs a look at every term. Unknown numbers are let be."""
+        position = bisect_left(self._ns, n)
+        if position == len(self._ns) or self._ns[position] != n:
+            return
+        bit = 1 << position
+        self._alive &= ~bit
+        self._lends &= ~bit
+        self._long &= ~bit
+        self._timed &= ~bit
+        self._numbered &= ~bit
+        kept = {name: members & ~bit for name, members in self._speakers.items()}
+        self._speakers = {name: members for name, members in kept.items() if members}
+        for term, posting in list(self._postings.items()):
+            if posting == ~position:
+                del self._postings[term]
+            elif isinstance(posting, list):
+                if position in posting:
+                    posting.remove(position)
+                    self._listed -= 1
+                    if not posting:
+                        del self._postings[term]
+            elif posting == bit:
+                del self._postings[term]
+                self._sets -= 1
+            elif posting >= 0:
+                self._postings[term] = posting & ~bit
 
     def search(
         self,
@@ -275,112 +218,108 @@ class LexicalIndex:
         exclude: Callable[[int], bool] | None = None,
         among: range | None = None,
     ) -> list[Hit]:
-        """The entries that the query may need, best first, the newer of equals first.
+        """The entries that the query may need, best first, the older of equals first.
 
         Args:
+            query: what is asked, in any mixture of languages; nothing to go by finds nothing.
             limit: hits at most.
             exclude: numbers that must not come; asked for the best entries only.
-            among: numbers (a range with step 1) that may come; `None` for all.
+            among: the numbers, from `start` to before `stop`, that may come; `None` for all.
         """
-        sums = self._score(query)
+        sums = self._sums(query) if limit > 0 else []
         allowed = self._alive
         if among is not None:
             low, high = (bisect_left(self._ns, edge) for edge in (among.start, among.stop))
-            allowed &= _range(low, max(low, high))
-        if not sums or limit <= 0:
-            return []
-        seen = 0
-        while best := _best(sums, allowed, limit):
+            allowed &= span(low, max(low, high))
+        asked = 0
+        while top := best(sums, allowed, limit):
             refused = 0
             if exclude is not None:
-                for position in _positions(best & ~seen):
+                for position in positions(top & ~asked):
                     if exclude(self._ns[position]):
                         refused |= 1 << position
             if not refused:
                 break
-            seen |= best
+            asked |= top
             allowed &= ~refused
-        return [Hit(self._ns[p], score / UNIT) for score, p in _scored(sums, best)]
+        return [Hit(self._ns[position], score / UNIT) for score, position in scored(sums, top)]
 
-    def _score(self, query: str) -> list[int]:
-        """Sums of all entries for the query; empty where it says nothing to go by."""
+    def _sums(self, query: str) -> list[int]:
+        """Scores of all entries; empty where the query says nothing to go by."""
         words = set(tokens(query))
-        tally = _Tally()
-        found = self._add_terms(tally, term_set(words))
-        found |= self._add_speakers(tally, query.lower())
-        found |= self._add_dates(tally, dates(query))
-        if not found:
+        tally = Tally()
+        known = self._add_terms(tally, term_set(words))
+        known |= self._add_speakers(tally, query.lower())
+        known |= self._add_dates(tally, query)
+        if not known:
             return []
+        tally.add(self._speakers.get(asks_whom(words), 0), UNIT * SPEAKER)
         if asks_when(words):
             tally.add(self._timed, UNIT * WHEN)
         if asks_how_many(words):
             tally.add(self._numbered, UNIT * HOW_MANY)
         return tally.total()
 
-    def _add_terms(self, tally: _Tally, wanted: set[str]) -> bool:
+    def _add_terms(self, tally: Tally, wanted: Iterable[str]) -> bool:
         known: list[tuple[float, str, int]] = []
         for term in wanted:
             posting = self._postings.get(term)
             if posting is not None:
-                mask = _mask(posting)
-                known.append((_idf(len(self), mask.bit_count()), term, mask))
+                members = _members(posting)
+                known.append((_rarity(members.bit_count(), len(self)), term, members))
         known.sort(reverse=True)
         del known[TERMS:]
-        unit = UNIT / (sum(idf for idf, _, _ in known) or 1)
-        days = _Tally()
+        unit = UNIT / (sum(rarity for rarity, _, _ in known) or 1)
+        talks = Tally()
         inside = (1 << len(self._ns)) - 1 & ~self._ends
-        for idf, _, own in known:
+        for rarity, _, own in known:
             lent = own & self._lends
             beside = own | lent << 1 | lent >> 1
             near = beside | lent << 2 | lent >> 2
-            share = idf * unit
-            if own & self._long:
-                tally.add(own & self._long, share * OWN * LONG_SHARE)
-                tally.add(own & ~self._long, share * OWN)
-            else:
-                tally.add(own, share * OWN)
+            share = rarity * unit
+            documents = own & self._long
+            tally.add(own ^ documents, share * OWN)
+            if documents:
+                tally.add(documents, share * OWN * LONG_SHARE)
             tally.add(beside, share * NEXT)
             tally.add(near, share * NEAR)
-            # Adding ones to all but a day's last position carries into it from any that is set.
+            # Ones added to all but the last position of a stretch carry into it if any position is set.
             said = ((lent & inside) + inside | lent) & self._ends
-            days.add(said, _idf(len(self._starts), said.bit_count()) * unit * DAY)
-        if len(self._starts) > 1:
-            self._add_days(tally, days.total())
+            talks.add(said, _rarity(said.bit_count(), len(self._starts)) * unit * TALK)
+        self._add_talks(tally, talks.total())
         return bool(known)
 
-    def _add_days(self, tally: _Tally, sums: list[int]) -> None:
-        if not sums:
-            return
-        for score, end in _scored(sums, _best(sums, self._ends, DAYS)):
+    def _add_talks(self, tally: Tally, sums: Sequence[int]) -> None:
+        """Lend the scores of the best stretches of talk to their entries."""
+        for score, end in scored(sums, best(sums, self._ends, STRETCHES)):
             start = self._starts[bisect_right(self._starts, end) - 1]
-            tally.add(_range(start, end + 1), score)
+            tally.add(span(start, end + 1), score)
 
-    def _add_speakers(self, tally: _Tally, query: str) -> bool:
-        """Who is named first is most often the one who said it; others count half."""
-        named = sorted(
-            (place, name) for name in self._speakers if (place := _named(name, query)) >= 0
-        )
+    def _add_speakers(self, tally: Tally, query: str) -> bool:
+        """Who is named first is most often who said it; others count half."""
+        places = ((_place(name, query), name) for name in self._speakers)
+        named = sorted(found for found in places if found[0] >= 0)
         for rank, (_, name) in enumerate(named):
-            tally.add(self._speakers[name], UNIT * SPEAKER / (1 + (rank > 0)))
+            tally.add(self._speakers[name], UNIT * SPEAKER / (2 if rank else 1))
         return bool(named)
 
-    def _add_dates(self, tally: _Tally, named: list[Day]) -> bool:
-        known = [day for day in self._days if day]
-        if not named or not known:
+    def _add_dates(self, tally: Tally, query: str) -> bool:
+        days = [day for day in self._days if day]
+        named = days_named(query, min(days), max(days)) if days else []
+        if not named:
             return False
-        years = range(date.fromordinal(min(known)).year, date.fromordinal(max(known)).year + 1)
-        spans = list(_spans(named, years))
+        weights = {
+            day: max(_closeness(day, first, last) for first, last in named) for day in set(days)
+        }
         ends = [*self._starts[1:], len(self._ns)]
-        found = False
         for start, end, day in zip(self._starts, ends, self._days, strict=True):
-            if day and (weight := _closeness(day, spans)):
-                found = True
-                tally.add(_range(start, end), UNIT * weight)
-        return found
+            if day and weights[day]:
+                tally.add(span(start, end), UNIT * weights[day])
+        return any(weights.values())
 
 
 def choose(hits: Sequence[Hit], cost: Callable[[int], int], budget_tokens: int) -> list[int]:
-    """Take hits by score while they fit, passing over what does not; return them in original order.
+    """Take hits by score while they fit, passing over what does not; their numbers, ascending.
 
     Args:
         hits: best first.
@@ -390,68 +329,40 @@ def choose(hits: Sequence[Hit], cost: Callable[[int], int], budget_tokens: int) 
     chosen: list[int] = []
     left = budget_tokens
     for hit in hits:
-        tokens_of = cost(hit.n)
-        if tokens_of <= left:
+        price = cost(hit.n)
+        if price <= left:
             chosen.append(hit.n)
-            left -= tokens_of
+            left -= price
     return sorted(chosen)
 
 
-def _idf(total: int, holding: int) -> float:
+def _rarity(holding: int, total: int) -> float:
+    """The idf of BM25, which is never below 0."""
     return math.log1p((total - holding + 0.5) / (holding + 0.5))
 
 
-def _mask(posting: int | list[int]) -> int:
+def _members(posting: int | list[int]) -> int:
     if isinstance(posting, int):
         return posting if posting >= 0 else 1 << ~posting
-    mask = 0
+    members = 0
     for position in posting:
-        mask |= 1 << position
-    return mask
+        members |= 1 << position
+    return members
 
 
-def _range(start: int, end: int) -> int:
-    return (1 << end) - (1 << start)
-
-
-def _day(at: str | None) -> int | None:
-    try:
-        return date.fromisoformat(at[:10]).toordinal() if at else None
-    except ValueError:
-        return None
-
-
-def _named(name: str, query: str) -> int:
-    """Where the query names the speaker, -1 if it does not."""
+def _place(name: str, query: str) -> int:
+    """Where the query names the speaker as a whole word (in unspaced scripts, anywhere), else -1."""
     place = query.find(name)
     if place < 0 or not name.isascii():
         return place
-    end = place + len(name)
-    if (place and query[place - 1].isalnum()) or (end < len(query) and query[end].isalnum()):
-        return -1
-    return place
+    around = query[max(0, place - 1) : place] + query[place + len(name) :][:1]
+    return -1 if any(c.isalnum() and c.isascii() for c in around) else place
 
 
-def _spans(named: list[Day], years: range) -> Iterator[tuple[int, int, float]]:
-    """(first, last, weight) of the days that are named; without a year, in each of `years`."""
-    for year, month, day in named:
-        for y in [year] if year else years:
-            first, last = (y, month or 1, day or 1), (y, month or 12, day or 31)
-            weight = DATE if day else MONTH
-            begin, end = ordinal(Day(*first)), ordinal(Day(*last))
-            if begin and not day:
-                following = (y + 1, 1, 1) if month in (None, 12) else (y, (month or 0) + 1, 1)
-                end = date(*following).toordinal() - 1
-            if begin and end:
-                yield begin, end, weight
-
-
-def _closeness(day: int, spans: Sequence[tuple[int, int, float]]) -> float:
-    """What a day's talk counts: all of the weight within a span, less each day after it."""
-    best = 0.0
-    for first, last, weight in spans:
-        if first <= day <= last:
-            best = max(best, weight)
-        elif last < day <= last + FOLLOWING:
-            best = max(best, weight * AFTER * (1 - (day - last) / (FOLLOWING + 1)))
-    return best
+def _closeness(day: int, first: int, last: int) -> float:
+    """What a day counts for a span of days that the question names."""
+    weight = DATE if first == last else MONTH
+    if first <= day <= last:
+        return weight
+    passed = day - last
+    return weight * AFTER * (1 - passed / (FOLLOWING + 1)) if 0 < passed <= FOLLOWING else 0.0

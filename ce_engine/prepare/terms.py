@@ -29,14 +29,202 @@ _HAN = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U000200
 _VARIANT = re.compile("[\u0300-\u036f\u1100-\u11ff\u3099\u309a\uf900-\ufb06\uff10-\uffdc]")
 
 _STOP = frozenset(
-    ["a", "an", "the", "and", "or", "but", "if", "of", "to", "in", "on", "at", "by", "for", "from", "with", "about", "into", "as", "is", "are", "was", "were", "be", "been", "being", "am", "do", "did", "does", "done", "has", "have", "had", "having", "i", "you", "he", "she", "it", "we", "they", "me", "him", "her", "us", "them", "my", "your", "his", "its", "our", "their", "this", "that", "these", "those", "there", "here", "what", "which", "who", "whom", "whose", "when", "where", "why", "how", "not", "no", "so", "than", "too", "very", "can", "could", "will", "would", "shall", "should", "may", "might", "must", "just", "also", "don", "didn", "doesn", "isn", "wasn", "aren", "couldn", "wouldn", "shouldn", "hasn", "haven", "kind", "type", "many", "much", "什么", "怎么", "怎样", "如何", "为何", "为什", "哪个", "哪些", "哪里", "哪位", "哪种", "多少", "何时", "的", "了", "吗", "呢", "是", "哪", "谁", "何", "么"]
+    [
+        "a",
+        "an",
+        "the",
+        "and",
+        "or",
+        "but",
+        "if",
+        "of",
+        "to",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "with",
+        "about",
+        "into",
+        "as",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "being",
+        "am",
+        "do",
+        "did",
+        "does",
+        "done",
+        "has",
+        "have",
+        "had",
+        "having",
+        "i",
+        "you",
+        "he",
+        "she",
+        "it",
+        "we",
+        "they",
+        "me",
+        "him",
+        "her",
+        "us",
+        "them",
+        "my",
+        "your",
+        "his",
+        "its",
+        "our",
+        "their",
+        "this",
+        "that",
+        "these",
+        "those",
+        "there",
+        "here",
+        "what",
+        "which",
+        "who",
+        "whom",
+        "whose",
+        "when",
+        "where",
+        "why",
+        "how",
+        "not",
+        "no",
+        "so",
+        "than",
+        "too",
+        "very",
+        "can",
+        "could",
+        "will",
+        "would",
+        "shall",
+        "should",
+        "may",
+        "might",
+        "must",
+        "just",
+        "also",
+        "don",
+        "didn",
+        "doesn",
+        "isn",
+        "wasn",
+        "aren",
+        "couldn",
+        "wouldn",
+        "shouldn",
+        "hasn",
+        "haven",
+        "kind",
+        "type",
+        "many",
+        "much",
+        "什么",
+        "怎么",
+        "怎样",
+        "如何",
+        "为何",
+        "为什",
+        "哪个",
+        "哪些",
+        "哪里",
+        "哪位",
+        "哪种",
+        "多少",
+        "何时",
+        "的",
+        "了",
+        "吗",
+        "呢",
+        "是",
+        "哪",
+        "谁",
+        "何",
+        "么",
+    ]
 )
 
 _IRREGULAR = {
     form: base
     for base, *forms in (
         row.split()
-        for row in ["go went gone", "buy bought", "see saw seen", "take took taken", "get got gotten", "make made", "give gave given", "come came", "begin began begun", "find found", "think thought", "tell told", "say said", "feel felt", "leave left", "meet met", "run ran", "write wrote written", "win won", "lose lost", "keep kept", "teach taught", "catch caught", "bring brought", "hold held", "eat ate eaten", "drive drove driven", "ride rode ridden", "speak spoke spoken", "break broke broken", "choose chose chosen", "grow grew grown", "know knew known", "fly flew flown", "draw drew drawn", "sing sang sung", "swim swam swum", "spend spent", "build built", "sell sold", "send sent", "fall fell fallen", "wear wore worn", "stand stood", "sleep slept", "pay paid", "hear heard", "lead led", "become became", "forget forgot forgotten", "hide hid hidden", "fight fought", "sit sat", "seek sought", "throw threw thrown", "steal stole stolen", "wake woke woken", "child children", "person people", "man men", "woman women", "foot feet", "wife wives", "life lives"]
+        for row in [
+            "go went gone",
+            "buy bought",
+            "see saw seen",
+            "take took taken",
+            "get got gotten",
+            "make made",
+            "give gave given",
+            "come came",
+            "begin began begun",
+            "find found",
+            "think thought",
+            "tell told",
+            "say said",
+            "feel felt",
+            "leave left",
+            "meet met",
+            "run ran",
+            "write wrote written",
+            "win won",
+            "lose lost",
+            "keep kept",
+            "teach taught",
+            "catch caught",
+            "bring brought",
+            "hold held",
+            "eat ate eaten",
+            "drive drove driven",
+            "ride rode ridden",
+            "speak spoke spoken",
+            "break broke broken",
+            "choose chose chosen",
+            "grow grew grown",
+            "know knew known",
+            "fly flew flown",
+            "draw drew drawn",
+            "sing sang sung",
+            "swim swam swum",
+            "spend spent",
+            "build built",
+            "sell sold",
+            "send sent",
+            "fall fell fallen",
+            "wear wore worn",
+            "stand stood",
+            "sleep slept",
+            "pay paid",
+            "hear heard",
+            "lead led",
+            "become became",
+            "forget forgot forgotten",
+            "hide hid hidden",
+            "fight fought",
+            "sit sat",
+            "seek sought",
+            "throw threw thrown",
+            "steal stole stolen",
+            "wake woke woken",
+            "child children",
+            "person people",
+            "man men",
+            "woman women",
+            "foot feet",
+            "wife wives",
+            "life lives",
+        ]
     )
     for form in forms
 }
@@ -132,8 +320,8 @@ def _without(word: str, ending: int) -> str:
     return base
 
 
-class Day(NamedTuple):
-    """A date as named: what is not said is `None`. A month has a year or a day, or stands alone."""
+class _Day(NamedTuple):
+    """A date as named: what is not said is `None`."""
 
     year: int | None
     month: int | None
@@ -143,7 +331,20 @@ class Day(NamedTuple):
 _MONTHS = {
     name: number
     for number, names in enumerate(
-        ["january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul", "august aug", "september sept sep", "october oct", "november nov", "december dec"],
+        [
+            "january jan",
+            "february feb",
+            "march mar",
+            "april apr",
+            "may",
+            "june jun",
+            "july jul",
+            "august aug",
+            "september sept sep",
+            "october oct",
+            "november nov",
+            "december dec",
+        ],
         start=1,
     )
     for name in names.split()
@@ -165,9 +366,9 @@ _DATE = re.compile(
 _HINT = re.compile(rf"\d|\b(?:{'|'.join(sorted({name[:3] for name in _MONTHS}))})", re.IGNORECASE)
 
 
-def dates(text: str) -> list[Day]:
+def _dates(text: str) -> list[_Day]:
     """The dates that a text names, in English, Chinese and ISO 8601."""
-    found: list[Day] = []
+    found: list[_Day] = []
     if not _HINT.search(text):
         return found
     for match in _DATE.finditer(text):
@@ -178,14 +379,16 @@ def dates(text: str) -> list[Day]:
         if name in {"may", "march", "mar"} and not (year or day):
             continue  # the verb, unless it is written as a name
         month = _MONTHS[name.lower()] if name else int(part["m1"] or part["m2"] or 0)
-        found.append(Day(int(year) if year else None, month or None, int(day) if day else None))
+        found.append(_Day(int(year) if year else None, month or None, int(day) if day else None))
     return found
 
 
 _HEADER = re.compile(
     r"\s*(?:[\[(（【](?P<inside>[^\])）】\n]{6,40})[\])）】]|(?P<bare>\d{4}[-/.年]\d\d?[-/.月]\d\d?\S*(?:\s\d\d?:\d\d\S*)?))\s*"
 )
-_NAME = re.compile(r"[\s*_-]*([^\W\d_][\w'’]*(?:[ .-][\w'’]+){0,3}?)[*_]*\s?[:：](?=\s|[^\x00-\x7f])")
+_NAME = re.compile(
+    r"[\s*_-]*([^\W\d_][\w'’]*(?:[ .-][\w'’]+){0,3}?)[*_]*\s?[:：](?=\s|[^\x00-\x7f])"
+)
 
 
 class Header(NamedTuple):
@@ -200,33 +403,178 @@ def header(text: str) -> Header:
     """The leading date and name of a text such as `[8 May 2023] Ann: ...`, as far as it has them."""
     day, start = None, 0
     if match := _HEADER.match(text):
-        day = next((known for named in dates(match[0]) if (known := ordinal(named))), None)
+        whole = (named for named in _dates(match[0]) if None not in named)
+        day = next((known for y, m, d in whole if (known := _ordinal(y, m, d))), None)
         start = match.end() if day else 0
     name = _NAME.match(text, start, start + 48)
     return Header(day, name[1].lower() if name else "", start)
 
 
-def ordinal(day: Day) -> int | None:
-    """The proleptic Gregorian ordinal of a date that is whole and exists."""
-    if day.year is None or day.month is None or day.day is None:
-        return None
+def day_of(at: str | None) -> int | None:
+    """The ordinal of the day of a time in ISO 8601; `None` for what is none."""
     try:
-        return date(day.year, day.month, day.day).toordinal()
+        return date.fromisoformat(at[:10]).toordinal() if at else None
+    except ValueError:
+        return None
+
+
+def days_named(text: str, since: int, until: int) -> list[tuple[int, int]]:
+    """First and last ordinal of the days, months and years that a text names.
+
+    A date without a year is meant in every year between the ordinals `since` and `until`.
+    """
+    found: list[tuple[int, int]] = []
+    for year, month, day in _dates(text):
+        years = [year] if year else range(*_years(since, until))
+        for y in years:
+            first = _ordinal(y, month or 1, day or 1)
+            after = _ordinal(y + (month in {None, 12}), (month or 12) % 12 + 1, 1)
+            if first and after:
+                found.append((first, first if day else after - 1))
+    return found
+
+
+def _years(since: int, until: int) -> tuple[int, int]:
+    return date.fromordinal(since).year, date.fromordinal(until).year + 1
+
+
+def _ordinal(year: int, month: int, day: int) -> int | None:
+    try:
+        return date(year, month, day).toordinal()
     except ValueError:
         return None
 
 
 _TIME_WORDS = frozenset(
-    ["yesterday", "today", "tonight", "tomorrow", "ago", "last", "next", "since", "recently", "week", "weeks", "weekend", "month", "months", "year", "years", "january", "february", "april", "june", "july", "august", "september", "october", "november", "december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "昨天", "今天", "明天", "前天", "后天", "上周", "下周", "本周", "上个", "下个", "去年", "今年", "明年", "星期", "周末", "年", "月", "日", "号", "时", "点"]
+    [
+        "yesterday",
+        "today",
+        "tonight",
+        "tomorrow",
+        "ago",
+        "last",
+        "next",
+        "since",
+        "recently",
+        "week",
+        "weeks",
+        "weekend",
+        "month",
+        "months",
+        "year",
+        "years",
+        "january",
+        "february",
+        "april",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+        "昨天",
+        "今天",
+        "明天",
+        "前天",
+        "后天",
+        "上周",
+        "下周",
+        "本周",
+        "上个",
+        "下个",
+        "去年",
+        "今年",
+        "明年",
+        "星期",
+        "周末",
+        "年",
+        "月",
+        "日",
+        "号",
+        "时",
+        "点",
+    ]
 )
 _NUMBER_WORDS = frozenset(
-    ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "dozen", "hundred", "thousand", "million", "once", "twice", "couple", "several", "一", "二", "两", "三", "四", "五", "六", "七", "八", "九", "十", "百", "千", "万", "亿"]
+    [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "dozen",
+        "hundred",
+        "thousand",
+        "million",
+        "once",
+        "twice",
+        "couple",
+        "several",
+        "一",
+        "二",
+        "两",
+        "三",
+        "四",
+        "五",
+        "六",
+        "七",
+        "八",
+        "九",
+        "十",
+        "百",
+        "千",
+        "万",
+        "亿",
+    ]
 )
 _ASK = frozenset(["what", "which", "how"])
 _ASK_TIME = frozenset(["date", "day", "month", "year", "time", "long"])
 _ASK_NUMBER = frozenset(["many", "much", "old", "often", "far", "long", "tall"])
-_WHEN = frozenset(["when", "何时", "时候", "哪年", "哪天", "哪月", "几月", "几号", "几点", "几年", "多久", "日期", "时间"])
-_HOW_MANY = frozenset(["多少", "几个", "几次", "几年", "几人", "几岁", "多大", "多长", "多高", "多远", "第几"])
+_WHEN = frozenset(
+    [
+        "when",
+        "何时",
+        "时候",
+        "哪年",
+        "哪天",
+        "哪月",
+        "几月",
+        "几号",
+        "几点",
+        "几年",
+        "多久",
+        "日期",
+        "时间",
+    ]
+)
+_HOW_MANY = frozenset(
+    ["多少", "几个", "几次", "几年", "几人", "几岁", "多大", "多长", "多高", "多远", "第几"]
+)
+
+
+_MINE = frozenset("i my me mine myself 我 俺 咱".split())
+_YOURS = frozenset("you your yours yourself 你 您".split())
+
+
+def asks_whom(words: AbstractSet[str]) -> str:
+    """Whose words a question with these tokens is about: `user`, `assistant`, or empty for no telling."""
+    mine, yours = not _MINE.isdisjoint(words), not _YOURS.isdisjoint(words)
+    return "" if mine == yours else "user" if mine else "assistant"
 
 
 def tells_time(words: AbstractSet[str]) -> bool:

@@ -44,7 +44,7 @@ class Labelled(NamedTuple):
 
 _OPERATOR = (
     r"(?:[ ](?:for|to|of|on|at)[ ][\w.'\-][\w.'\- ]{0,28}?(?=[ ]is[ ]|:))?"
-    r"[ ]?[\"'`”’」』\])）]{0,2}\*{0,2}"
+    r"[ ]?(?:[\"'`”’」』】][\])）]?)?\*{0,2}"
     r"(?::[ ]?[A-Za-z][A-Za-z\[\]|, ]{0,24}(?==))?"  # a type between: `password: str = "..."`
     r"(?P<operator>\s?(?::=|=>|[:：=＝](?![=:])|>|[-–—][ ])"
     r"|[ \t]*(?<![A-Za-z])(?:is|was|equals)(?:[ ](?:now|set[ ]to|still))?(?![A-Za-z])[ ]?:?"
@@ -72,7 +72,8 @@ def starts_word(text: str, start: int, length: int) -> bool:
 _STOPS = re.compile(r"[\"'`<>]")
 _STOPS_OF_QUERY = re.compile(r"[\"'`<>&;|]")
 _FLAG = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")
+_CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]|[a-z_][a-z0-9_]*\.[A-Za-z_]")  # self.secret, get(
+_NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")  # f(password=password1)
 
 
 def _cut(label: Label) -> tuple[int, int, bool]:
@@ -102,8 +103,8 @@ def _password(label: Label) -> Bounds | None:
         word == "PWD" and operator == "="
     ):
         return None
-    if keyword and not quoted and _NAME.match(value):
-        return None  # f(password=password1)
+    if not quoted and (_CODE.match(value) or (keyword and _NAME.match(value))):
+        return None
     explicit = quoted or shouted or (label.chinese and operator is not None)
     return (start, end) if password_value(value, explicit=explicit) else None
 
@@ -130,15 +131,12 @@ def _secret(label: Label) -> Bounds | None:
     value = text[start:end]
     if len(value) < (12 if quoted else 16) or not value.isascii() or " " in value:
         return None
-    if value[0] in "/.<${" or "://" in value or "(" in value or "[" in value:
+    if value[0] in "/.<${" or "://" in value or (not quoted and _CODE.match(value)):
         return None
-    if not quoted and _CHAIN.fullmatch(value):
-        return None  # self.secret_key_2
     mixed = any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
     return (start, end) if mixed and looks_random(value) else None
 
 
-_CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _DATE = re.compile(
     r"(?:19|20)[0-9]{2}[\-/. ](?:[0-9]{1,2}[\-/. ][0-9]{1,2}|(?:19|20)[0-9]{2})(?![0-9])"
 )
@@ -208,7 +206,7 @@ def _address(label: Label) -> Bounds | None:
 # The table
 
 _STUDENT = (
-    r"[a-z]{0,8}?(?:'s)?(?P<kind>[ _\-.]{0,2}(?:id|number|num|nummer|no|nr|card|roll|#)(?![a-z])[.]?"
+    r"[a-z]{0,8}?(?:'s)?(?:[ _]registration|[ _]identification)?(?P<kind>[ _\-.]{0,2}(?:id|number|num|nummer|no|nr|card|roll|#)(?![a-z])[.]?"
     r"(?:[ ]?(?:number|no[.]?|\#))?)?(?:号码?|编号|證號|号)?"
 )
 _KIND_OF_PHONE = r"[a-z]{0,3}(?:[ _\-]?(?:phone|home|work|no)(?![a-z]))?"
@@ -217,7 +215,7 @@ LABELLED = (
     Labelled(
         "password",
         "PASSWORD",
-        ("password", "passwd", "pwd", "passphrase", "passcode", "密码", "口令", "密碼"),
+        ("password", "passwd", "pwd", "pw", "passphrase", "passcode", "密码", "口令", "密碼"),
         _tail("", "[!-~]{1,256}"),
         _password,
     ),

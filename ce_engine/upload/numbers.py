@@ -35,12 +35,12 @@ NEAR_DIGITS = re.compile(r"[0-9](?:[ .\-/()（）]{0,3}[0-9]){4,}")
 _SIGN_BEFORE = frozenset(" =([,")  # of a negative number
 _MONEY = frozenset("$¥￥€£")
 _UNIT = re.compile(
-    r"\*+[A-Za-z(]|[ ]?(?:bytes?|[kKMGTP]i?B|B|[mnuµ]s|%|元|件|个|条|次|人|字节)(?![A-Za-z])"
+    r"\*+[A-Za-z0-9(]|[ ]?(?:bytes?|[kKMGTP]i?B|B|[mnuµ]s|%|元|件|个|条|次|人|字节)(?![A-Za-z])"
 )
 _CALL = re.compile(r"(?:[A-Za-z0-9_]\(|(?:sha|md)[0-9]{1,3}:)\Z")  # seed(348932549825235)
 _ASKED_TO_CALL = re.compile(
-    r"(?<![a-z_])(?:call|text|reach|dial|ring|phone|contact|sms|tel|cell|mobile|whatsapp)(?:s|ed|ing)?"
-    r"(?![a-z_])[^.!?\n\"(]{0,24}\Z"
+    r"(?<![a-z_])(?:call|text|reach|dial|ring|phone|contact|sms|tel|cell|mobile|fax|whatsapp|"
+    r"(?:my|his|her|our|your|their)[ ](?:new[ ])?number)(?:s|ed|ing)?(?![a-z_])[^.!?\n\"(]{0,24}\Z"
 )
 _ANOTHER_PHONE = re.compile(r"[0-9]{7}/\Z")
 _COLUMN_BEFORE = re.compile(r"[0-9A-Fa-f]{3} \Z")
@@ -57,8 +57,9 @@ _OTHER_WORDS = words(
     "transaction txn trace span request req message event"
 )
 _OTHER_CHINESE = re.compile(
-    r"(?:(?:订单|流水|快递|运单|物流|工单|批次|序列|商品|产品|发票|交易|条形?|编|单|票|货|版本)(?:编?号码?|编?码|号)"
-    r"|编号|编码|条码|数量|金额|总计|总额|大小|字节|时间戳|版本)[是为]?\Z"
+    r"(?:(?:订单|流水|快递|运单|物流|工单|发票)(?:编?号码?|编?码)?"
+    r"|(?:批次|序列|商品|产品|交易|条形?|单|票|货|版本|编)(?:编?号码?|编?码)"
+    r"|数量|金额|总计|总额|大小|字节|时间戳|版本)[是为]?\Z"
 )
 _PEOPLE = words("user member login account customer wechat")
 
@@ -221,18 +222,18 @@ def _numbers() -> tuple[Number, ...]:
 
 NUMBERS = _numbers()
 
-IBAN_HEAD = re.compile(r"[0-9](?<=[A-Z]{2}[0-9])[0-9](?:[ \-]?[A-Z0-9]){11,31}")
+IBAN_HEAD = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9](?:[ \-]?[A-Za-z0-9]){11,31}")
 """The check digits of an account number and all that may follow them."""
 
 
 def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
     """Return the bounds of the IBAN whose check digits `IBAN_HEAD` found, or None."""
     start = found.start() - 2
-    wanted = checksums.IBAN_LENGTHS.get(text[start : start + 2], 0)
+    wanted = checksums.IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
     places = [at for at in range(start, found.end()) if text[at] not in " -"][:wanted]
     if not wanted or len(places) < wanted:
         return None
     end = places[-1] + 1
     if _in_word(text[start - 1 : start]) or _in_word(text[end : end + 1]):
         return None
-    return (start, end) if checksums.iban("".join(text[at] for at in places)) else None
+    return (start, end) if checksums.iban("".join(text[at] for at in places).upper()) else None

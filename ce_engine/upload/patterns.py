@@ -101,15 +101,10 @@ TOKEN_PREFIX = re.compile(
 _WORDS = re.compile(
     r"(?:[A-Z]{2,}+|[A-Z]?[a-z]{2,}+|[0-9]{1,4}+(?![0-9])|[vV][0-9]{1,3}(?![A-Za-z0-9])|[_\-./:])++"
 )
-
-
 _DIGIT_RUN = re.compile("[0-9]+")
 _HYPHENATED = re.compile("[a-z0-9]{1,15}(?:-[a-z0-9]{1,15})+")
-_CODE = re.compile(
-    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:[(\[{]|(?<=[a-z]\.)\w+\Z)|[A-Za-z_]\w*\.[A-Za-z_]"
-)
 _TEMPLATE = re.compile(
-    r"[<\[{(\\]|\$[{(A-Za-z_]|%[sdr(]|%\w+%|\.\.\.|--|:?([xX*.•_#?-])\1*\Z"
+    r"[<\[{()|\\]|\$[{(A-Za-z_]|%[sdr(]|%\w+%|\.\.\.|--|:?([xX*.•_#?-])\1*\Z"
     r"|(?i:your|my[_\-]|the[_\-]|some|example|placeholder|\[?redacted)"
 )
 _NO_PASSWORD = words(
@@ -136,7 +131,7 @@ def password_value(value: str, *, explicit: bool) -> bool:
     """
     if len(value) < (3 if explicit else 5) or value.lower() in _NO_PASSWORD:
         return False
-    if _TEMPLATE.match(value) or _CODE.match(value) or _OWN_NAME.fullmatch(value):
+    if _TEMPLATE.match(value) or _OWN_NAME.fullmatch(value):
         return False
     if explicit or (value.isdigit() and len(value) >= 6):
         return True

@@ -24,14 +24,14 @@ CHUNK_CHARS = 400
 MAX_CHUNKS = 12
 """Chunks of one distribution at most: a changelog in a description must not drown the others."""
 
+_BLOCKS = re.compile(r"```.*?```|~~~.*?~~~|<!--.*?-->", re.DOTALL)
 _NOISE = re.compile(
-    r"```.*?```|~~~.*?~~~"  # code blocks
-    r"|<!--.*?-->|</?[a-zA-Z][^<>]*>"  # HTML
+    r"</?[a-zA-Z][^<>]*>"  # HTML
     r"|!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])"  # images and badges
-    r"|^\s*\.\. .*$"  # directives of reStructuredText
-    r"|^\s*\[[^\]]+\]:\s.*$"  # targets of links
-    r"|^\s*[=~^*#+_-]{3,}\s*$",  # rulers and underlines
-    re.DOTALL | re.MULTILINE,
+    r"|^[ \t]*\.\. .*(?:\n[ \t]+\S.*)*"  # directives of reStructuredText with their options
+    r"|^[ \t]*\[[^\]]+\]:\s.*$"  # targets of links
+    r"|^[ \t]*[=~^*#+_-]{3,}[ \t]*$",  # rulers and underlines
+    re.MULTILINE,
 )
 _LINK = re.compile(r"\[([^\]\[]*)\](?:\([^)]*\)|\[[^\]]*\])")
 _MARK = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?)|\*\*|__|\\$", re.MULTILINE)
@@ -82,7 +82,7 @@ def _package(distribution: Distribution) -> Package | None:
         summary=" ".join(one("summary").split()),
         licence=_licence(one("license_expression"), one("license"), _list(data.get("classifier"))),
         requires=tuple(line for line in _list(data.get("requires_dist")) if "extra ==" not in line),
-        urls=tuple(_list(data.get("project_url"))),
+        urls=tuple(line.replace(", ", ": ", 1) for line in _list(data.get("project_url"))),
         description=clean(one("description")),
     )
 
@@ -103,7 +103,7 @@ def _licence(expression: str, text: str, classifiers: Sequence[str]) -> str:
 
 def clean(markdown: str) -> str:
     """Markdown or reStructuredText as plain paragraphs, without code, pictures, marks and addresses."""
-    text = _NOISE.sub("", markdown.replace("\r\n", "\n"))
+    text = _NOISE.sub("", _BLOCKS.sub("", markdown.replace("\r\n", "\n")))
     text = _MARK.sub("", _LINK.sub(r"\1", _LINK.sub(r"\1", text)))
     paragraphs = (" ".join(part.split()) for part in _BLANK.split(text))
     return "\n\n".join(part for part in paragraphs if len(part) > 1)
@@ -120,15 +120,15 @@ def lookup_text(packages: Mapping[str, Package], distribution: str) -> str:
     name = package.name
     needs = ", ".join(package.requires) or "nothing"
     lines = [
-        f"{name} {package.version} is installed; its summary is: {package.summary or 'none'}",
-        f"The licence of {name} is {package.licence}.",
-        f"{name} requires {_shortened(needs, 300)}.",
+        f"{name} is installed in version {package.version}; its summary is: {package.summary or 'none'}",
+        f"The licence (许可证) of {name} is {package.licence}.",
+        f"{name} requires (依赖) {_shortened(needs, 300)}.",
     ]
     if package.urls:
         lines.append(f"The project {name} is at {'; '.join(package.urls[:3])}.")
-    lines.append(f"About {name}:")
+    about = f"About {name}: {package.description or 'no description'}"
     left = LOOKUP_BYTES - len("\n".join(lines).encode()) - 1
-    return "\n".join([*lines, _shortened(package.description or "no description", left)])
+    return "\n".join([*lines, _shortened(about, left)])
 
 
 def _shortened(text: str, size: int) -> str:
@@ -176,21 +176,20 @@ class WordRetriever(BaseRetriever):
 
     documents: list[Document]
     k: int = 3
-    _words: list[frozenset[str]] = PrivateAttr(default_factory=list)
+    _words: list[tuple[frozenset[str], frozenset[str]]] = PrivateAttr(default_factory=list)
     _weights: dict[str, float] = PrivateAttr(default_factory=dict)
 
     def model_post_init(self, context: object, /) -> None:
         """Count once how many documents hold a word."""
         super().model_post_init(context)
-        self._words = [frozenset(words(self._text(document))) for document in self.documents]
-        holding = Counter(word for found in self._words for word in found)
+        self._words = [
+            (frozenset(words(d.metadata.get("title", ""))), frozenset(words(d.page_content)))
+            for d in self.documents
+        ]
+        holding = Counter(word for title, found in self._words for word in title | found)
         self._weights = {
             word: math.log1p(len(self.documents) / count) for word, count in holding.items()
         }
-
-    @staticmethod
-    def _text(document: Document) -> str:
-        return f"{document.metadata.get('title', '')} {document.page_content}"
 
     def _get_relevant_documents(
         self,
@@ -198,10 +197,10 @@ class WordRetriever(BaseRetriever):
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
     ) -> list[Document]:
-        wanted = set(words(query))
-        scored = [
-            (-sum(self._weights[word] for word in wanted & found), position)
-            for position, found in enumerate(self._words)
-            if wanted & found
-        ]
+        wanted = self._weights.keys() & set(words(query))
+        scored = []
+        for position, (title, found) in enumerate(self._words):
+            score = sum(self._weights[w] * ((w in title) + (w in found)) for w in sorted(wanted))
+            if score:
+                scored.append((-score, position))
         return [self.documents[position] for _, position in sorted(scored)[: self.k]]

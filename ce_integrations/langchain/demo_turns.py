@@ -135,11 +135,12 @@ def script(packages: Sequence[Package], count: int) -> list[Turn]:
         )
     last = count - len(FIXED)
     places = {max(1, fact.turn * last // (120 - len(FIXED))): fact for fact in FIXED}
+    half = len(packages) // 2
     about = {number: _about(packages, number, number in places) for number in range(1, last + 1)}
     turns = [
         _fact_turn(number, places[number], about[number])
         if number in places
-        else _ordinary(number, about[number], packages[(number * 7 + 3) % len(packages)])
+        else _ordinary(number, about[number], packages[(number + half) % len(packages)])
         for number in range(1, last + 1)
     ]
     for number, (place, fact) in enumerate(places.items(), start=last + 1):
@@ -156,13 +157,13 @@ def script(packages: Sequence[Package], count: int) -> list[Turn]:
 
 
 def _about(packages: Sequence[Package], number: int, fact: bool) -> Package:
-    """Whom the turn is about: one after the other; a fact wants a summary that is one of its kind."""
+    """Whom the turn is about: one after the other; a fact wants a summary that no other has."""
     start = (number - 1) % len(packages)
     if not fact:
         return packages[start]
     summaries = [package.summary for package in packages]
     for step in range(len(packages)):
-        package = packages[(start + step) % len(packages)]
+        package = packages[(start - step) % len(packages)]
         if len(package.summary.split()) >= 4 and summaries.count(package.summary) == 1:
             return package
     return packages[start]

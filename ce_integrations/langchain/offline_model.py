@@ -54,7 +54,12 @@ def words(text: str) -> list[str]:
             found.append(run)
         else:
             found += [run[i : i + 2] for i in range(len(run) - 1)]
-    return [word for word in found if word not in _STOP]
+    return [_singular(word) for word in found if word not in _STOP]
+
+
+def _singular(word: str) -> str:
+    """`requires` and `require` are one word, and so are `licences` and `licence`."""
+    return word[:-1] if len(word) > 3 and word[-1] == "s" and word[-2] not in "su" else word
 
 
 def sentences(text: str) -> list[str]:
@@ -68,8 +73,9 @@ class OfflineChatModel(BaseChatModel):
     If the tool `lookup` is bound and the newest user message names, in backticks, an installed
     distribution for which no result of `lookup` stands in the request, the model asks for exactly
     these. Else it answers with the sentence of the request (system text, earlier messages, tool
-    results; not the newest user message itself) that shares most words with that message; of equals
-    the one whose shared words are longest, then the latest.
+    results; not the newest user message itself) that shares most words with the question; of equals
+    the one whose shared words are longest, then the latest. The question is what ends with a question
+    mark in the newest user message, else all of it; what was a question itself answers nothing.
 
     Attributes:
         known: canonical names of what is installed: a word in backticks may be anything.
@@ -217,10 +223,16 @@ def quote(messages: Sequence[BaseMessage], asked: BaseMessage | None) -> str:
     """The sentence of the messages that shares most words with the question."""
     if asked is None:
         return NOTHING
-    wanted = set(words(asked.text))
+    said = sentences(asked.text)
+    wanted = set(words(" ".join(filter(_is_question, said)) or asked.text))
     given = [s for m in messages if m is not asked for s in sentences(m.text)]
-    best = max((_quote(wanted, s, position) for position, s in enumerate(given)), default=None)
+    quotes = (_quote(wanted, s, n) for n, s in enumerate(given) if not _is_question(s))
+    best = max(quotes, default=None)
     return best.text if best is not None and best.shared else NOTHING
+
+
+def _is_question(sentence: str) -> bool:
+    return sentence.rstrip("\"')”’）").endswith(("?", "？"))
 
 
 def _quote(wanted: set[str], sentence: str, position: int) -> _Quote:

@@ -92,8 +92,12 @@ class Ledger:
             old = before  # edited again: what stands on the path is the first one
         above = line[i - 1].truth if i else None
         below = self.said.get(line[i + 1].truth)
-        fits = below is not None and below.parent == old and self.said[old].parent == above
+        fits = below is not None and below.parent == old and self._over_calls(old) == above
         return old if fits else None
+
+    def _over_calls(self, truth: str) -> str | None:
+        parent = self.said[truth].parent
+        return self._over_calls(parent) if parent and self.said[parent].obj.calls else parent
 
     def answer(self, said: Said) -> None:
         self.said[said.truth] = said

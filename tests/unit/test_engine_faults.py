@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,14 +39,13 @@ class Switch(MemoryStore):
         super().__init__()
         self.hangs = self.refuses = False
         self.asked = 0
-        self._go = threading.Event()
 
     async def _gate(self) -> None:
         self.asked += 1
         if self.refuses:
             raise StoreUnavailableError("switched off")
-        while self.hangs:
-            await asyncio.sleep(0.01)  # noqa: ASYNC110 - set from another thread
+        while self.hangs:  # noqa: ASYNC110 - set from another thread
+            await asyncio.sleep(0.01)
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None

@@ -1,0 +1,98 @@
+"""The reasons of a report, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ce_engine.cli.output import number, short_id
+from ce_engine.schema.report import PruneDecision, Report
+
+
+_DECISIONS = {
+    ("dropped", "below_cut"): ("older group left out", "older groups left out"),
+    ("dropped", "older_step_of_this_turn"): (
+        "older step of this turn left out",
+        "older steps of this turn left out",
+    ),
+    ("dropped", "orphaned_tool_result"): (
+        "tool result without its call removed",
+        "tool results without their calls removed",
+    ),
+    ("degraded", "older_tool_result"): (
+        "group with older tool results shortened",
+        "groups with older tool results shortened",
+    ),
+    ("degraded", "retrieved_text"): (
+        "question with retrieved text shortened",
+        "questions with retrieved text shortened",
+    ),
+    ("dropped", "over_budget"): (
+        "candidate without room",
+        "candidates without room",
+    ),
+    ("dropped", "over_tier_budget"): (
+        "candidate beyond its tier's tokens",
+        "candidates beyond their tiers' tokens",
+    ),
+    ("dropped", "sensitivity"): (
+        "candidate too sensitive",
+        "candidates too sensitive",
+    ),
+    ("dropped", "expired"): ("candidate expired", "candidates expired"),
+    ("kept", "never_out"): ("group that is never left out", "groups that are never left out"),
+    ("kept", "fits"): ("group that fits", "groups that fit"),
+    ("kept", "must"): ("block that must be kept", "blocks that must be kept"),
+}
+
+_CODES = {
+    "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
+    "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
+    "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
+}
+
+
+def decision_words(decision: PruneDecision) -> str:
+    """A decision with its count; a reason that is not known here is told as it is."""
+    forms = _DECISIONS.get((decision.action, decision.reason))
+    if forms is None:
+        return f"{number(decision.count)} {decision.action}: {decision.reason.replace('_', ' ')}"
+    return f"{number(decision.count)} {forms[decision.count != 1]}"
+
+
+def code_words(code: str) -> str:
+    return _CODES.get(code, code)
+
+
+def reasons(report: Report) -> Iterator[str]:
+    """Why the input went out as it did: what deserves attention first, then what was left out."""
+    for code in [*report.warnings, *report.degradations]:
+        yield code_words(code)
+    for code in report.errors:
+        yield f"error {code}"
+    for decision in _summed(report):
+        yield f"{decision_words(decision)} ({number(decision.token_estimate)} tokens)"
+    if report.restored:
+        yield f"{report.restored} stored messages brought back"
+    if report.inserted:
+        pieces = len(report.injected_evidence_ids)
+        tokens = report.payload_tokens.get("injected", 0)
+        named = ", ".join(short_id(item) for item in report.injected_evidence_ids[:3])
+        more = f" and {pieces - 3} more" if pieces > 3 else ""
+        of = f" of evidence {named}{more}" if pieces else ""
+        yield f"{number(tokens)} tokens brought in{of}"
+
+
+def _summed(report: Report) -> list[PruneDecision]:
+    """The decisions that changed something, one for each action and reason."""
+    found: dict[tuple[str, str], PruneDecision] = {}
+    for decision in report.prune_decisions:
+        if decision.action == "kept":
+            continue
+        key = (decision.action, decision.reason)
+        known = found.get(key)
+        if known is None:
+            found[key] = decision.model_copy()
+        else:
+            known.count += decision.count
+            known.token_estimate += decision.token_estimate
+    return list(found.values())

@@ -1,0 +1,131 @@
+"""`ce report`: what of each turn was sent, kept, dropped, and why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from ce_engine.cli.errors import TurnNotFoundError
+from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, User
+from ce_engine.cli.output import (
+    console,
+    moment,
+    number,
+    percent,
+    print_json,
+    printable,
+    short_id,
+    table,
+)
+from ce_engine.cli.reading import find_session, reading
+from ce_engine.cli.reasons import decision_words, reasons
+from ce_engine.errors import SchemaValidationError
+from ce_engine.schema.report import Report
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.scope import Scope
+
+
+WIDE = 110
+"""From this width on, the reasons stand beside the figures; else below them."""
+
+TurnChoice = Annotated[
+    str | None,
+    typer.Option(
+        "--turn", metavar="N|ID", help="One turn in full, by its number or the start of its id."
+    ),
+]
+
+
+@dataclass(slots=True)
+class Told:
+    """A turn with its number, from 1, and its report, if one is stored."""
+
+    turn: int
+    row: TurnRow
+    report: Report | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The turn's row, with its number and the whole report or null."""
+        plain = asdict(self.row)
+        plain["report"] = self.report.model_dump(mode="json") if self.report else None
+        return {"turn": self.turn, **plain}
+
+    @property
+    def status(self) -> str:
+        times = f" x{self.row.attempt}" if self.row.attempt > 1 else ""
+        return f"{self.row.status.value}{times}"
+
+
+def report(
+    session: SessionId,
+    *,
+    turn: TurnChoice = None,
+    store: StoreUrl = None,
+    user: User = None,
+    account: Account = "",
+    as_json: AsJson = False,
+) -> None:
+    """Tell what of each turn was sent, kept, dropped, and why.
+
+    With --json, a list of turns, oldest first: turn (its number), turn_id, status, attempt, ... and
+    report, the whole stored report or null.
+    """
+    told = _told(asyncio.run(_read(store, session, account, user)))
+    chosen = told if turn is None else [_one(told, turn, session)]
+    if as_json:
+        print_json([item.as_json() for item in chosen])
+    elif turn is not None:
+        _print_turn(console(), chosen[0])
+    elif told:
+        screen = console()
+        _print_lines(screen, told)
+        _print_summary(screen, told)
+    else:
+        console().print("no turns: nothing was prepared in this session")
+
+
+async def _read(
+    url: str | None, session_id: str, account: str, user: str | None
+) -> list[TurnRow]:
+    async with reading(url) as store:
+        info = await find_session(store, session_id, account=account, user=user)
+        scope = Scope(session_id=session_id, user_id=info.user_id, account_id=info.account_id)
+        return await store.list_turns(scope)
+
+
+def _told(rows: Sequence[TurnRow]) -> list[Told]:
+    return [Told(turn, row, _report(row)) for turn, row in enumerate(rows, start=1)]
+
+
+def _report(row: TurnRow) -> Report | None:
+    if "stable_prefix_hash" not in row.report:  # every stored report has one
+        return None
+    try:
+        return Report.model_validate({"turn_id": row.turn_id, **row.report})
+    except ValidationError as error:
+        places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:3])
+        raise SchemaValidationError(
+            f"the report of turn {row.turn_id!r} does not fit at {places}. Use the release of "
+            "ce-integrations that wrote it, or a newer one."
+        ) from error
+
+
+def _one(told: Sequence[Told], choice: str, session_id: str) -> Told:
+    if choice.isdecimal() and 1 <= int(choice) <= len(told):
+        return told[int(choice) - 1]
+    found = [item for item in told if item.row.turn_id.startswith(choice)]
+    if len(found) == 1:
+        return found[0]
+    what = f"{len(found)} turns start with {choice!r}" if found else f"there is no turn {choice!r}"
+    raise TurnNotFoundError(
+        f"{what} in session {session_id!r}, which has {len(told)}. Give a number from 1 to "
+        f"{len(told)}, or the start of one turn's id."
+    )

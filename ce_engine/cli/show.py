@@ -1,0 +1,207 @@
+"""`ce show`: a session's messages, tool calls, evidence and usage, and what links them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from ce_engine.cli.links import Links, arguments
+from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, User
+from ce_engine.cli.output import (
+    clipped,
+    console,
+    moment,
+    number,
+    print_json,
+    printable,
+    short_id,
+    table,
+)
+from ce_engine.cli.reading import find_session, reading
+from ce_engine.errors import SessionNotFoundError
+from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.rows import SessionInfo, TurnRow
+from ce_engine.schema.scope import Scope
+
+
+INDENT = 6
+SHOWN_LINES = 2
+"""Lines of a message's text that are shown."""
+SHOWN_REFS = 4
+"""Pieces of evidence that are named under one message."""
+
+Whole = Annotated[bool, typer.Option("--full", help="Whole texts and all links, none shortened.")]
+
+
+def show(
+    session: SessionId,
+    *,
+    full: Whole = False,
+    store: StoreUrl = None,
+    user: User = None,
+    account: Account = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show a session: messages, tool calls, evidence, model usage, and what links them.
+
+    With --json, the session document: ce_engine.parse_document reads it.
+    """
+    info, document, turns = asyncio.run(_read(store, session, account, user))
+    if as_json:
+        print_json(document.model_dump(mode="json"))
+        return
+    screen = console()
+    _header(screen, info)
+    links = Links(document, turns)
+    for position, message in enumerate(document.session.messages, start=1):
+        _message(screen, links, message, position, full=full)
+    _tool_calls(screen, links)
+    _evidence(screen, links)
+    _usage(screen, links)
+
+
+async def _read(
+    url: str | None, session_id: str, account: str, user: str | None
+) -> tuple[SessionInfo, SessionDocument, Sequence[TurnRow]]:
+    async with reading(url) as store:
+        info = await find_session(store, session_id, account=account, user=user)
+        scope = Scope(session_id=session_id, user_id=info.user_id, account_id=info.account_id)
+        document = await store.get_session(scope)
+        if document is None:
+            raise SessionNotFoundError(f"session {session_id!r} was deleted just now")
+        return info, document, await store.list_turns(scope)
+
+
+def _header(screen: Console, info: SessionInfo) -> None:
+    whose = [f"user {info.user_id}"] if info.user_id else []
+    whose += [f"account {info.account_id}"] if info.account_id else []
+    whose += [", ".join(info.frameworks)] if info.frameworks else []
+    whose += ["ephemeral"] if info.ephemeral else []
+    title = Text(printable(" ".join(["session", info.session_id])), style="bold")
+    screen.print(title.append(printable("".join(f" · {part}" for part in whose)), style="not bold"))
+    screen.print(
+        f"{moment(info.created_at)} to {moment(info.updated_at)} UTC · "
+        f"{number(info.turns)} turns · {number(info.messages)} messages · "
+        f"{number(info.tool_calls)} tool calls · {number(info.evidences)} evidence"
+    )
+
+
+def _message(
+    screen: Console, links: Links, message: Message, position: int, *, full: bool
+) -> None:
+    who = message.role.value
+    if message.author is not None:
+        who += f" {message.author.id}"
+    marks = [moment(message.at), short_id(message.message_id or "")]
+    marks += [message.status] if message.status else []
+    marks += [f"variant of {short_id(message.variant_of)}"] if message.variant_of else []
+    marks += [f"replaces {short_id(message.replaces)}"] if message.replaces else []
+    head = Text(f"\n{message.seq or position:>{INDENT - 2}}  ")
+    head.append(printable(who), style="bold")
+    head.append(printable("".join(f" · {mark}" for mark in marks if mark)), style="dim")
+    screen.print(head)
+    if message.content:
+        width = screen.width - INDENT
+        text = Text(printable(message.content)) if full else clipped(message.content, SHOWN_LINES * width)
+        screen.print(Padding(text, (0, 0, 0, INDENT)))
+    for line in _links(links, message, full=full):
+        text = Text(printable(line), style="dim", no_wrap=not full, overflow="ellipsis")
+        screen.print(Padding(text, (0, 0, 0, INDENT)))
+
+
+def _links(links: Links, message: Message, *, full: bool) -> Iterator[str]:
+    """The lines under a message: what it asks for, what it rests on, what it became."""
+    for asked in links.asked(message):
+        yield f"asks for  {asked}"
+    refs = list(dict.fromkeys(ref.evidence_id for ref in message.refs or ()))
+    shown = refs if full else refs[:SHOWN_REFS]
+    word = "stored as" if message.role.value == "tool" else "rests on "
+    for evidence_id in shown:
+        yield f"{word} {links.evidence(evidence_id)}"
+    if len(shown) < len(refs):
+        yield f"{word} {len(refs) - len(shown)} more; --full names them"
+    output = links.outputs.get(message.message_id or "")
+    if output is not None:
+        yield f"stored as {links.evidence(output.evidence_id)}"
+
+
+def _tool_calls(screen: Console, links: Links) -> None:
+    calls = links.document.session.tool_state.tool_calls
+    rows = [
+        (
+            short_id(call.tool_call_id),
+            call.tool,
+            arguments(call.args_digest),
+            call.status.value,
+            number(call.duration_ms),
+            " ".join(short_id(item) for item in call.result_evidence_ids) or "-",
+        )
+        for call in calls
+    ]
+    columns = ["tool call", "tool", "arguments", "status", "ms", "evidence"]
+    _section(screen, f"Tool calls ({len(rows)})", columns, rows, numbers={"ms"}, narrow="arguments")
+
+
+def _evidence(screen: Console, links: Links) -> None:
+    rows = []
+    for evidence in links.document.evidences.values():
+        readers = [f"#{seq}" for seq in links.used_by.get(evidence.evidence_id, ())]
+        more = evidence.metadata.get("links")
+        again = f" (+{len(more)})" if isinstance(more, list) and more else ""
+        rows.append(
+            (
+                short_id(evidence.evidence_id),
+                evidence.type.value,
+                evidence.source.uri or evidence.source.name or evidence.source.kind.value,
+                links.source(evidence) + again,
+                " ".join(readers) or "-",
+                evidence.content[:200],
+            )
+        )
+    columns = ["evidence", "type", "source", "from", "used by", "content"]
+    _section(screen, f"Evidence ({len(rows)})", columns, rows, narrow="content")
+
+
+def _usage(screen: Console, links: Links) -> None:
+    answered = {turn.model_usage_id: turn for turn in links.turns}
+    positions = {turn.turn_id: position for position, turn in enumerate(links.turns, start=1)}
+    rows = []
+    for usage in links.usages.values():
+        turn = answered.get(usage.model_usage_id)
+        rows.append(
+            (
+                short_id(usage.model_usage_id),
+                usage.stage.value,
+                usage.model or usage.provider or "-",
+                number(usage.prompt_tokens),
+                number(usage.completion_tokens),
+                number(usage.latency_ms),
+                usage.status.value + (" (estimated)" if usage.params.get("estimated") else ""),
+                str(positions[turn.turn_id]) if turn is not None else "-",
+            )
+        )
+    columns = ["usage", "stage", "model", "prompt", "completion", "ms", "status", "turn"]
+    numbers = {"prompt", "completion", "ms", "turn"}
+    _section(screen, f"Model usage ({len(rows)})", columns, rows, numbers=numbers)
+
+
+def _section(
+    screen: Console,
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numbers: set[str] | None = None,
+    narrow: str = "",
+) -> None:
+    """A table under its title, if it has rows; `narrow` is the column that gives way first."""
+    if not rows:
+        return
+    screen.print(Text(f"\n{title}", style="bold"))
+    screen.print(table(columns, rows, numbers=numbers or set(), narrow=narrow))

@@ -1,0 +1,107 @@
+"""Weighted sets of positions, added up for all positions at once: one big integer for a set, one for each bit of a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+
+
+class Tally:
+    """Adds up weights of sets of positions, for all positions at once."""
+
+    def __init__(self) -> None:
+        self._columns: list[list[int]] = []
+
+    def add(self, members: int, weight: float) -> None:
+        """Give `weight`, rounded to its two leading bits, to the positions in `members`."""
+        bit = max(0, int(weight + 0.5).bit_length() - 2)
+        leading = int(weight / (1 << bit) + 0.5)
+        columns = self._columns
+        while leading > 0:
+            if leading & 1:
+                while len(columns) <= bit:
+                    columns.append([])
+                columns[bit].append(members)
+            leading >>= 1
+            bit += 1
+
+    def total(self) -> list[int]:
+        """Every position's sum in binary: the positions with bit 0 set, with bit 1 set, ...
+
+        Three sets of one bit become their parity, which stays, and their majority, which carries.
+        """
+        sums: list[int] = []
+        columns = self._columns
+        for bit, column in enumerate(columns):  # grows while carries go up
+            if len(column) > 1 and bit + 1 == len(columns):
+                columns.append([])
+            while len(column) > 2:
+                a, b, c = column.pop(), column.pop(), column.pop()
+                odd = a ^ b
+                column.append(odd ^ c)
+                columns[bit + 1].append(a & b | odd & c)
+            if len(column) == 2:
+                a, b = column
+                columns[bit + 1].append(a & b)
+                column[:] = [a ^ b]
+            sums.append(column[0] if column else 0)
+        return sums
+
+
+def best(sums: Sequence[int], among: int, count: int) -> int:
+    """The `count` positions with the highest sums above 0; of equals at the edge the oldest."""
+    some = 0
+    for members in sums:
+        some |= members
+    sure, level = 0, among & some
+    for members in reversed(sums):
+        upper = sure | level & members
+        size = upper.bit_count()
+        if size > count:
+            level &= members
+        else:
+            sure, level = upper, level & ~members
+            if size == count:
+                return sure
+    for _ in range(count - sure.bit_count()):
+        sure |= level & -level
+        level &= level - 1
+    return sure
+
+
+def scored(sums: Sequence[int], members: int) -> list[tuple[int, int]]:
+    """(sum, position) of the positions in `members`, best first, the older of equals first."""
+    found = list(positions(members))
+    if not found:
+        return []
+    # A number with one byte for each position: gather the bytes that hold their bits, leave those bits
+    # alone, make them 0 or 1, and put eight bits of the sums together in each byte.
+    size, count = max(map(int.bit_length, sums)) // 8 + 1, len(found)
+    gather = itemgetter(*[position >> 3 for position in found], 0)
+    wanted = int.from_bytes(bytes([1 << (position & 7) for position in found]), "little")
+    ones = int.from_bytes(b"\1" * count, "little")
+    low = high = 0
+    for bit, row in enumerate(sums):
+        held = int.from_bytes(bytes(gather(row.to_bytes(size, "little"))[:-1]), "little") & wanted
+        held = ((held + 127 * ones) >> 7) & ones
+        if bit < 8:
+            low |= held << bit
+        else:
+            high |= held << (bit - 8)
+    halves = zip(low.to_bytes(count, "little"), high.to_bytes(count, "little"), strict=True)
+    scores = [lower | upper << 8 for lower, upper in halves]
+    return sorted(zip(scores, found, strict=True), key=lambda pair: -pair[0])
+
+
+def positions(members: int) -> Iterator[int]:
+    """The positions in a set, ascending."""
+    digits = f"{members:b}"[::-1]
+    at = digits.find("1")
+    while at >= 0:
+        yield at
+        at = digits.find("1", at + 1)
+
+
+def span(start: int, end: int) -> int:
+    """The set of the positions from `start` to before `end`."""
+    return (1 << end) - (1 << start)
