@@ -128,12 +128,15 @@ def _record_answer_message(
         agent=turn.handle.scope.agent_id,
         since=turn.since,
     )
-    if place.n is not None:  # the host's next list brought it before it was committed
+    if place.n is not None and place.n not in view.answers:
+        # The host's next list brought it before it was committed.
+        view.answers.add(place.n)
         row.answer_message_id = view.log[place.n].message_id
         _record_output(records, turn, answer, used, row.answer_message_id)
         return
-    if place.variant_of is not None:
-        stored.message.variant_of = view.log[place.variant_of].message_id
+    elder = place.variant_of if place.n is None else place.n
+    if elder is not None:
+        stored.message.variant_of = view.log[elder].message_id
     stored.lane_key, stored.turn_id, stored.request_id = row.lane, row.turn_id, row.request_id
     row.answer_message_id = message_id
     evidence_id = _record_output(records, turn, answer, used, message_id)
@@ -141,7 +144,7 @@ def _record_answer_message(
     memory = view.requests.get(row.request_id)
     rests_on = [*turn.report.injected_evidence_ids, *(memory.evidence_ids if memory else ())]
     stored.message.refs = refs([item for item in rests_on if item not in own][-MAX_REFS:])
-    records.add_message(stored)
+    view.answers.add(records.add_message(stored))
     if turn.chunks:
         records.events.append(
             ingest.event(

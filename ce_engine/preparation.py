@@ -88,6 +88,7 @@ class Preparation:
         turn = self._open()
         if outcome.cut.dropped or outcome.shortened:
             self._tell_pruned(turn, outcome)
+        turn.report.new_evidence_ids = self.records.evidence_ids
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
         view.last_report = telling.report(turn.report, bound.tokens, extras)
         if self.config.observability.include_reports_in_store:

@@ -47,6 +47,7 @@ class Records:
     writes: list[Write] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     rows: list[MessageRow] = field(default_factory=list)
+    evidence_ids: list[str] = field(default_factory=list)
 
     def finish(self) -> list[Write]:
         """The writes in the order in which a store applies them; empty if there is nothing to write."""
@@ -79,6 +80,7 @@ class Records:
         self.writes.append(PutEvidence(row))
         self.view.add_evidence(row)
         evidence = row.evidence
+        self.evidence_ids.append(evidence.evidence_id)
         self.events.append(
             self.ingest.event(
                 EventType.EVIDENCE_INGESTED,

@@ -88,6 +88,8 @@ class SessionView:
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: dict[str, ToolCall] = {}
         self.failed: dict[int, OpenTurn] = {}
+        self.answers: set[int] = set()
+        """Entries that a turn of this process was committed with: no other turn's answer."""
         self.lanes: dict[str, LaneMemory] = {}
         self.requests: OrderedDict[str, RequestMemory] = OrderedDict()
         self.last_report: Report | None = None

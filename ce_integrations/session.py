@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 from ce_engine import ConfigError, HostMessage, Role, Scope
+from ce_integrations.bounded import BoundedMap
 
 
 SHARED_DEFAULTS = frozenset({"default", "chat_history", ""})
@@ -23,9 +22,6 @@ MAX_REMEMBERED = 10_000
 
 NEWEST = 8
 """Answers of a list, from its end, that are looked up."""
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -247,36 +243,12 @@ def _own_id(value: object) -> str | None:
     return None
 
 
-class _Bounded(Generic[K, V]):
-    """A map that forgets what was not touched for longest; for any thread."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._items: OrderedDict[K, V] = OrderedDict()
-
-    def get(self, key: K) -> V | None:
-        with self._lock:
-            if key in self._items:
-                self._items.move_to_end(key)
-            return self._items.get(key)
-
-    def put(self, key: K, value: V) -> V:
-        """Keep `value` unless there is one already; return the one that is kept."""
-        with self._lock:
-            kept = self._items.setdefault(key, value)
-            self._items.move_to_end(key)
-            while len(self._items) > self._size:
-                self._items.popitem(last=False)
-            return kept
-
-
 class _Unnamed:
     """Sessions that nobody named: one a run, and the answers they gave, of this process only."""
 
     def __init__(self) -> None:
-        self.runs: _Bounded[tuple[str, str, str], str] = _Bounded(MAX_REMEMBERED)
-        self.answers: _Bounded[tuple[str, str, str, bytes], str] = _Bounded(MAX_REMEMBERED)
+        self.runs: BoundedMap[tuple[str, str, str], str] = BoundedMap(MAX_REMEMBERED)
+        self.answers: BoundedMap[tuple[str, str, str, bytes], str] = BoundedMap(MAX_REMEMBERED)
 
     def session_of(
         self, request_id: str, owner: tuple[str, str], messages: Sequence[HostMessage]

@@ -19,6 +19,8 @@ from ce_engine.cli.show import show
 app = typer.Typer(
     name="ce",
     help="Context engineering: what went to the model, what was kept, dropped, and why.",
+    epilog="An error is one line on stderr, `error [CODE]: message` (with --json an object), and exit "
+    "code 1; wrong usage is exit code 2.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,7 +43,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Errors are one line on stderr, `error [CODE]: message`, and exit code 1; wrong usage is 2."""
+    """Take the options that stand before a command."""
 
 
 def run() -> None:

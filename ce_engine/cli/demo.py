@@ -1,10 +1,24 @@
-"""What a demo is asked for and what it answers: the types between `ce demo` and the adapters' demos."""
+"""`ce demo`, and the types between it and the demos of the adapters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import entry_points
+from shlex import quote
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
+
+import typer
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from ce_engine.cli.options import AsJson, StoreUrl
+from ce_engine.cli.output import clipped, console, number, percent, print_json, printable
+from ce_engine.errors import AdapterError, MissingDependencyError
+from ce_engine.stores.urls import DEFAULT, scheme_of
 
 
 DEMOS_GROUP = "ce_integrations.demos"
@@ -68,3 +82,140 @@ class Demo(Protocol):
         Raises:
             MissingDependencyError: The packages of the demo's extra are not installed.
         """
+
+
+NOTES = 10
+"""Lines about the progress where there is no terminal for a bar."""
+
+ACTIVITY_CELLS = 40
+
+
+def demo(
+    *,
+    framework: Annotated[
+        str, typer.Option("--framework", metavar="NAME", help="Whose demo to run.")
+    ] = "langchain",
+    turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the session.")] = 120,
+    budget: Annotated[
+        int, typer.Option("--budget", min=1, help="The model's window in tokens, reply included.")
+    ] = 2000,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run an ordinary app of a framework for many turns in a small budget, and give the figures.
+
+    The app is about the Python distributions that are installed here. Its model is that of
+    OPENAI_BASE_URL and OPENAI_API_KEY if they are set, else a small offline one. With --json, an
+    object with the figures and the questions.
+    """
+    options = DemoOptions(turns=turns, budget=budget, store_url=store or DEFAULT)
+    scheme_of(options.store_url)
+    found = _load(framework)
+    with _progress() as progress:
+        result = found.run(options, progress)
+    if as_json:
+        print_json(_plain(result))
+    else:
+        _print(result)
+
+
+def _load(framework: str) -> Demo:
+    """The demo of a framework.
+
+    Raises:
+        AdapterError: there is none, or what is there is no demo.
+        MissingDependencyError: it cannot be imported as this is installed.
+    """
+    points = {point.name: point for point in entry_points(group=DEMOS_GROUP)}
+    point = points.get(framework)
+    if point is None:
+        raise AdapterError(
+            f"there is no demo for {framework!r}; there is one for: "
+            f"{', '.join(sorted(points)) or 'none'}. Choose with --framework NAME."
+        )
+    try:
+        found = point.load()
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the demo of {framework} needs what is not installed ({error}). "
+            'Run: pip install "ce-integrations[demo]"'
+        ) from error
+    if not isinstance(found, Demo):
+        raise AdapterError(
+            f"the entry point {point.value!r} is a {type(found).__name__}; expected an object with "
+            "run(options, progress), see ce_engine.cli.demo.Demo"
+        )
+    return found
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on the terminal; elsewhere a line now and then. Both on stderr: stdout is the result's."""
+    screen = console(err=True)
+    if not screen.is_terminal:
+        yield _notes(screen.print)
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, TextColumn("{task.description}", markup=False), console=screen) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(done: int, total: int, what: str) -> None:
+            text = clipped(what, ACTIVITY_CELLS).plain
+            bar.update(task, completed=done, total=total, description=text)
+
+        yield tell
+
+
+def _notes(write: Callable[[str], None]) -> Progress:
+    """Progress as lines, at every tenth of the whole."""
+    written = -1
+
+    def tell(done: int, total: int, what: str) -> None:  # noqa: ARG001 - for a bar only
+        nonlocal written
+        step = NOTES * done // max(total, 1)
+        if step != written:
+            written = step
+            write(f"turn {done} of {total}")
+
+    return tell
+
+
+def _plain(result: DemoResult) -> dict[str, Any]:
+    questions = [question._asdict() for question in result.questions]
+    return {**asdict(result), "questions": questions}
+
+
+def _print(result: DemoResult) -> None:
+    screen = console()
+    saved = percent(result.tokens_without - result.tokens_with, result.tokens_without)
+    figures = {
+        "model": result.model,
+        "turns": f"{number(result.turns)} in {result.seconds:.1f} s",
+        "tokens sent": f"{number(result.tokens_with)}, without us {number(result.tokens_without)} "
+        f"({saved} saved)",
+        "recorded": f"{number(result.messages)} messages, {number(result.evidences)} evidence, "
+        f"{number(result.tool_calls)} tool calls",
+        "remembered": f"{result.found} of {result.asked} early facts",
+    }
+    for name, value in figures.items():
+        screen.print(Text(f"{name:<13}", style="bold").append(printable(value), style="not bold"))
+    for question in result.questions:
+        mark = "ok  " if question.ok else "lost"
+        screen.print(
+            Padding(clipped(f"{mark} {question.question}", screen.width - 14), (0, 0, 0, 13))
+        )
+        if not question.ok:
+            answer = f"expected {question.expected!r}, answered {question.answer!r}"
+            screen.print(Padding(clipped(answer, screen.width - 19), (0, 0, 0, 18)))
+    scheme = scheme_of(result.store_url)
+    if scheme == "memory":
+        screen.print("\nmemory:// ended with the demo; give it a --store to look at it afterwards")
+        return
+    where = "" if result.store_url == DEFAULT else f" --store {quote(result.store_url)}"
+    screen.print("\nWhere to look next:")
+    for command in (
+        "ce sessions",
+        f"ce show {quote(result.session_id)}",
+        f"ce report {quote(result.session_id)}",
+    ):
+        screen.print(Text(f"  {command}{where}", overflow="fold"), soft_wrap=True)

@@ -7,7 +7,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ParamSpec, TypeVar
 
 import typer
@@ -26,9 +27,7 @@ PIPED_WIDTH = 120
 """Cells in a line where there is no terminal to ask."""
 
 _CRLF = re.compile(r"\r\n?")
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"  # noqa: PLE2502 - escapes
-)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _UUID_TAIL = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 
 
@@ -55,21 +54,38 @@ def clipped(text: str, cells: int) -> Text:
     return line
 
 
-def cell(value: object, style: str = "") -> Text:
+def cell(value: object) -> Text:
     """A table's cell: one line that ends in an ellipsis where the column is too narrow."""
-    text = printable(" ".join(str(value).split()))
-    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+    return Text(printable(" ".join(str(value).split())), no_wrap=True, overflow="ellipsis")
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Set[str] = frozenset()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numbers: AbstractSet[str] = frozenset(),
+    narrow: str = "",
 ) -> Table:
-    """A table for people; columns of `numbers` are set to the right."""
+    """A table for people.
+
+    Args:
+        columns: their heads; the first one's cells are names, shown whole.
+        rows: a value for each column.
+        numbers: columns that are set to the right.
+        narrow: the column that takes the room that is left.
+    """
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for column in columns:
-        made.add_column(column, justify="right" if column in numbers else "left", no_wrap=True)
-    for row in rows:
-        made.add_row(*(value if isinstance(value, Text) else cell(value) for value in row))
+    cells = [[cell(value) for value in row] for row in rows]
+    for place, column in enumerate(columns):
+        made.add_column(
+            column,
+            justify="right" if column in numbers else "left",
+            no_wrap=True,
+            min_width=max((row[0].cell_len for row in cells), default=0) if place == 0 else None,
+            ratio=1 if column == narrow else None,
+        )
+    for row in cells:
+        made.add_row(*row)
     return made
 
 
@@ -84,6 +100,7 @@ def moment(iso: str | None) -> str:
 
 
 def number(value: int | None) -> str:
+    """A number with its thousands apart; `-` of nothing."""
     return "-" if value is None else f"{value:,}"
 
 

@@ -60,6 +60,7 @@ def decision_words(decision: PruneDecision) -> str:
 
 
 def code_words(code: str) -> str:
+    """What a warning's or degradation's code means; one that is not known here stands for itself."""
     return _CODES.get(code, code)
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from ce_engine.cli.options import Account, AsJson, StoreUrl, User
 from ce_engine.cli.output import console, moment, number, print_json, table
@@ -50,7 +51,7 @@ async def _listed(
         return await store.list_sessions(account_id=account, user_id=user, ephemeral=ephemeral)
 
 
-def _table(found: Sequence[SessionInfo], *, ephemeral: bool) -> object:
+def _table(found: Sequence[SessionInfo], *, ephemeral: bool) -> Table:
     users = any(info.user_id for info in found)
     columns = ["session", *(["user"] if users else []), "framework"]
     columns += ["turns", "messages", "tool calls", "evidence", "updated (UTC)"]

@@ -83,7 +83,7 @@ def _header(screen: Console, info: SessionInfo) -> None:
     whose += [f"account {info.account_id}"] if info.account_id else []
     whose += [", ".join(info.frameworks)] if info.frameworks else []
     whose += ["ephemeral"] if info.ephemeral else []
-    title = Text(printable(" ".join(["session", info.session_id])), style="bold")
+    title = Text(printable(f"session {info.session_id}"), style="bold")
     screen.print(title.append(printable("".join(f" · {part}" for part in whose)), style="not bold"))
     screen.print(
         f"{moment(info.created_at)} to {moment(info.updated_at)} UTC · "
@@ -92,9 +92,7 @@ def _header(screen: Console, info: SessionInfo) -> None:
     )
 
 
-def _message(
-    screen: Console, links: Links, message: Message, position: int, *, full: bool
-) -> None:
+def _message(screen: Console, links: Links, message: Message, position: int, *, full: bool) -> None:
     who = message.role.value
     if message.author is not None:
         who += f" {message.author.id}"
@@ -108,7 +106,11 @@ def _message(
     screen.print(head)
     if message.content:
         width = screen.width - INDENT
-        text = Text(printable(message.content)) if full else clipped(message.content, SHOWN_LINES * width)
+        text = (
+            Text(printable(message.content))
+            if full
+            else clipped(message.content, SHOWN_LINES * width)
+        )
         screen.print(Padding(text, (0, 0, 0, INDENT)))
     for line in _links(links, message, full=full):
         text = Text(printable(line), style="dim", no_wrap=not full, overflow="ellipsis")

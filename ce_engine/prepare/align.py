@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from ce_engine.prepare.match import CANDIDATES, NEW, Matcher
+from ce_engine.prepare.match import CANDIDATES, NEW, Incoming, Matcher
 from ce_engine.schema.enums import Origin
 
 
@@ -91,12 +91,12 @@ class Alignment:
         return -j, n
 
     def _waits(self, n: int) -> bool:
-        """Whether `n` is a question at the end of its lane: nothing but questions came after it."""
-        leaf = self.log.leaf(self.log.root(n))
+        """Whether `n` is a question at the end of its lane, without an answer after it."""
+        entries, leaf = self.log.entries, self.log.leaf(self.log.root(n))
         end = NEW if leaf is None else leaf
-        while end > n and self.log.entries[end].role == "user":
+        while end > n and (entries[end].role == "user" or entries[end].calls):
             end = self.log.parents[end]
-        return end == n and self.log.entries[n].role == "user"
+        return end == n and entries[n].role == "user"
 
     def _best(self, j: int, candidates: list[int]) -> int:
         """The candidate with the longest run; then same ids, same lane, newest."""
@@ -122,18 +122,23 @@ class Alignment:
 
     def _run(self, j: int, n: int) -> tuple[int, bool]:
         """How many messages, backward from `j`, follow the parents of `n`; whether all of them do."""
-        entries, count = self.log.entries, 0
+        count = 0
         while j >= 0:
             if n < 0 or not self.matcher.same(n, j):
                 return count, False
             count += 1
             n = self.log.parents[n]
             for result in self.matcher.results_before(j):
-                if n < 0 or not entries[n].calls:
-                    return count, False  # a result stands below a call, so this is another place
-                count += any(entries[r].key == result.key for r in self.log.results(n))
+                if not self._has_result(n, result):
+                    return count, False
+                count += 1
             j -= 1
         return count, True
+
+    def _has_result(self, n: int, result: Incoming) -> bool:
+        """Whether `n` is the call that this result was stored under."""
+        stored = (self.log.entries[r] for r in self.log.results(n))
+        return any(e.key == result.key and e.call_id == result.call_id for e in stored)
 
     # Before the anchor everything was answered once: it is old.
 

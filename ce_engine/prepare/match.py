@@ -127,11 +127,14 @@ class Matcher:
     def by_host_id(self, j: int, after: int = NEW) -> int | None:
         """The unused entry with the framework's id of message `j`.
 
-        An id that stands on the path up to `after`, too, is one that the host gives to several
-        messages (a constant object): it says nothing.
+        An id that stands twice in the list, or on the path up to `after`, too, is one that the host
+        gives to several messages (a constant object): it says nothing.
         """
-        n = self.log.by_host_id(self.line[j].host_id)
+        host_id = self.line[j].host_id
+        n = self.log.by_host_id(host_id)
         if n is None or n in self.used or self.is_ancestor(n, after):
+            return None
+        if sum(m.host_id == host_id for m in self.line) > 1:
             return None
         return n if self.compatible(n, self.line[j]) else None
 

@@ -60,6 +60,9 @@ LONG = 80
 LONG_SHARE = 0.6
 """What a document's own terms count for; to its neighbours and its talk it lends nothing."""
 
+SPEAKERS = 256
+"""Names that are kept as speakers: many a text begins like `Note: ...`."""
+
 SPARSE = 24
 """Entries with a term up to which they are listed; above it a set takes less."""
 
@@ -102,9 +105,9 @@ class LexicalIndex:
         sets = self._sets + len(self._speakers) + 6
         return (
             1000
-            + 48 * len(self._ns)
-            + 160 * len(self._postings)
-            + 16 * self._listed
+            + 40 * len(self._ns)
+            + 150 * len(self._postings)
+            + 14 * self._listed
             + sets * (len(self._ns) // 7 + 40)
         )
 
@@ -142,7 +145,8 @@ class LexicalIndex:
         self._alive |= bit
         self._extend(position, head.day or day_of(at))
         for name in {head.speaker, (speaker or "").lower()} - {""}:
-            self._speakers[name] = self._speakers.get(name, 0) | bit
+            if name in self._speakers or len(self._speakers) < SPEAKERS:
+                self._speakers[name] = self._speakers.get(name, 0) | bit
         if len(found) >= LONG:
             self._long |= bit
         elif kind == "message":

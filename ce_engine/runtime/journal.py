@@ -15,11 +15,11 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from ce_engine.config import StoreConfig
-from ce_engine.errors import ContextEngineError, StoreUnavailableError
+from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
 from ce_engine.ports import Store
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import AppendMessages, PutEvidence, Write
+from ce_engine.schema.rows import AppendMessages, CreateSession, PutEvidence, Write
 from ce_engine.schema.scope import Scope
 
 
@@ -180,6 +180,10 @@ class Journal:
                 self.breaker.trip(error.code)
                 _mark_late(group)
                 await asyncio.sleep(self.breaker.remaining() or 0.01)
+            except VersionConflictError:
+                if not _without_keys(group):
+                    self._count_lost(group.scope)
+                    return None
             except ContextEngineError as error:
                 # It would fail again: drop this group rather than hold up all that follow.
                 logger.warning("a group of records was refused (%s)", error.code)
@@ -233,6 +237,25 @@ def _mark_late(group: _Group) -> None:
         if isinstance(write, AppendMessages):
             for row in write.rows:
                 row.late = True
+
+
+def _without_keys(group: _Group) -> bool:
+    """Make a group fit a session that was there already; false if that is not what is wrong.
+
+    Its rows were made while the store was away, with a salt of their own: nothing can recognise them
+    by their fingerprints, so these go, and a host that resends them has them stored once more.
+    """
+    left = [write for write in group.writes if not isinstance(write, CreateSession)]
+    if len(left) == len(group.writes):
+        return False
+    for write in left:
+        if isinstance(write, AppendMessages):
+            for row in write.rows:
+                row.key, row.loose_key, row.host_id = b"", b"", None
+        elif isinstance(write, PutEvidence):
+            write.row.dedup_key = b""
+    group.writes = left
+    return True
 
 
 def _size(writes: Sequence[Write]) -> int:

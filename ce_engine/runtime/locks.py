@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 
@@ -14,6 +16,10 @@ class KeyedLocks:
     """One lock a key, first come first served, made of plain futures: `asyncio.Lock` belongs to one loop."""
 
     def __init__(self) -> None:
+        self._reset()
+        os.register_at_fork(after_in_child=_resetter(weakref.ref(self)))
+
+    def _reset(self) -> None:
         self._mutex = threading.Lock()
         self._waiting: dict[Hashable, deque[Future[None]]] = {}
 
@@ -54,3 +60,14 @@ class KeyedLocks:
             if turn.set_running_or_notify_cancel():
                 turn.set_result(None)
                 return
+
+
+def _resetter(reference: weakref.ref[KeyedLocks]) -> Callable[[], None]:
+    """A forked child has none of the threads that hold or wait for a lock."""
+
+    def reset() -> None:
+        locks = reference()
+        if locks is not None:
+            locks._reset()  # noqa: SLF001 - its own
+
+    return reset

@@ -46,6 +46,7 @@ class LoopThread:
             try:
                 loop.run_forever()
             finally:
+                _cancel_all(loop)
                 loop.close()
 
         thread = threading.Thread(target=run, name=self._name, daemon=True)
@@ -91,3 +92,12 @@ class LoopThread:
             loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join(timeout=2)
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    """End what still runs on a loop that stops."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))

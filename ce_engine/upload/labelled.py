@@ -24,7 +24,12 @@ class Label(NamedTuple):
 
     @property
     def chinese(self) -> bool:
-        return not self.text[max(0, self.start - 1) : self.end].isascii()
+        """Whether the label is Chinese, or stands right behind it (`登录IP`)."""
+        return any("\u4e00" <= sign <= "\u9fff" for sign in self._beginning)
+
+    @property
+    def _beginning(self) -> str:
+        return self.text[max(0, self.start - 1) : self.start + 1]
 
     @property
     def joined(self) -> bool:
@@ -72,8 +77,8 @@ def starts_word(text: str, start: int, length: int) -> bool:
 _STOPS = re.compile(r"[\"'`<>]")
 _STOPS_OF_QUERY = re.compile(r"[\"'`<>&;|]")
 _FLAG = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
-_CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]|[a-z_][a-z0-9_]*\.[A-Za-z_]")  # self.secret, get(
-_NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")  # f(password=password1)
+_CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]|[a-z_][a-z0-9_]*\.[A-Za-z_]")
+_NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")
 
 
 def _cut(label: Label) -> tuple[int, int, bool]:
@@ -95,18 +100,23 @@ def _password(label: Label) -> Bounds | None:
     value, behind = text[start:end], text[end : end + 2]
     operator = label.tail["operator"]
     flag = text[label.end].isspace() and _FLAG.search(text, max(0, label.start - 40), label.start)
-    shouted = word.isupper() and operator == "=" and word != "PWD"  # the working directory
-    keyword = text[label.start - 1 : label.start] in {"(", " "} and behind[:1] in {",", ")"}
     if not (label.joined or flag) or (operator == ">" and behind != "</"):
         return None  # `<user>:<password>@host` is no XML
-    if (" " in value and not shouted and word.lower() != "passphrase") or (
-        word == "PWD" and operator == "="
-    ):
-        return None
-    if not quoted and (_CODE.match(value) or (keyword and _NAME.match(value))):
+    shouted = word.isupper() and operator == "="
+    if shouted and word == "PWD":
+        return None  # the shell's working directory
+    if " " in value and not (shouted or word.lower() == "passphrase"):
+        return None  # a text of a user interface: "Enter your password"
+    if not quoted and _code(label, value, behind):
         return None
     explicit = quoted or shouted or (label.chinese and operator is not None)
     return (start, end) if password_value(value, explicit=explicit) else None
+
+
+def _code(label: Label, value: str, behind: str) -> bool:
+    """Say whether a value without quotes is an expression: `get()`, `self.key`, `f(password=pw1)`."""
+    argument = label.text[label.start - 1 : label.start] in {"(", " "} and behind[:1] in {",", ")"}
+    return _CODE.match(value) is not None or (argument and _NAME.match(value) is not None)
 
 
 _OWNERS = re.compile(
@@ -131,7 +141,7 @@ def _secret(label: Label) -> Bounds | None:
     value = text[start:end]
     if len(value) < (12 if quoted else 16) or not value.isascii() or " " in value:
         return None
-    if value[0] in "/.<${" or "://" in value or (not quoted and _CODE.match(value)):
+    if value[0] in "/.<${" or "://" in value or (not quoted and _code(label, value, "")):
         return None
     mixed = any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
     return (start, end) if mixed and looks_random(value) else None
@@ -165,11 +175,7 @@ def _phone(label: Label) -> Bounds | None:
 
 def _identity(label: Label) -> Bounds | None:
     number = re.sub("[ -]", "", label.tail["value"])
-    right = (
-        len(number) in {15, 18}
-        and number[:-1].isdigit()
-        and checksums.chinese_identity_shape(number)
-    )
+    right = len(number) in {15, 18} and checksums.chinese_identity_shape(number)
     return label.tail.span("value") if right else None
 
 
@@ -186,7 +192,11 @@ def _card(label: Label) -> Bounds | None:
 
 _SERVER = re.compile(
     r"(?:public|host|server|node|pod|cluster|external|internal|elastic|gateway|dns|bind|listen|target|"
-    r"dst|dest|destination)[ _\-]?\Z",
+    r"dst|dest|destination|服务器|主机|网关|公网|内网|目标)[ _\-]?\Z",
+    re.IGNORECASE,
+)
+_CLIENT = re.compile(
+    r"(?:client|user|remote|login|visitor|caller|my|登录|登陆|客户端|用户|来源|访问)[ _\-]?\Z",
     re.IGNORECASE,
 )
 
@@ -196,33 +206,43 @@ def _address(label: Label) -> Bounds | None:
     spoken = label.end - label.start > 2  # "login from" needs no operator, "ip" does
     if not (label.joined or spoken) or max(octets) > 255:
         return None
+    before = max(0, label.start - 14)
+    somebodys = spoken or _CLIENT.search(text, before, label.start)
     local = octets[0] in {0, 10, 127, 255} or octets[:2] in ([192, 168], [169, 254])
-    if local or (octets[0] == 172 and 16 <= octets[1] <= 31):
+    local = local or (octets[0] == 172 and 16 <= octets[1] <= 31)
+    if (local and not somebodys) or octets in ([0, 0, 0, 0], [127, 0, 0, 1]):
         return None
-    server = _SERVER.search(text, max(0, label.start - 14), label.start)
-    return None if server else label.tail.span("value")
+    return None if _SERVER.search(text, before, label.start) else label.tail.span("value")
 
 
 # The table
 
-_STUDENT = (
-    r"[a-z]{0,8}?(?:'s)?(?:[ _]registration|[ _]identification)?(?P<kind>[ _\-.]{0,2}(?:id|number|num|nummer|no|nr|card|roll|#)(?![a-z])[.]?"
+
+def _labels(text: str) -> tuple[str, ...]:
+    return tuple(text.split("|"))
+
+
+_KIND_OF_STUDENT = (
+    r"[a-z]{0,8}?(?:'s)?(?:[ _](?:registration|identification))?"
+    r"(?P<kind>[ _\-.]{0,2}(?:id|number|num|nummer|no|nr|card|roll|#)(?![a-z])[.]?"
     r"(?:[ ]?(?:number|no[.]?|\#))?)?(?:号码?|编号|證號|号)?"
 )
 _KIND_OF_PHONE = r"[a-z]{0,3}(?:[ _\-]?(?:phone|home|work|no)(?![a-z]))?"
+_KIND_OF_IDENTITY = "(?:[ _]?(?:id|card))?"
+_KIND_OF_ADDRESS = r"(?:[ _\-]?addr(?:ess)?|地址)?"
 
 LABELLED = (
     Labelled(
         "password",
         "PASSWORD",
-        ("password", "passwd", "pwd", "pw", "passphrase", "passcode", "密码", "口令", "密碼"),
+        _labels("password|passwd|pwd|pw|passphrase|passcode|密码|口令|密碼"),
         _tail("", "[!-~]{1,256}"),
         _password,
     ),
     Labelled(
         "secret",
         "SECRET",
-        ("secret", "token", "key", "credential", "密钥", "秘钥", "密鑰", "令牌", "凭证"),
+        _labels("secret|token|key|credential|密钥|秘钥|密鑰|令牌|凭证"),
         _tail("", "[!-~]{8,1024}"),
         _secret,
     ),
@@ -233,27 +253,17 @@ LABELLED_NUMBERS = (
     Labelled(
         "student_id",
         "STUDENT_ID",
-        (
-            "student",
-            "matric",
-            "matrikel",
-            "enrol",
-            "学号",
-            "學號",
-            "学籍",
-            "学生证",
-            "学生编",
-            "准考证",
+        _labels(
+            "student|matric|matrikel|matr.|enrol|学号|學號|学籍|学生证|学生号|学生编|学员号|准考证"
         ),
-        _tail(_STUDENT, r"[A-Za-z]{0,5}[\-/]?[0-9][A-Za-z0-9\-/]{3,20}(?![A-Za-z0-9])"),
+        _tail(_KIND_OF_STUDENT, r"[A-Za-z]{0,5}[\-/]?[0-9][A-Za-z0-9\-/]{3,20}(?![A-Za-z0-9])"),
         _student,
     ),
     Labelled(
         "phone_labelled",
         "PHONE",
-        (
-            *("phone", "mobile", "cell", "tel", "fax", "whatsapp", "电话", "電話", "手机", "手機"),
-            *("座机", "传真", "联系方式", "联系号码", "热线"),
+        _labels(
+            "phone|mobile|cell|tel|fax|whatsapp|电话|電話|手机|手機|座机|传真|联系方式|联系号码|热线"
         ),
         _tail(
             _KIND_OF_PHONE + _NUMBER, r"[+(（]{0,2}[0-9][0-9 ()（）.\-]{5,22}[0-9](?![0-9A-Za-z_])"
@@ -263,52 +273,35 @@ LABELLED_NUMBERS = (
     Labelled(
         "identity_labelled",
         "ID_CARD",
-        (
-            *(
-                "身份证",
-                "身分证",
-                "身份證",
-                "证件",
-                "居民证",
-                "公民身份",
-                "id card",
-                "id_card",
-                "idcard",
-            ),
-            *("national", "identity", "id_no", "id no", "id number"),
+        _labels(
+            "身份证|身分证|身份證|证件|居民证|公民身份|id card|id_card|idcard|national|identity|id_no|"
+            "id no|id number"
         ),
-        _tail("(?:[ _]?(?:id|card))?" + _NUMBER, r"[0-9][0-9 \-]{13,20}[0-9Xx](?![0-9A-Za-z])"),
+        _tail(_KIND_OF_IDENTITY + _NUMBER, r"[0-9][0-9 \-]{13,20}[0-9Xx](?![0-9A-Za-z])"),
         _identity,
     ),
     Labelled(
         "social_security_labelled",
         "SSN",
-        ("ssn", "social security", "social_security", "socialsecurity"),
+        _labels("ssn|social security|social_security|socialsecurity"),
         _tail(_NUMBER, r"[0-9]{3}[ \-]?[0-9]{2}[ \-]?[0-9]{4}(?![0-9A-Za-z])"),
         _social_security,
     ),
     Labelled(
         "card_labelled",
         "CARD",
-        ("card", "pan", "卡号", "卡號", "银行卡", "信用卡", "储蓄卡", "借记卡"),
+        _labels("card|pan|卡号|卡號|银行卡|信用卡|储蓄卡|借记卡"),
         _tail(_NUMBER, r"[0-9](?:[ .\-]?[0-9]){11,18}(?![0-9A-Za-z])"),
         _card,
     ),
     Labelled(
         "ip_labelled",
         "IP",
-        (
-            *(
-                "ip",
-                "login from",
-                "log in from",
-                "logged in from",
-                "sign-in from",
-                "signed in from",
-            ),
-            *("remote_addr", "remote addr", "x-forwarded-for", "登录地址", "登陆地址", "来源地址"),
+        _labels(
+            "ip|login from|log in from|logged in from|sign-in from|signed in from|remote_addr|"
+            "remote addr|x-forwarded-for|登录地址|登陆地址|来源地址"
         ),
-        _tail(r"(?:[ _\-]?addr(?:ess)?|地址)?", r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![0-9]|\.[0-9])"),
+        _tail(_KIND_OF_ADDRESS, r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![0-9]|\.[0-9])"),
         _address,
     ),
 )
@@ -319,19 +312,12 @@ LABELLED_NUMBERS = (
 
 _KEY_SIGNS = re.compile(r"[^a-z0-9\u4e00-\u9fff]+")
 _KEY_ENDS = {
-    "PASSWORD": ("password", "passwd", "passphrase", "passcode", "pwd", "密码", "口令", "密碼"),
-    "SECRET": (
-        *("secret", "token", "apikey", "secretkey", "accesskey", "privatekey", "authorization"),
-        *("credential", "credentials", "密钥", "秘钥", "密鑰", "令牌"),
+    "PASSWORD": _labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼"),
+    "SECRET": _labels(
+        "secret|token|apikey|secretkey|accesskey|privatekey|authorization|credential|credentials|"
+        "密钥|秘钥|密鑰|令牌"
     ),
-    "STUDENT_ID": (
-        "studentid",
-        "studentno",
-        "studentnumber",
-        "matriculationnumber",
-        "学号",
-        "學號",
-    ),
+    "STUDENT_ID": _labels("studentid|studentno|studentnumber|matriculationnumber|学号|學號"),
 }
 _COUNTED_KEY = re.compile(
     r"(?:page|next|prev|continuation|sync|eos|bos|unk|pad|sep|cls|mask|stop)token\Z"

@@ -104,7 +104,7 @@ _WORDS = re.compile(
 _DIGIT_RUN = re.compile("[0-9]+")
 _HYPHENATED = re.compile("[a-z0-9]{1,15}(?:-[a-z0-9]{1,15})+")
 _TEMPLATE = re.compile(
-    r"[<\[{()|\\]|\$[{(A-Za-z_]|%[sdr(]|%\w+%|\.\.\.|--|:?([xX*.•_#?-])\1*\Z"
+    r"[<\[{()|\\]|\$[{(A-Za-z_]|%[sdr(]|%[A-Za-z_]+%\Z|\.\.\.|--|:?([xX*.•_#?-])\1*\Z"
     r"|(?i:your|my[_\-]|the[_\-]|some|example|placeholder|\[?redacted)"
 )
 _NO_PASSWORD = words(
@@ -113,7 +113,7 @@ _NO_PASSWORD = words(
     "default input field prompt value type object"
 )
 _TECHNICAL = re.compile(
-    r"(?i)(?:sha|md|base|utf|aes|rsa|pbkdf|argon|bcrypt|http|oauth|ipv)[_\-]?[0-9]|[0-9]+[\-+]?[a-z]*\Z"
+    r"(?i:sha|md|base|utf|aes|rsa|pbkdf|argon|bcrypt|http|oauth|ipv)[_\-]?[0-9]|[0-9]+[\-+]?[a-z]{0,10}\Z"
 )
 _OWN_NAME = re.compile(r"(?i)[a-z_\-]*passw[a-z_\-]*")  # CHANGE_PASSWORD = "CHANGE_PASSWORD"
 _SYMBOLS = frozenset("!@#$%^&*?~+")

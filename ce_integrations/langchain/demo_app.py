@@ -15,6 +15,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnablePassthrough
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import SecretStr
 
 from ce_integrations.langchain.demo_documents import (
     Package,
@@ -78,7 +79,7 @@ def make_model(
 
     name = os.environ.get("OPENAI_MODEL", "gpt-4o-mini")
     # Servers of one's own take any key, but the client wants one.
-    key = os.environ.get("OPENAI_API_KEY") or "none"
+    key = SecretStr(os.environ.get("OPENAI_API_KEY") or "none")
     model = ChatOpenAI(model=name, temperature=0, api_key=key, max_completion_tokens=REPLY_TOKENS)
     return model, name
 
@@ -93,4 +94,6 @@ def _lookup(packages: Mapping[str, Package]) -> BaseTool:
 
 
 def _joined(found: list[Document]) -> str:
-    return "\n\n".join(f"[{document.metadata['source']}]\n{document.page_content}" for document in found)
+    return "\n\n".join(
+        f"[{document.metadata['source']}]\n{document.page_content}" for document in found
+    )

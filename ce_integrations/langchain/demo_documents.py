@@ -17,7 +17,7 @@ from pydantic import PrivateAttr
 from ce_integrations.langchain.offline_model import canonical, words
 
 
-LOOKUP_BYTES = 1200
+LOOKUP_BYTES = 900
 """What a lookup answers with, at most: no tokenizer makes more tokens than there are bytes."""
 
 CHUNK_CHARS = 400

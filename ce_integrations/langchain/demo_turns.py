@@ -24,7 +24,7 @@ _LOOK_UP = (
     "What is `{name}` about? A short summary, please.",
     "`{name}` 需要哪些依赖？",
     "Where is the project `{name}` at?",
-    "Compare the licence of `{name}` with that of `{other}`.",
+    "How does the licence of `{name}` differ from that of `{other}`?",
 )
 _READ = (
     "What is `{name}` for, and who should use it?",

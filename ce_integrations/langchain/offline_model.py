@@ -48,9 +48,7 @@ def words(text: str) -> list[str]:
     """The words that say something: no function words; of Chinese the pairs of characters."""
     found: list[str] = []
     for run in _WORD.findall(text.lower()):
-        if not _HAN.match(run):
-            found.append(run)
-        elif len(run) == 1:
+        if not _HAN.match(run) or len(run) == 1:
             found.append(run)
         else:
             found += [run[i : i + 2] for i in range(len(run) - 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from ce_engine.schema.log import Log
@@ -59,7 +59,17 @@ def some(rng: Random, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def decidable(mix: Mix) -> Mix:
     """Without what content cannot decide: rules apply there, and the examples test those."""
-    return mix
+    ops, traits = set(mix.ops), set(mix.traits)
+    if mix.repeat:
+        ops -= {"regenerate"}
+    if mix.kind == "stateless":
+        traits -= {"constant"} if "ids" in traits else set()
+    return replace(
+        mix,
+        repeat=mix.repeat and mix.window != "2",
+        ops=tuple(op for op in OPS if op in ops),
+        traits=tuple(trait for trait in TRAITS if trait in traits),
+    )
 
 
 def random_pair(rng: Random) -> Pair:

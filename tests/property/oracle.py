@@ -77,8 +77,9 @@ class Ledger:
 
     def _unanswered(self, leaf: str) -> Iterator[str]:
         truth: str | None = leaf
-        while truth is not None and self.said[truth].obj.role == "user":
-            yield truth
+        while truth is not None and (obj := self.said[truth].obj) and (obj.role == "user" or obj.calls):
+            if obj.role == "user":
+                yield truth
             truth = self.said[truth].parent
 
     def _edit(self, line: list[Sent], i: int, aside: bool) -> str | None:

@@ -108,6 +108,21 @@ def test_a_process_that_starts_without_its_store_goes_on_too() -> None:
     engine.sync.close()
 
 
+def test_what_was_recorded_without_the_store_joins_a_session_that_was_there() -> None:
+    store = Switch()
+    earlier = create_context_engine(store, config=QUICK)
+    HostApp(earlier, SCOPE).ask("one?", "1")
+    earlier.sync.flush()
+    store.refuses = True
+    engine = create_context_engine(store, config=QUICK)
+    HostApp(engine, SCOPE).ask("two?", "2")
+    store.refuses = False
+    assert engine.sync.flush(5)
+    assert texts(engine) == ["one?", "1", "two?", "2"]
+    for made in (earlier, engine):
+        made.loop.close()
+
+
 def test_a_locked_file_is_a_fault_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "ce.db"
     engine = create_context_engine(f"sqlite:///{path}", config=QUICK)

@@ -20,10 +20,12 @@ from ce_engine import (
     Retrieval,
     RetrievedDoc,
     Role,
+    RuntimeConfig,
     Scope,
     SessionDocument,
     SourceKind,
     Store,
+    StoreConfig,
     ToolCallStatus,
     ToolRun,
     TurnStatus,
@@ -38,6 +40,7 @@ from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_
 
 
 SCOPE = Scope(session_id="s", user_id="u", account_id="a")
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=20))  # a busy machine is no fault here
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -49,7 +52,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def engine(store: Store) -> Iterator[ContextEngine]:
-    made = create_context_engine(store)
+    made = create_context_engine(store, config=PATIENT)
     made.sync.check()
     yield made
     made.sync.close()
@@ -295,10 +298,10 @@ def test_another_users_session_of_the_same_name_is_another_session(
 
 @pytest.mark.req("A-21", "E-04")
 def test_after_a_restart_a_resent_history_is_recognised(store: Store) -> None:
-    app = HostApp(create_context_engine(store), SCOPE, [system("You help.")])
+    app = HostApp(create_context_engine(store, config=PATIENT), SCOPE, [system("You help.")])
     app.ask("one?", "1")
     app.engine.sync.flush()
-    again = HostApp(create_context_engine(store), SCOPE, [system("You help.")])
+    again = HostApp(create_context_engine(store, config=PATIENT), SCOPE, [system("You help.")])
     again.messages += [user("one?"), assistant("1")]  # new objects, same words
     prepared = again.ask("two?", "2")
     assert prepared.unchanged

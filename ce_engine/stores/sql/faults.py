@@ -13,10 +13,12 @@ from ce_engine.errors import ContextEngineError, StoreError, StoreUnavailableErr
 
 _PRIMARY = 0xFF  # SQLite's extended result codes carry the primary one in the low byte
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_OF_BEFORE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
 _SAYINGS = {
     sqlite3.SQLITE_READONLY: (
         "is read-only",
-        "Give this user write permission for the file and its folder, or name another file.",
+        "Give this user write permission for the file, for those beside it that end in -wal and "
+        "-shm, and for their folder; or name another file.",
     ),
     sqlite3.SQLITE_PERM: (
         "may not be accessed",
@@ -44,6 +46,11 @@ _SAYINGS = {
 def is_busy(error: BaseException) -> bool:
     """Somebody else holds the lock just now."""
     return _code(error) in _BUSY
+
+
+def may_be_of_before(error: BaseException) -> bool:
+    """The fault may lie in what a connection remembers of the file, not in the file."""
+    return _code(error) in _OF_BEFORE
 
 
 def explain(error: BaseException, path: Path) -> BaseException:

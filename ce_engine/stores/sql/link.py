@@ -40,6 +40,7 @@ class Link:
             StoreUnavailableError: the file is locked, full, read-only, damaged or not there.
         """
         pause = _FIRST_PAUSE_S
+        from_file = False
         while True:
             if self.is_moved():
                 # SQLite shares memory between the connections of a process: none may stay with the
@@ -50,12 +51,19 @@ class Link:
                 with self._lock:
                     return self._transact(begin, work)
             except DBAPIError as error:
-                if not faults.is_busy(error):
+                if faults.is_busy(error):
+                    if monotonic() + pause > deadline:
+                        raise faults.locked(self._database.path, timeout_s) from error
+                    sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE_S)
+                    continue
+                # Connections of a process share what they know of the file, and it may be of
+                # before: start from the file again, all of them.
+                for peer in self.peers:
+                    peer.close()
+                if from_file or not faults.may_be_of_before(error):
                     raise faults.explain(error, self._database.path) from error
-                if monotonic() + pause > deadline:
-                    raise faults.locked(self._database.path, timeout_s) from error
-            sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+                from_file = True
 
     def _transact(self, begin: str, work: Work[T]) -> T:
         connection = self._connection or self._open()
@@ -63,13 +71,11 @@ class Link:
             connection.exec_driver_sql(begin)
             result = work(connection)
             connection.commit()
-        except BaseException as error:
+        except BaseException:
             try:
                 connection.rollback()
             except DBAPIError:
                 self._close()
-            if isinstance(error, DBAPIError) and not faults.is_busy(error):
-                self._close()  # whatever it was, the next transaction starts from the file
             raise
         return result
 

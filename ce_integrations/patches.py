@@ -1,0 +1,69 @@
+"""Class attributes that are wrapped while somebody needs it, and put back by identity."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+Make = Callable[[Any], Any]
+"""From the original attribute to its wrapper."""
+
+
+@dataclass(slots=True)
+class _Patch:
+    original: Any
+    wrapper: Any
+    holders: int = 0
+
+
+class ClassPatches:
+    """Wraps methods once for all who hold them; the last one to let go restores the originals."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._patches: dict[tuple[type, str], _Patch] = {}
+
+    def hold(self, wanted: Iterable[tuple[type, str, Make]]) -> Callable[[], None]:
+        """Wrap what is not wrapped yet: all of it or, if anything raises, nothing.
+
+        Only attributes that the class defines itself may be named. Returns the way back.
+        """
+        held: list[tuple[type, str]] = []
+        with self._lock:
+            try:
+                for cls, name, make in wanted:
+                    self._take(cls, name, make)
+                    held.append((cls, name))
+            except BaseException:
+                self._give_back(held)
+                raise
+
+        def release() -> None:
+            with self._lock:
+                self._give_back(held)
+
+        return release
+
+    def _take(self, cls: type, name: str, make: Make) -> None:
+        patch = self._patches.get((cls, name))
+        if patch is None:
+            original = vars(cls)[name]
+            patch = _Patch(original, make(original))
+            setattr(cls, name, patch.wrapper)
+            self._patches[cls, name] = patch
+        patch.holders += 1
+
+    def _give_back(self, held: list[tuple[type, str]]) -> None:
+        while held:
+            cls, name = held.pop()
+            patch = self._patches[cls, name]
+            patch.holders -= 1
+            if patch.holders:
+                continue
+            del self._patches[cls, name]
+            # Somebody who wrapped it after us keeps our wrapper inside; it is silent by then.
+            if vars(cls).get(name) is patch.wrapper:
+                setattr(cls, name, patch.original)

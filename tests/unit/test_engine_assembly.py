@@ -1,0 +1,201 @@
+"""What goes out: unchanged with room; within the budget without; what matters brought back (decisions 5 to 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ce_engine import (
+    BudgetConfig,
+    BudgetExceededError,
+    CharBasedEstimator,
+    ContextEngine,
+    Keep,
+    MemoryStore,
+    Prepared,
+    Retrieval,
+    RetrievedDoc,
+    RuntimeConfig,
+    Scope,
+    Shorten,
+    create_context_engine,
+)
+from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
+
+
+SCOPE = Scope(session_id="s")
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore(), token_estimator=CharBasedEstimator())
+    yield made
+    made.sync.close()
+
+
+def budget(tokens: int, **more: Any) -> RuntimeConfig:
+    return RuntimeConfig(
+        budget=BudgetConfig(max_input_tokens=tokens, reserved_reply_tokens=0), **more
+    )
+
+
+def text(prepared: Prepared) -> str:
+    return "\n".join(part.content for part in prepared.assembled.parts)
+
+
+def test_with_room_nothing_changes_over_many_turns(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    for n in range(20):
+        prepared = app.ask(f"question {n}", f"answer {n}", config=budget(8000))
+        assert prepared.unchanged
+        assert prepared.plan == [Keep(i) for i in range(len(app.messages) - 1)]
+        assert prepared.report.dropped == prepared.report.inserted == 0
+
+
+def test_without_a_known_budget_it_records_and_never_prunes(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE)
+    prepared = app.ask("x" * 100_000, "ok")
+    assert prepared.unchanged
+    assert prepared.report.token_budget is None
+    assert prepared.report.warnings == ["CONTEXT_BUDGET_UNKNOWN"]
+
+
+@pytest.mark.parametrize("placement", ["seed", "cache"])
+def test_a_fact_far_below_the_cut_comes_back_when_it_is_asked_for(
+    engine: ContextEngine, placement: str
+) -> None:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    config = budget(700, placement=placement)
+    app.ask("The gate code of the north warehouse is 7391.", "Noted.", config=config)
+    for n in range(40):
+        app.ask(f"Tell me about item {n} of the list.", f"Item {n} is a lamp.", config=config)
+    prepared = app.prepare(user("What is the gate code of the north warehouse?"), config=config)
+    assert "7391" in text(prepared)
+    assert prepared.report.token_used <= 700
+    assert prepared.report.injected_evidence_ids or prepared.report.inserted
+
+
+def test_a_chinese_fact_comes_back_too(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("你是助手。")])
+    config = budget(700, locale="zh")
+    app.ask("北区仓库的负责人是王小明。", "好的。", config=config)
+    for n in range(40):
+        app.ask(f"请介绍清单上的第 {n} 件商品。", f"第 {n} 件商品是台灯。", config=config)
+    prepared = app.prepare(user("北区仓库由谁负责？"), config=config)
+    assert "王小明" in text(prepared)
+    assert "本会话较早的记录" in text(prepared)
+
+
+def test_a_long_turn_shortens_old_results_and_names_their_evidence(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("You help."), user("Compare the ten files.")])
+    config = budget(1500)
+    prepared = app.prepare(config=config)
+    for n in range(10):
+        app.commit(prepared, tool_calls((f"c{n}", "read", {"file": f"f{n}"})))
+        lines = "\n".join(f"line {i} of file {n}" for i in range(40))
+        prepared = app.prepare(tool_result(f"c{n}", lines), new_request=False, config=config)
+        assert prepared.report.token_used <= 1500
+    shortened = [s for s in prepared.plan if isinstance(s, Shorten)]
+    assert shortened or prepared.report.dropped
+    if shortened:
+        assert "line 0 of file" in shortened[0].text
+        assert "evidence" in shortened[0].text
+    assert "Compare the ten files." in text(prepared)
+    assert "line 39 of file 9" in text(prepared), "the newest result is whole"
+
+
+def test_dropped_steps_are_named_in_one_line_with_their_evidence(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("You help."), user("Check all.")])
+    config = budget(400)
+    prepared = app.prepare(config=config)
+    for n in range(30):
+        app.commit(prepared, tool_calls((f"c{n}", "check", {"n": n})))
+        prepared = app.prepare(tool_result(f"c{n}", f"ok {n}"), new_request=False, config=config)
+        assert prepared.report.token_used <= 400
+    assert "earlier steps of this task are not shown" in text(prepared)
+    known = engine.loop.run(engine.store.list_evidences(SCOPE))
+    assert any(e.evidence_id[:8] in text(prepared) for e in known)
+
+
+def test_retrieved_text_in_the_prompt_is_shortened_worst_first(engine: ContextEngine) -> None:
+    best = "Oslo is the capital of Norway. " * 10
+    worst = "Bergen has much rain in autumn. " * 40
+    hit = Retrieval(
+        "kb", "capital", [RetrievedDoc(best, "kb://1"), RetrievedDoc(worst, "kb://2")], run_id="r"
+    )
+    engine.post_retrieval(SCOPE, hit, request_id="request-1")
+    app = HostApp(engine, SCOPE)
+    prompt = f"Context:\n{best}\n\n{worst}\n\nQuestion: what is the capital of Norway?"
+    prepared = app.prepare(user(prompt), config=budget(300))
+    assert prepared.report.token_used <= 300
+    sent = text(prepared)
+    assert best in sent
+    assert worst not in sent
+    assert "Question: what is the capital of Norway?" in sent
+
+
+def test_what_may_never_be_left_out_goes_out_whole_and_is_marked(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("s" * 4000)])
+    prepared = app.prepare(user("hi"), config=budget(100))
+    assert prepared.unchanged
+    assert prepared.report.over_budget
+    assert prepared.report.warnings == ["CONTEXT_OVER_BUDGET"]
+
+
+@pytest.mark.req("A-11", "A-25")
+def test_fail_closed_raises_and_names_the_cure(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("s" * 4000)])
+    with pytest.raises(BudgetExceededError, match="max_input_tokens"):
+        app.prepare(user("hi"), config=budget(100, fail="closed"))
+
+
+@pytest.mark.req("D-05")
+def test_the_stable_prefix_is_told_against_the_call_before(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    first = app.ask("one?", "1").report
+    second = app.ask("two?", "2").report
+    assert not first.stable_prefix_unchanged
+    assert second.stable_prefix_unchanged
+    assert second.stable_prefix_hash == first.stable_prefix_hash
+    assert first.prefix_tokens_unchanged is None
+    assert second.prefix_tokens_unchanged == first.token_used - 3  # all but the reply's priming
+    app.messages[0] = system("You help a lot.")
+    third = app.ask("three?", "3").report
+    assert not third.stable_prefix_unchanged
+    assert third.prefix_tokens_unchanged == 0
+
+
+def test_between_cuts_the_prefix_stays_the_same(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    config = budget(1200, enable_share_context=False)
+    reuse = []
+    for n in range(80):
+        report = app.ask(f"question {n} {'w ' * 20}", f"answer {n}", config=config).report
+        assert report.token_used <= 1200
+        if n > 30 and report.prefix_tokens_unchanged is not None:
+            reuse.append(report.prefix_tokens_unchanged / report.token_used)
+    moved = [r for r in reuse if r < 0.5]
+    assert len(moved) <= 8, "a new cut every handful of turns"
+
+
+@pytest.mark.req("B-17")
+def test_tools_and_response_format_are_counted(engine: ContextEngine) -> None:
+    tools = [{"name": "lookup", "description": "d " * 100, "parameters": {"type": "object"}}]
+    app = HostApp(engine, SCOPE)
+    bare = app.ask("hi", "ho").report
+    app = HostApp(engine, Scope(session_id="t"))
+    full = app.ask("hi", "ho", tools=tools, response_format={"title": "x" * 100}).report
+    assert full.payload_tokens["tools"] > 100
+    assert full.payload_tokens["response_format"] > 20
+    assert full.token_used > bare.token_used + 120
+
+
+def test_an_orphaned_result_is_repaired_and_told(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [tool_result("gone", "42"), user("hi")])
+    prepared = app.prepare()
+    assert prepared.plan == [Keep(1)]
+    assert prepared.report.orphans_removed == 1
+    assert not prepared.unchanged
+    app.commit(prepared, assistant("ho"))

@@ -1,0 +1,170 @@
+"""Sessions are serialised, callers of all kinds may share one, and nothing is torn (A-15, decision 1)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ce_engine import (
+    Answer,
+    ContextEngine,
+    MemoryStore,
+    Message,
+    ModelCall,
+    Role,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    SyncCallError,
+    create_context_engine,
+)
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.testing.host import HostApp, user
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore())
+    yield made
+    made.sync.close()
+
+
+def stored(engine: ContextEngine, scope: Scope) -> list[str]:
+    engine.sync.flush()
+    found = engine.loop.run(engine.store.get_session(scope))
+    return [m.content for m in found.session.messages] if found else []
+
+
+@pytest.mark.req("A-15")
+def test_sessions_in_threads_are_never_mixed(engine: ContextEngine) -> None:
+    def talk(n: int) -> None:
+        app = HostApp(engine, Scope(session_id=f"s{n}"))
+        for turn in range(5):
+            app.ask(f"{n}-{turn}?", f"{n}-{turn}")
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(talk, range(40)))
+    for n in range(40):
+        expected = [text for t in range(5) for text in (f"{n}-{t}?", f"{n}-{t}")]
+        assert stored(engine, Scope(session_id=f"s{n}")) == expected
+
+
+@pytest.mark.req("A-15")
+def test_sync_threads_and_two_event_loops_share_one_session(engine: ContextEngine) -> None:
+    scope = Scope(session_id="shared")
+
+    async def turn(text: str) -> None:
+        call = ModelCall(scope=scope, messages=[user(text)], request_id=text)
+        prepared = await engine.prepare(call)
+        await engine.commit(
+            prepared.turn, Answer(Message(role=Role.ASSISTANT, content=f"re {text}"))
+        )
+
+    async def many(prefix: str) -> None:
+        await asyncio.gather(*(turn(f"{prefix}{n}") for n in range(10)))
+
+    threads = [threading.Thread(target=asyncio.run, args=(many(p),)) for p in ("a", "b")]
+    threads.append(
+        threading.Thread(
+            target=lambda: [HostApp(engine, scope).ask(f"c{n}", f"re c{n}") for n in range(10)]
+        )
+    )
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    texts = stored(engine, scope)
+    names = [f"{p}{n}" for p in "abc" for n in range(10)]
+    assert sorted(texts) == sorted([*names, *(f"re {name}" for name in names)])
+
+
+def test_engine_sync_works_under_a_running_loop(engine: ContextEngine) -> None:
+    async def notebook() -> None:
+        HostApp(engine, Scope(session_id="n")).ask("one?", "1")
+
+    asyncio.run(notebook())
+    assert stored(engine, Scope(session_id="n")) == ["one?", "1"]
+
+
+def test_engine_sync_from_its_own_thread_says_so_at_once(engine: ContextEngine) -> None:
+    async def wrong() -> None:
+        engine.sync.flush()
+
+    with pytest.raises(SyncCallError, match="async methods"):
+        engine.loop.run(wrong())
+
+
+def test_an_event_handler_that_fails_or_is_slow_harms_nothing(engine: ContextEngine) -> None:
+    heard: list[str] = []
+
+    async def slow(event: object) -> None:
+        await asyncio.sleep(0.01)
+        heard.append(getattr(event, "event_type", ""))
+
+    def broken(event: object) -> None:
+        raise ValueError(event)
+
+    engine.bus.on_all(broken)
+    engine.bus.on("MessageAppended", slow)
+    HostApp(engine, Scope(session_id="e")).ask("one?", "1")
+    engine.sync.flush()
+    deadline = threading.Event()
+    for _ in range(100):
+        if len(heard) == 2:
+            break
+        deadline.wait(0.02)
+    assert heard == ["MessageAppended", "MessageAppended"]
+
+
+def test_a_cancelled_wait_for_the_lock_leaves_it_usable() -> None:
+    locks = KeyedLocks()
+
+    async def main() -> list[str]:
+        order: list[str] = []
+
+        async def worker(name: str, hold: float) -> None:
+            async with locks.hold("k"):
+                order.append(name)
+                await asyncio.sleep(hold)
+
+        first = asyncio.create_task(worker("first", 0.05))
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(worker("second", 0))
+        third = asyncio.create_task(worker("third", 0))
+        await asyncio.sleep(0.01)
+        second.cancel()
+        await asyncio.gather(first, third)
+        async with locks.hold("k"):
+            order.append("last")
+        return order
+
+    assert asyncio.run(main()) == ["first", "third", "last"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_works_on_its_own(tmp_path: Path) -> None:
+    patient = RuntimeConfig(store=StoreConfig(deadline_s=20))  # a busy machine is no fault here
+    engine = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=patient)
+    engine.sync.check()
+    HostApp(engine, Scope(session_id="parent")).ask("one?", "1")
+    engine.sync.flush()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            HostApp(engine, Scope(session_id="child")).ask("two?", "2")
+            code = 0 if engine.sync.flush(5) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    HostApp(engine, Scope(session_id="parent2")).ask("three?", "3")
+    assert stored(engine, Scope(session_id="child")) == ["two?", "2"]
+    assert stored(engine, Scope(session_id="parent2")) == ["three?", "3"]
+    engine.sync.close()
