@@ -25,6 +25,7 @@ class Counter:
         self._estimator = estimator
         self._model = model_hint
         self.name = f"{estimator.name}/{model_hint or ''}"
+        self.description = estimator.describe(model_hint)
 
     def text(self, text: str) -> int:
         return self._estimator.estimate_text(text, self._model)
@@ -36,7 +37,7 @@ class Counter:
             args = json.dumps(call.args, ensure_ascii=False, default=str)
             tokens += self.text(f"{call.name}{args}{call.id or ''}") + PER_TOOL_CALL
         if message.tool_call_id:
-            tokens += self.text(message.tool_call_id) + 2
+            tokens += self.text(message.tool_call_id) + PER_TOOL_CALL
         if message.author is not None:
             tokens += self.text(message.author.id) + 1
         return tokens

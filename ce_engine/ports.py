@@ -68,6 +68,10 @@ class TokenEstimator(Protocol):
     @property
     def exact(self) -> bool: ...
 
+    def describe(self, model_hint: str | None = None) -> str:
+        """How it counts for a model, in words, for reports."""
+        ...
+
     def estimate_text(self, text: str, model_hint: str | None = None) -> int:
         """Tokens of a text without framing; 0 for the empty text."""
         ...

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ce_engine import (
@@ -28,10 +28,11 @@ from ce_engine import (
     Usage,
     create_context_engine,
 )
+from ce_integrations.calls import GovernedCall
 from ce_integrations.guard import Fail, Fault, Guard
 from ce_integrations.hooks import Hooks
 from ce_integrations.session import CallInfo, Choice, IdChoice, ScopeChoice
-from ce_integrations.turns import Turn
+from ce_integrations.turns import Turn, governing, is_inside
 
 
 __all__ = [
@@ -39,9 +40,12 @@ __all__ = [
     "CallInfo",
     "Capabilities",
     "Detach",
+    "GovernedCall",
     "Hooks",
     "Installation",
     "Turn",
+    "governing",
+    "is_inside",
 ]
 
 Target = TypeVar("Target")
@@ -164,7 +168,7 @@ class Adapter(ABC, Generic[Target, Native]):
         with _lock:
             known = _installed.get(id(target))
             if known is not None and known.target is target and known.hooks.active:
-                known.options.check_same(options)
+                known.options.check_same(options, "the target")
                 return cast("Installation[Target, Native]", known)
             made = Installation(self, target, options)
             _installed[id(target)] = made
@@ -197,19 +201,18 @@ class _Options:
                 "RuntimeConfig(budget=BudgetConfig(max_input_tokens=8000))"
             )
 
-    def check_same(self, again: _Options) -> None:
-        """Raise ConfigError if a second installation on the same target says something else."""
+    def check_same(self, again: _Options, what: str) -> None:
+        """Raise ConfigError if a second installation on the same object says something else."""
         other = [
             part.name
             for part in fields(self)
             if (said := getattr(again, part.name)) not in (None, "open")
-            and said is not getattr(self, part.name)
-            and said != getattr(self, part.name)
+            and not _is_same(said, getattr(self, part.name))
         ]
         if other:
             raise ConfigError(
-                f"the target has an installation with another {', '.join(other)}. Uninstall that "
-                "one first, or leave the option out to get it back."
+                f"{what} has an installation with another {', '.join(other)}. Uninstall that one "
+                "first, leave the option out to share it, or install on a copy."
             )
 
     def make_engine(self) -> ContextEngine:
@@ -229,9 +232,7 @@ class _Options:
 class Installation(Generic[Target, Native]):
     """Context engineering on one target, and the way out."""
 
-    def __init__(
-        self, adapter: Adapter[Target, Native], target: Target, options: _Options
-    ) -> None:
+    def __init__(self, adapter: Adapter[Target, Native], target: Target, options: _Options) -> None:
         self.adapter = adapter
         self.target = target
         self.options = options
@@ -252,6 +253,15 @@ class Installation(Generic[Target, Native]):
         except BaseException:
             self.hooks.active = False
             raise
+
+    def check_shared(self, leaf: object, other: Installation[Any, Any] | None) -> None:
+        """For a leaf that another installation governs already, and only one of the two can.
+
+        Raises:
+            ConfigError: the two say different things.
+        """
+        if other is not None and other is not self:
+            other.options.check_same(self.options, f"the {type(leaf).__name__} in the target")
 
     def uninstall(self) -> None:
         """Restore what was there before; copies of the target fall silent. Again, it does nothing."""
@@ -326,6 +336,21 @@ def check_requirements(
                 f"{requirement.name} {installed} is installed; expected {text}. "
                 f"Run: pip install '{text}'"
             )
+
+
+def _is_same(said: object, before: object) -> bool:
+    """Whether two options mean the same; a function written again on each call does."""
+    if isinstance(said, FunctionType) and isinstance(before, FunctionType):
+        return (said.__code__, said.__defaults__, _closed_over(said)) == (
+            before.__code__,
+            before.__defaults__,
+            _closed_over(before),
+        )
+    return said is before or said == before
+
+
+def _closed_over(function: FunctionType) -> list[object]:
+    return [cell.cell_contents for cell in function.__closure__ or ()]
 
 
 def _kind(value: object) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from ce_engine import ContextEngine
-    from ce_integrations.base import Adapter
+    from ce_integrations.base import Adapter, Installation
 
 Native = TypeVar("Native")
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -65,14 +65,16 @@ class Hooks(Generic[Native]):
         self.active = True
         self.agents: set[str] = set()
         """Names of the target's agents, as far as the adapter knows them."""
-        self.installation: object = None
+        self.installation: Installation[Any, Native] | None = None
         """Kept alive as long as the target holds these hooks."""
         self._known = KnownMessages(adapter)
         self._handed_over: set[Future[None]] = set()
 
     # Before the model call
 
-    def before_model(self, natives: list[Native], info: CallInfo) -> tuple[list[Native], Turn | None]:
+    def before_model(
+        self, natives: list[Native], info: CallInfo
+    ) -> tuple[list[Native], Turn | None]:
         """Give what is to be sent: the very same list object where nothing changes.
 
         The turn is `None` where the call is not governed; hand it on all the same.
@@ -156,9 +158,7 @@ class Hooks(Generic[Native]):
             if (work := self._commit(turn, native, usage)) is not None:
                 await self._finished(work)
 
-    def _commit(
-        self, turn: Turn | None, native: Native, usage: Usage | None
-    ) -> Work | None:
+    def _commit(self, turn: Turn | None, native: Native, usage: Usage | None) -> Work | None:
         if turn is None or not turn.close():
             return None
         used = usage or self.adapter.map_model_usage(native)
@@ -215,9 +215,7 @@ class Hooks(Generic[Native]):
             if (work := self._fail(turn, error, text)) is not None:
                 await self._finished(work)
 
-    def _fail(
-        self, turn: Turn | None, error: BaseException, text: str
-    ) -> Work | None:
+    def _fail(self, turn: Turn | None, error: BaseException, text: str) -> Work | None:
         if turn is None or not turn.close() or turn.handle is None:
             return None
         answer = Answer(Message(role=Role.ASSISTANT, content=text))

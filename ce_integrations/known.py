@@ -43,9 +43,7 @@ class KnownMessages(Generic[Native]):
         self._keep(key, native, parts, host)
         return host
 
-    def _keep(
-        self, key: int, native: Native, parts: tuple[object, ...], host: HostMessage
-    ) -> None:
+    def _keep(self, key: int, native: Native, parts: tuple[object, ...], host: HostMessage) -> None:
         entries = self._weak
 
         def forget(gone: weakref.ref[Any]) -> None:

@@ -1,15 +1,39 @@
-"""Class attributes that are wrapped while somebody needs it, and put back by identity."""
+"""Attributes that are replaced while somebody needs it, and put back by identity."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 
 Make = Callable[[Any], Any]
 """From the original attribute to its wrapper."""
+
+_NOTHING = object()
+
+
+def put(
+    place: MutableMapping[str, Any], key: str, value: Any, take_out: Callable[[Any], Any]
+) -> Callable[[], None]:
+    """Put a value under a key, such as into an object's `__dict__`, where no validation sees it.
+
+    The way back restores the very object that was there, or nothing where nothing was; where
+    somebody else has put another value since, `take_out` gives that one without ours.
+    """
+    before = place.get(key, _NOTHING)
+    place[key] = value
+
+    def undo() -> None:
+        now = place.get(key, _NOTHING)
+        after = before if now is value or now is _NOTHING else take_out(now)
+        if after is _NOTHING or (after is None and before is _NOTHING):
+            place.pop(key, None)
+        else:
+            place[key] = after
+
+    return undo
 
 
 @dataclass(slots=True)

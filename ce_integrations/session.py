@@ -91,7 +91,8 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
         project_id: str | None = None,
         agent_id: str | None = None,
     ) -> None:
-        if not isinstance(session_id, str) or not session_id:
+        found: object = session_id
+        if not isinstance(found, str) or not found:
             raise ConfigError(
                 f"ce_session needs the id of a session, a text that is not empty; found "
                 f"{session_id!r}. Without an id, leave the block out: each run is then on its own."

@@ -10,13 +10,13 @@ from shlex import quote
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import typer
-from rich.padding import Padding
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
 from ce_engine.cli.options import AsJson, StoreUrl
-from ce_engine.cli.output import clipped, console, number, percent, print_json, printable
+from ce_engine.cli.output import clipped, console, number, percent, print_json, print_under
 from ce_engine.errors import AdapterError, MissingDependencyError
 from ce_engine.stores.urls import DEFAULT, scheme_of
 
@@ -88,6 +88,8 @@ NOTES = 10
 """Lines about the progress where there is no terminal for a bar."""
 
 ACTIVITY_CELLS = 40
+ANSWER_CELLS = 200
+INDENT = 13
 
 
 def demo(
@@ -124,7 +126,7 @@ def _load(framework: str) -> Demo:
 
     Raises:
         AdapterError: there is none, or what is there is no demo.
-        MissingDependencyError: it cannot be imported as this is installed.
+        MissingDependencyError: packages that it needs are not installed.
     """
     points = {point.name: point for point in entry_points(group=DEMOS_GROUP)}
     point = points.get(framework)
@@ -136,6 +138,10 @@ def _load(framework: str) -> Demo:
     try:
         found = point.load()
     except ImportError as error:
+        if _top(error.name or "") == _top(point.module):
+            raise AdapterError(
+                f"the demo of {framework} cannot be loaded ({error}). Install it again."
+            ) from error
         raise MissingDependencyError(
             f"the demo of {framework} needs what is not installed ({error}). "
             'Run: pip install "ce-integrations[demo]"'
@@ -146,6 +152,10 @@ def _load(framework: str) -> Demo:
             "run(options, progress), see ce_engine.cli.demo.Demo"
         )
     return found
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 @contextmanager
@@ -160,8 +170,8 @@ def _progress() -> Iterator[Progress]:
         task = bar.add_task("", total=None)
 
         def tell(done: int, total: int, what: str) -> None:
-            text = clipped(what, ACTIVITY_CELLS).plain
-            bar.update(task, completed=done, total=total, description=text)
+            what = clipped(what, ACTIVITY_CELLS)
+            bar.update(task, completed=done, total=total, description=what)
 
         yield tell
 
@@ -198,24 +208,22 @@ def _print(result: DemoResult) -> None:
         "remembered": f"{result.found} of {result.asked} early facts",
     }
     for name, value in figures.items():
-        screen.print(Text(f"{name:<13}", style="bold").append(printable(value), style="not bold"))
+        screen.print(Text(f"{name:<{INDENT}}", style="bold").append(value, style="not bold"))
     for question in result.questions:
         mark = "ok  " if question.ok else "lost"
-        screen.print(
-            Padding(clipped(f"{mark} {question.question}", screen.width - 14), (0, 0, 0, 13))
-        )
+        print_under(screen, INDENT, f"{mark} {question.question}")
         if not question.ok:
-            answer = f"expected {question.expected!r}, answered {question.answer!r}"
-            screen.print(Padding(clipped(answer, screen.width - 19), (0, 0, 0, 18)))
-    scheme = scheme_of(result.store_url)
-    if scheme == "memory":
-        screen.print("\nmemory:// ended with the demo; give it a --store to look at it afterwards")
+            said = f"expected {question.expected!r}, answered {question.answer!r}"
+            print_under(screen, INDENT + 5, clipped(said, ANSWER_CELLS))
+    _print_next(screen, result)
+
+
+def _print_next(screen: Console, result: DemoResult) -> None:
+    if scheme_of(result.store_url) == "memory":
+        screen.print("\nThe store ended with the demo; with --store sqlite:///ce.db it stays.")
         return
     where = "" if result.store_url == DEFAULT else f" --store {quote(result.store_url)}"
+    session = quote(result.session_id)
     screen.print("\nWhere to look next:")
-    for command in (
-        "ce sessions",
-        f"ce show {quote(result.session_id)}",
-        f"ce report {quote(result.session_id)}",
-    ):
-        screen.print(Text(f"  {command}{where}", overflow="fold"), soft_wrap=True)
+    for command in ("ce sessions", f"ce show {session}", f"ce report {session}"):
+        screen.print(f"  {command}{where}", soft_wrap=True)

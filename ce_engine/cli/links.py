@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.cli.output import number, short_id
@@ -21,47 +21,62 @@ class Links:
     usages: dict[str, ModelUsage] = field(init=False)
     used_by: dict[str, list[int]] = field(init=False)
     """Evidence id -> numbers of the messages that refer to it."""
-    outputs: dict[str, Evidence] = field(init=False)
-    """Message id of an answer -> the evidence of it."""
+    answers: dict[str, int] = field(init=False)
+    """Message id of an answer -> number of its turn, from 1."""
+    turn_of_usage: dict[str, int] = field(init=False)
+    """Model usage id -> number of its turn."""
+    outputs: dict[str, str] = field(init=False)
+    """Turn id -> id of the evidence that its answer became."""
 
     def __post_init__(self) -> None:
-        session = self.document.session
+        session, numbered = self.document.session, list(enumerate(self.turns, start=1))
         self.calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
         self.usages = {usage.model_usage_id: usage for usage in session.model_usage}
         self.used_by = {}
         for position, message in enumerate(session.messages, start=1):
             for ref in message.refs or ():
                 self.used_by.setdefault(ref.evidence_id, []).append(message.seq or position)
-        of_turn = {
-            evidence.metadata.get("turn_id"): evidence
+        self.answers = {turn.answer_message_id: n for n, turn in numbered if turn.answer_message_id}
+        self.turn_of_usage = {turn.model_usage_id: n for n, turn in numbered if turn.model_usage_id}
+        self.outputs = {
+            str(evidence.metadata.get("turn_id")): evidence.evidence_id
             for evidence in self.document.evidences.values()
             if evidence.type is EvidenceType.LLM_OUTPUT
         }
-        self.outputs = {
-            turn.answer_message_id: of_turn[turn.turn_id]
-            for turn in self.turns
-            if turn.answer_message_id is not None and turn.turn_id in of_turn
-        }
 
     def source(self, evidence: Evidence) -> str:
-        """The call that made the evidence, in words; what is missing is said."""
+        """The call that made the evidence, as `show` names it below; what is missing is said."""
         links = evidence.links
         if links.tool_call_id is not None:
-            call = self.calls.get(links.tool_call_id)
-            name = call.tool if call is not None else "not recorded"
-            return f"call {short_id(links.tool_call_id)} {name}"
+            missing = "" if links.tool_call_id in self.calls else " (not recorded)"
+            return f"call {short_id(links.tool_call_id)}{missing}"
         if links.model_usage_id is not None:
-            usage = self.usages.get(links.model_usage_id)
-            name = spent(usage) if usage is not None else "not recorded"
-            return f"usage {short_id(links.model_usage_id)} {name}"
+            missing = "" if links.model_usage_id in self.usages else " (not recorded)"
+            return f"usage {short_id(links.model_usage_id)}{missing}"
         return "no call"
 
-    def evidence(self, evidence_id: str) -> str:
-        """A piece of evidence with the way back to its call, on one line."""
+    def way_back(self, evidence_id: str) -> str:
+        """A piece of evidence and the call that made it, on one line."""
         found = self.document.evidences.get(evidence_id)
         if found is None:
             return f"{short_id(evidence_id)} (kept elsewhere)"
-        return f"{short_id(evidence_id)} {found.type.value} <- {self.source(found)}"
+        said = f"{short_id(evidence_id)} {found.type.value} <- {self.source(found)}"
+        call = self.calls.get(found.links.tool_call_id or "")
+        if call is not None:
+            return f"{said} {call.tool}"
+        usage = self.usages.get(found.links.model_usage_id or "")
+        return f"{said} {spent(usage)}" if usage is not None else said
+
+    def became(self, message_id: str) -> Iterator[tuple[str, str]]:
+        """What an answer was stored as, with the model call that made it."""
+        if message_id not in self.answers:
+            return
+        turn = self.turns[self.answers[message_id] - 1]
+        if turn.turn_id in self.outputs:
+            yield "stored as", self.way_back(self.outputs[turn.turn_id])
+        elif turn.model_usage_id in self.usages:
+            usage = self.usages[turn.model_usage_id]
+            yield "used", f"usage {short_id(usage.model_usage_id)} {spent(usage)}"
 
     def asked(self, message: Message) -> list[str]:
         """The tool calls that a message asks for: ours of it, its name and arguments."""

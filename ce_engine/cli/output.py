@@ -12,9 +12,8 @@ from collections.abc import Set as AbstractSet
 from typing import Any, ParamSpec, TypeVar
 
 import typer
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ce_engine.errors import ContextEngineError
@@ -25,6 +24,9 @@ T = TypeVar("T")
 
 PIPED_WIDTH = 120
 """Cells in a line where there is no terminal to ask."""
+
+MAX_CELLS = 200
+"""Cells of a column, however long its values are."""
 
 _CRLF = re.compile(r"\r\n?")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -47,46 +49,78 @@ def printable(text: str) -> str:
     )
 
 
-def clipped(text: str, cells: int) -> Text:
+def clipped(text: str, cells: int) -> str:
     """The text on one line, at most so many cells wide; a CJK character takes two."""
     line = Text(printable(" ".join(text[: 8 * cells].split())))
     line.truncate(cells, overflow="ellipsis")
-    return line
+    return line.plain
 
 
-def cell(value: object) -> Text:
-    """A table's cell: one line that ends in an ellipsis where the column is too narrow."""
-    return Text(printable(" ".join(str(value).split())), no_wrap=True, overflow="ellipsis")
+def print_under(
+    screen: Console, indent: int, text: str, *, before: str | Text = "", style: str = ""
+) -> None:
+    """Print a text that is indented, every line of it; `before` stands on the first line instead."""
+    lead = Text.assemble(before)
+    lead.append(" " * (indent - lead.cell_len))
+    for line in Text(printable(text), style=style).wrap(screen, max(1, screen.width - indent)):
+        line.rstrip()
+        screen.print(lead.append(line), soft_wrap=True)
+        lead = Text(" " * indent)
 
 
-def table(
-    columns: Sequence[str],
+def print_columns(
+    screen: Console,
+    heads: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
     numbers: AbstractSet[str] = frozenset(),
     narrow: str = "",
-) -> Table:
-    """A table for people.
+) -> None:
+    """Print rows under their heads, one line each; `narrow` gives way where there is no room for all."""
+    lines = lined_up(heads, rows, numbers=numbers, narrow=narrow, cells=screen.width)
+    for style, line in zip(["bold", *[""] * len(rows)], lines, strict=True):
+        screen.print(Text(line, style=style), soft_wrap=True)
+
+
+def lined_up(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numbers: AbstractSet[str] = frozenset(),
+    narrow: str = "",
+    cells: int = PIPED_WIDTH,
+    gap: str = "  ",
+) -> list[str]:
+    """The heads and the rows as lines whose columns stand under each other.
 
     Args:
-        columns: their heads; the first one's cells are names, shown whole.
+        heads: of the columns; the first one's values are names, never shortened.
         rows: a value for each column.
         numbers: columns that are set to the right.
-        narrow: the column that takes the room that is left.
+        narrow: the column that is shortened where a line would be wider than `cells`.
+        cells: how wide a line may be.
+        gap: what stands between columns.
     """
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    cells = [[cell(value) for value in row] for row in rows]
-    for place, column in enumerate(columns):
-        made.add_column(
-            column,
-            justify="right" if column in numbers else "left",
-            no_wrap=True,
-            min_width=max((row[0].cell_len for row in cells), default=0) if place == 0 else None,
-            ratio=1 if column == narrow else None,
-        )
-    for row in cells:
-        made.add_row(*row)
-    return made
+    table = [list(heads)]
+    table += [
+        [printable(str(row[0])), *(clipped(str(value), MAX_CELLS) for value in row[1:])]
+        for row in rows
+    ]
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    if narrow:
+        place = list(heads).index(narrow)
+        room = cells - sum(widths) + widths[place] - len(gap) * (len(widths) - 1)
+        widths[place] = max(len(narrow), min(widths[place], room))
+        table = [
+            [*row[:place], clipped(row[place], widths[place]), *row[place + 1 :]] for row in table
+        ]
+    right = [head in numbers for head in heads]
+    return [gap.join(map(_aligned, row, widths, right)).rstrip() for row in table]
+
+
+def _aligned(text: str, width: int, right: bool) -> str:
+    blanks = " " * (width - cell_len(text))
+    return blanks + text if right else text + blanks
 
 
 def short_id(identifier: str) -> str:

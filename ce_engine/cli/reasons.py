@@ -44,6 +44,9 @@ _DECISIONS = {
     ("kept", "must"): ("block that must be kept", "blocks that must be kept"),
 }
 
+RECALLED = ("m:", "e:")
+"""How the ids of blocks begin that relevance nominated: stored messages and evidence."""
+
 _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
@@ -53,6 +56,8 @@ _CODES = {
 
 def decision_words(decision: PruneDecision) -> str:
     """A decision with its count; a reason that is not known here is told as it is."""
+    if decision.action == "kept" and decision.block_id.startswith(RECALLED):
+        return f"{number(decision.count)} found relevant again"
     forms = _DECISIONS.get((decision.action, decision.reason))
     if forms is None:
         return f"{number(decision.count)} {decision.action}: {decision.reason.replace('_', ' ')}"

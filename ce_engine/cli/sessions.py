@@ -8,10 +8,17 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.console import Console
 
 from ce_engine.cli.options import Account, AsJson, StoreUrl, User
-from ce_engine.cli.output import console, moment, number, print_json, table
+from ce_engine.cli.output import (
+    console,
+    moment,
+    number,
+    print_columns,
+    print_json,
+    printable,
+)
 from ce_engine.cli.reading import reading
 from ce_engine.schema.rows import SessionInfo
 
@@ -39,9 +46,10 @@ def sessions(
     if as_json:
         print_json([asdict(info) for info in found])
     elif found:
-        console().print(_table(found, ephemeral=ephemeral))
+        _print(console(), found, ephemeral=ephemeral)
     else:
-        console().print("no sessions" if ephemeral else "no sessions; with --all: ephemeral ones")
+        more = "" if ephemeral else "; --all lists ephemeral ones"
+        console().print(f"no sessions of account {account!r} in this store{more}")
 
 
 async def _listed(
@@ -51,16 +59,21 @@ async def _listed(
         return await store.list_sessions(account_id=account, user_id=user, ephemeral=ephemeral)
 
 
-def _table(found: Sequence[SessionInfo], *, ephemeral: bool) -> Table:
-    users = any(info.user_id for info in found)
-    columns = ["session", *(["user"] if users else []), "framework"]
-    columns += ["turns", "messages", "tool calls", "evidence", "updated (UTC)"]
-    columns += ["kind"] if ephemeral else []
-    rows = []
-    for info in found:
-        row: list[object] = [info.session_id, *([info.user_id] if users else [])]
-        row += [", ".join(info.frameworks) or "-", number(info.turns), number(info.messages)]
-        row += [number(info.tool_calls), number(info.evidences), moment(info.updated_at)]
-        row += [("ephemeral" if info.ephemeral else "named")] if ephemeral else []
-        rows.append(row)
-    return table(columns, rows, numbers={"turns", "messages", "tool calls", "evidence"})
+def _print(screen: Console, found: Sequence[SessionInfo], *, ephemeral: bool) -> None:
+    columns = ["session", "user", "framework", "turns", "messages", "tool calls", "evidence"]
+    columns += ["updated (UTC)", *(["kind"] if ephemeral else [])]
+    rows = [
+        (
+            printable(info.session_id),
+            info.user_id or "-",
+            ", ".join(info.frameworks) or "-",
+            number(info.turns),
+            number(info.messages),
+            number(info.tool_calls),
+            number(info.evidences),
+            moment(info.updated_at),
+            *(["ephemeral" if info.ephemeral else "named"] if ephemeral else []),
+        )
+        for info in found
+    ]
+    print_columns(screen, columns, rows, numbers={"turns", "messages", "tool calls", "evidence"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from ce_engine.cli.links import Links, arguments
@@ -18,14 +18,16 @@ from ce_engine.cli.output import (
     console,
     moment,
     number,
+    print_columns,
     print_json,
+    print_under,
     printable,
     short_id,
-    table,
 )
 from ce_engine.cli.reading import find_session, reading
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.enums import Role
 from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope
 
@@ -35,6 +37,8 @@ SHOWN_LINES = 2
 """Lines of a message's text that are shown."""
 SHOWN_REFS = 4
 """Pieces of evidence that are named under one message."""
+SOURCE_CELLS = 44
+USED_BY_CELLS = 16
 
 Whole = Annotated[bool, typer.Option("--full", help="Whole texts and all links, none shortened.")]
 
@@ -96,41 +100,48 @@ def _message(screen: Console, links: Links, message: Message, position: int, *, 
     who = message.role.value
     if message.author is not None:
         who += f" {message.author.id}"
-    marks = [moment(message.at), short_id(message.message_id or "")]
-    marks += [message.status] if message.status else []
-    marks += [f"variant of {short_id(message.variant_of)}"] if message.variant_of else []
-    marks += [f"replaces {short_id(message.replaces)}"] if message.replaces else []
     head = Text(f"\n{message.seq or position:>{INDENT - 2}}  ")
     head.append(printable(who), style="bold")
-    head.append(printable("".join(f" · {mark}" for mark in marks if mark)), style="dim")
-    screen.print(head)
+    marks = "".join(f" · {mark}" for mark in _marks(links, message))
+    screen.print(head.append(printable(marks), style="dim"))
     if message.content:
-        width = screen.width - INDENT
-        text = (
-            Text(printable(message.content))
-            if full
-            else clipped(message.content, SHOWN_LINES * width)
-        )
-        screen.print(Padding(text, (0, 0, 0, INDENT)))
-    for line in _links(links, message, full=full):
-        text = Text(printable(line), style="dim", no_wrap=not full, overflow="ellipsis")
-        screen.print(Padding(text, (0, 0, 0, INDENT)))
+        room = SHOWN_LINES * (screen.width - INDENT)
+        print_under(screen, INDENT, message.content if full else clipped(message.content, room))
+    for word, what in _links(links, message, full=full):
+        line = f"{word:<{len('stored as')}} {what}"
+        room = screen.width - INDENT
+        print_under(screen, INDENT, line if full else clipped(line, room), style="dim")
 
 
-def _links(links: Links, message: Message, *, full: bool) -> Iterator[str]:
-    """The lines under a message: what it asks for, what it rests on, what it became."""
+def _marks(links: Links, message: Message) -> Iterator[str]:
+    """What stands behind who said it."""
+    if message.at:
+        yield moment(message.at)
+    if message.message_id:
+        yield short_id(message.message_id)
+    if message.status:
+        yield message.status
+    if message.variant_of:
+        yield f"variant of {short_id(message.variant_of)}"
+    if message.replaces:
+        yield f"replaces {short_id(message.replaces)}"
+    if message.message_id in links.answers:
+        yield f"turn {links.answers[message.message_id]}"
+
+
+def _links(links: Links, message: Message, *, full: bool) -> Iterator[tuple[str, str]]:
+    """The lines under a message: what it asks for, what it rests on, what became of it."""
     for asked in links.asked(message):
-        yield f"asks for  {asked}"
+        yield "asks for", asked
     refs = list(dict.fromkeys(ref.evidence_id for ref in message.refs or ()))
     shown = refs if full else refs[:SHOWN_REFS]
-    word = "stored as" if message.role.value == "tool" else "rests on "
+    word = "stored as" if message.role is Role.TOOL else "rests on"
     for evidence_id in shown:
-        yield f"{word} {links.evidence(evidence_id)}"
+        yield word, links.way_back(evidence_id)
     if len(shown) < len(refs):
-        yield f"{word} {len(refs) - len(shown)} more; --full names them"
-    output = links.outputs.get(message.message_id or "")
-    if output is not None:
-        yield f"stored as {links.evidence(output.evidence_id)}"
+        yield word, f"{len(refs) - len(shown)} more; --full names them"
+    if message.message_id is not None:
+        yield from links.became(message.message_id)
 
 
 def _tool_calls(screen: Console, links: Links) -> None:
@@ -147,7 +158,7 @@ def _tool_calls(screen: Console, links: Links) -> None:
         for call in calls
     ]
     columns = ["tool call", "tool", "arguments", "status", "ms", "evidence"]
-    _section(screen, f"Tool calls ({len(rows)})", columns, rows, numbers={"ms"}, narrow="arguments")
+    _section(screen, "Tool calls", columns, rows, numbers={"ms"}, narrow="arguments")
 
 
 def _evidence(screen: Console, links: Links) -> None:
@@ -156,41 +167,38 @@ def _evidence(screen: Console, links: Links) -> None:
         readers = [f"#{seq}" for seq in links.used_by.get(evidence.evidence_id, ())]
         more = evidence.metadata.get("links")
         again = f" (+{len(more)})" if isinstance(more, list) and more else ""
+        source = evidence.source
         rows.append(
             (
                 short_id(evidence.evidence_id),
                 evidence.type.value,
-                evidence.source.uri or evidence.source.name or evidence.source.kind.value,
-                links.source(evidence) + again,
-                " ".join(readers) or "-",
-                evidence.content[:200],
+                clipped(source.uri or source.name or source.kind.value, SOURCE_CELLS),
+                clipped(links.source(evidence), SOURCE_CELLS) + again,
+                clipped(" ".join(readers) or "-", USED_BY_CELLS),
+                evidence.content,
             )
         )
     columns = ["evidence", "type", "source", "from", "used by", "content"]
-    _section(screen, f"Evidence ({len(rows)})", columns, rows, narrow="content")
+    _section(screen, "Evidence", columns, rows, narrow="content")
 
 
 def _usage(screen: Console, links: Links) -> None:
-    answered = {turn.model_usage_id: turn for turn in links.turns}
-    positions = {turn.turn_id: position for position, turn in enumerate(links.turns, start=1)}
-    rows = []
-    for usage in links.usages.values():
-        turn = answered.get(usage.model_usage_id)
-        rows.append(
-            (
-                short_id(usage.model_usage_id),
-                usage.stage.value,
-                usage.model or usage.provider or "-",
-                number(usage.prompt_tokens),
-                number(usage.completion_tokens),
-                number(usage.latency_ms),
-                usage.status.value + (" (estimated)" if usage.params.get("estimated") else ""),
-                str(positions[turn.turn_id]) if turn is not None else "-",
-            )
+    rows = [
+        (
+            short_id(usage.model_usage_id),
+            usage.stage.value,
+            usage.model or usage.provider or "-",
+            number(usage.prompt_tokens),
+            number(usage.completion_tokens),
+            number(usage.latency_ms),
+            usage.status.value + (" (estimated)" if usage.params.get("estimated") else ""),
+            links.turn_of_usage.get(usage.model_usage_id, "-"),
         )
+        for usage in links.usages.values()
+    ]
     columns = ["usage", "stage", "model", "prompt", "completion", "ms", "status", "turn"]
     numbers = {"prompt", "completion", "ms", "turn"}
-    _section(screen, f"Model usage ({len(rows)})", columns, rows, numbers=numbers)
+    _section(screen, "Model usage", columns, rows, numbers=numbers)
 
 
 def _section(
@@ -199,11 +207,10 @@ def _section(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
-    numbers: set[str] | None = None,
+    numbers: AbstractSet[str] = frozenset(),
     narrow: str = "",
 ) -> None:
-    """A table under its title, if it has rows; `narrow` is the column that gives way first."""
-    if not rows:
-        return
-    screen.print(Text(f"\n{title}", style="bold"))
-    screen.print(table(columns, rows, numbers=numbers or set(), narrow=narrow))
+    """Rows under their title, if there are any."""
+    if rows:
+        screen.print(Text(f"\n{title} ({number(len(rows))})", style="bold"))
+        print_columns(screen, columns, rows, numbers=numbers, narrow=narrow)

@@ -79,24 +79,35 @@ class Alignment:
         for j in range(len(line) - 1, -1, -1):
             if line[j].role == "assistant" and (found := self.matcher.candidates(j)):
                 return j, found[0] if len(found) == 1 else self._best(j, found)
-        if len(line) == 1 or self.flags.new_conversation:
+        if len(line) < 2 or self.flags.new_conversation:
             return -1, NEW
         waiting = (
             (self._run(j, n)[0], -j, n)
             for j in range(len(line))
             for n in self.matcher.candidates(j)
-            if self._waits(n)
+            if self._is_last_question(n, j)
         )
-        _, j, n = max(waiting, default=(0, 1, NEW))
+        run, j, n = max(waiting, default=(0, 1, NEW))
+        root = self._root()
+        if root is not None and self._run_on(root) >= run:
+            return -1, NEW  # the list goes on from there
         return -j, n
 
-    def _waits(self, n: int) -> bool:
-        """Whether `n` is a question at the end of its lane, without an answer after it."""
-        entries, leaf = self.log.entries, self.log.leaf(self.log.root(n))
-        end = NEW if leaf is None else leaf
+    def _is_last_question(self, n: int, j: int) -> bool:
+        """Whether `n` is the question that its lane ends with, and message `j` can be it.
+
+        It waits for its answer, or the host has another answer to it than the one recorded.
+        """
+        entries, end = self.log.entries, self.log.leaf(self.log.root(n))
+        if end is None or entries[n].role != "user":
+            return False
+        line = self.matcher.line
+        if j < len(line) - 1 and line[j + 1].role == "assistant" and not entries[end].calls:
+            while end > n and entries[end].role == "assistant":
+                end = self.log.parents[end]
         while end > n and (entries[end].role == "user" or entries[end].calls):
             end = self.log.parents[end]
-        return end == n and entries[n].role == "user"
+        return end == n
 
     def _best(self, j: int, candidates: list[int]) -> int:
         """The candidate with the longest run; then same ids, same lane, newest."""
@@ -110,7 +121,8 @@ class Alignment:
             entry = self.log.entries[n]
             run, reached = self._run(j, n)
             same_id = m.host_id is not None and m.host_id == entry.host_id
-            rank = (run, same_id, m.calls == entry.calls, lane_key == entry.lane_key)
+            same_form = m.key == entry.key and m.calls == entry.calls
+            rank = (run, same_id, lane_key == entry.lane_key, same_form)
             if rank > best_rank:
                 best, best_rank, tie = n, rank, False
             elif rank == best_rank:
@@ -122,16 +134,19 @@ class Alignment:
 
     def _run(self, j: int, n: int) -> tuple[int, bool]:
         """How many messages, backward from `j`, follow the parents of `n`; whether all of them do."""
-        count = 0
+        entries, count = self.log.entries, 0
         while j >= 0:
             if n < 0 or not self.matcher.same(n, j):
                 return count, False
             count += 1
-            n = self.log.parents[n]
-            for result in self.matcher.results_before(j):
-                if not self._has_result(n, result):
-                    return count, False
-                count += 1
+            n, results = self.log.parents[n], self.matcher.results_before(j)
+            if not results:
+                n = self._over_calls(n, j - 1)
+            if n >= 0 and bool(entries[n].calls) != bool(results):
+                return count, False  # a call without results, or results without one: cut here
+            if not all(self._has_result(n, result) for result in results):
+                return count, False
+            count += len(results)
             j -= 1
         return count, True
 
@@ -208,21 +223,23 @@ class Alignment:
 
     def _insert(self, j: int, parent: int) -> int:
         edited = self.matcher.by_host_id(j)
-        if edited is None and self._fills_gap(j, parent):
-            edited = parent
+        if edited is None:
+            edited = self._gap(j)
         self.novelties[j] = Novelty(aside=True, replaces=edited)
-        return self.log.parents[parent] if parent >= 0 and edited == parent else parent
+        if edited is None or not self.matcher.is_ancestor(edited, parent):
+            return parent
+        return self.log.parents[edited]
 
-    def _fills_gap(self, j: int, parent: int) -> bool:
-        """Whether message `j` stands in the place of `parent` alone: an edit of the history."""
-        m, matcher = self.matcher.line[j], self.matcher
-        if parent < 0 or parent in matcher.used or m.origin == Origin.HOST_SUMMARY:
-            return False
-        below = matcher.places[j + 1]
-        if below == NEW or self.log.parents[below] != parent or not matcher.compatible(parent, m):
-            return False
-        above = self._over_calls(self.log.parents[parent], j - 1)
-        return above < 0 if j == 0 else above >= 0 and matcher.same(above, j - 1)
+    def _gap(self, j: int) -> int | None:
+        """The one entry between the neighbours of message `j`: the host edited it."""
+        m, matcher, below = self.matcher.line[j], self.matcher, self.matcher.places[j + 1]
+        gap = NEW if below == NEW else self.log.parents[below]
+        if gap == NEW or gap in matcher.used or m.origin == Origin.HOST_SUMMARY:
+            return None
+        above = self._over_calls(self.log.parents[gap], j - 1)
+        if not matcher.compatible(gap, m) or (j == 0) != (above < 0):
+            return None
+        return gap if j == 0 or matcher.same(above, j - 1) else None
 
     def _over_calls(self, n: int, j: int) -> int:
         """Up from `n` to what message `j` can be: a host may leave out older tool calls."""
@@ -263,11 +280,14 @@ class Alignment:
     def _follows(self, j: int, current: int) -> int | None:
         """The unused twin of message `j` that hangs on `current`."""
         matcher, m = self.matcher, self.matcher.line[j]
+        places = [current]
+        while (edited := self.log.entries[places[-1]].replaces) is not None:
+            places.append(edited)  # what stood here before the host edited it
         near = islice(self.log.children(current), CANDIDATES)
         for n in chain(near, matcher.candidates(j)):
             if n in matcher.used or self.log.entries[n].key != m.key:
                 continue
-            if matcher.compatible(n, m) and matcher.hangs_on(n, current):
+            if matcher.compatible(n, m) and any(matcher.hangs_on(n, on) for on in places):
                 self._note_regenerate(j, n)
                 return n
         if m.role == "assistant":
@@ -281,34 +301,36 @@ class Alignment:
         if current == NEW or j == len(self.matcher.line) - 1:
             return None
         for n in self.matcher.candidates(j):
-            if self._waits(n) and self.matcher.is_ancestor(current, n):
+            if self._is_last_question(n, j) and self.matcher.is_ancestor(current, n):
                 return n
         return None
 
     def _first(self, j: int) -> int | None:
         """The root that message `j` is, where the list has no predecessor for it."""
-        matcher, entries = self.matcher, self.log.entries
         if self.flags.new_conversation:
             return None
-        if len(matcher.line) == 1:
+        if len(self.matcher.line) == 1:
             return self._lone(j)
-        lane_key = matcher.reader.lane_key
-        return max(
-            matcher.roots(j),
-            key=lambda n: (self._run_on(j, n), entries[n].lane_key == lane_key, n),
-            default=None,
-        )
+        return self._root()
 
-    def _run_on(self, j: int, n: int) -> int:
-        """How many messages, forward from `j`, follow the children of `n`."""
-        first, line = j, self.matcher.line
-        while j < len(line) - 1:
+    def _root(self) -> int | None:
+        """The lane that the list starts as, without history before its first message."""
+        lane_key, entries = self.matcher.reader.lane_key, self.log.entries
+        roots = self.matcher.roots(0)
+        if len(roots) < 2:
+            return next(iter(roots), None)
+        return max(roots, key=lambda n: (self._run_on(n), entries[n].lane_key == lane_key, n))
+
+    def _run_on(self, n: int) -> int:
+        """How many messages of the list, from its first on, follow the children of `n`."""
+        line = self.matcher.line
+        for j in range(1, len(line)):
             children = islice(self.log.children(n), CANDIDATES)
-            child = next((c for c in children if self.matcher.same(c, j + 1)), None)
+            child = next((c for c in children if self.matcher.same(c, j)), None)
             if child is None:
-                break
-            j, n = j + 1, child
-        return j - first
+                return j
+            n = child
+        return len(line)
 
     def _lone(self, j: int) -> int | None:
         """A message without history: a retry if its twin waits for an answer, else said again."""

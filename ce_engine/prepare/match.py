@@ -105,9 +105,10 @@ class Matcher:
         """Unused entries that message `j` may be, newest first; `below` asks for older ones."""
         m, log = self.line[j], self.log
         found = self._unused(log.by_key(m.key), m, below)
-        if not found and m.role == "assistant":
+        if m.role == "assistant":
             loose = self._unused(log.by_loose_key(m.loose_key), m, below)
-            found = [n for n in loose if self.rewritten(n, j)]
+            rewritten = [n for n in loose if n not in found and self.rewritten(n, j)]
+            found = sorted([*found, *rewritten], reverse=True) if rewritten else found
         return found
 
     def roots(self, j: int) -> list[int]:

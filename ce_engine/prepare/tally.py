@@ -1,4 +1,4 @@
-"""Weighted sets of positions, added up for all positions at once: one big integer for a set, one for each bit of a sum."""
+"""Weighted sets of positions, added up for all positions at once: a set is one big integer."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from operator import itemgetter
 
 
 class Tally:
-    """Adds up weights of sets of positions, for all positions at once."""
+    """Adds up weights of sets of positions, for all positions at once; no sum may reach 65,536."""
 
     def __init__(self) -> None:
         self._columns: list[list[int]] = []
 
     def add(self, members: int, weight: float) -> None:
-        """Give `weight`, rounded to its two leading bits, to the positions in `members`."""
-        bit = max(0, int(weight + 0.5).bit_length() - 2)
+        """Give `weight`, rounded to its three leading bits, to the positions in `members`."""
+        bit = max(0, int(weight + 0.5).bit_length() - 3)
         leading = int(weight / (1 << bit) + 0.5)
         columns = self._columns
         while leading > 0:

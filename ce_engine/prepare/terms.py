@@ -63,7 +63,7 @@ _IRREGULAR = {
 }
 
 _PREFIX = 6
-"""Letters of a stem that count: what sets `adopt` and `adoption` apart comes later."""
+"""Letters of a stem that count: what sets `compete` and `competition` apart comes later."""
 
 
 def tokens(text: str) -> list[str]:

@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.document import (
     ContextBlock,
     Meta,
@@ -111,8 +110,7 @@ class Change:
     def run(self, scope: Scope, write: Write) -> None:
         match write:
             case ReplaceDocument(document, fields):
-                if fields is not None and self.made:
-                    raise SessionNotFoundError(f"there is no session {scope.session_id!r} to patch")
+                rules.check_there(scope, self.made and fields is not None)
                 self._replace(document, fields)
             case CreateSession():
                 pass

@@ -63,19 +63,19 @@ class MemoryStore(BaseStore):
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
     ) -> PutResult:
+        now = self._clock.now_iso()
         with self._open():
             old = self._sessions.get(scope.key)
             rules.check_version(scope, expected_version, old.head.version if old else 0)
             if not writes:
                 return PutResult(success=True, version=old.head.version if old else 0)
-            change = self._begin(scope, old, writes)
+            change = self._begin(scope, old, writes, now)
             for write in writes:
                 change.run(scope, write)
             self._sessions[scope.key] = change.kept
             return PutResult(success=True, version=change.kept.head.version)
 
-    def _begin(self, scope: Scope, old: Kept | None, writes: Sequence[Write]) -> Change:
-        now = self._clock.now_iso()
+    def _begin(self, scope: Scope, old: Kept | None, writes: Sequence[Write], now: str) -> Change:
         asked = next((write for write in writes if isinstance(write, CreateSession)), None)
         if old is None:
             kept = Kept(self._new_head(scope, asked, now))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
-from ce_engine.errors import SchemaValidationError, VersionConflictError
+from ce_engine.errors import SchemaValidationError, SessionNotFoundError, VersionConflictError
 from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message
 from ce_engine.schema.enums import Origin, Priority, Role
 from ce_engine.schema.events import Event, link
@@ -33,6 +33,15 @@ def check_key(scope: Scope, wanted: CreateSession | None, key_id: str) -> None:
         raise VersionConflictError(
             f"session {scope.session_id!r} has key {key_id!r}, expected {wanted.key_id!r}: it was "
             "made by somebody else meanwhile, or the secret has changed. Read it again."
+        )
+
+
+def check_there(scope: Scope, made: bool) -> None:
+    """Raise `SessionNotFoundError` if a group made the session that it wants to patch."""
+    if made:
+        raise SessionNotFoundError(
+            f"there is no session {scope.session_id!r} of this account and user to patch; "
+            "put_session makes one"
         )
 
 

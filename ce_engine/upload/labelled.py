@@ -119,6 +119,7 @@ def _code(label: Label, value: str, behind: str) -> bool:
     return _CODE.match(value) is not None or (argument and _NAME.match(value) is not None)
 
 
+_DIGIT, _LETTER = re.compile("[0-9]"), re.compile("[A-Za-z]")
 _OWNERS = re.compile(
     r"(?:api|access|secret|private|account|auth|licen[cs]e|encrypt|encryption|signing|master|service|"
     r"subscription)[ _\-]?\Z",
@@ -143,7 +144,7 @@ def _secret(label: Label) -> Bounds | None:
         return None
     if value[0] in "/.<${" or "://" in value or (not quoted and _code(label, value, "")):
         return None
-    mixed = any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
+    mixed = _DIGIT.search(value) and _LETTER.search(value)
     return (start, end) if mixed and looks_random(value) else None
 
 

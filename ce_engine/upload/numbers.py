@@ -36,6 +36,7 @@ _SIGN_BEFORE = frozenset(" =([,")  # of a negative number
 _MONEY = frozenset("$¥￥€£")
 _UNIT = re.compile(
     r"\*+[A-Za-z0-9(]|[ ]?(?:bytes?|[kKMGTP]i?B|B|[mnuµ]s|%|元|件|个|条|次|人|字节)(?![A-Za-z])"
+    r"|[ ](?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ]+[0-9]"  # a size in a listing of files
 )
 _CALL = re.compile(r"(?:[A-Za-z0-9_]\(|(?:sha|md)[0-9]{1,3}:)\Z")  # seed(348932549825235)
 _ASKED_TO_CALL = re.compile(

@@ -201,7 +201,7 @@ _DOMAIN = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?\.){1,8}"
     r"(?:xn--[A-Za-z0-9]{2,59}|[A-Za-z]{2,24})(?![A-Za-z0-9])"
 )
-_URL_USER = re.compile(r"://[^\s/@]{0,64}:\Z")
+_URL_USER = re.compile(r"://(?:[^\s/@]{0,64}:)?\Z")
 _RELEASE = re.compile(r"v?[0-9]+\.[0-9]+\.")
 _NO_TOP_LEVEL = words(
     "service socket timer target mount automount slice scope swap device png jpg jpeg gif svg webp "
@@ -225,5 +225,5 @@ def mail_at(text: str, at: int) -> Bounds | None:
     if called or top in _NO_TOP_LEVEL or _RELEASE.match(domain[0]):
         return None  # `a@b.transpose(`, `getty@tty1.service`, `logo@2x.png`, `pkg@1.2.3-rc.one`
     if _URL_USER.search(text, max(0, start - 70), start):
-        return None  # the password in a URL, which has its own rule
+        return None  # the user of a URL, or the password, which has its own rule
     return start, end

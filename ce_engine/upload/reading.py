@@ -33,7 +33,10 @@ def readable(text: str) -> tuple[str, Callable[[int], int]]:
         for escape, plain in _SHORT_ESCAPES:  # of the same length: offsets stay
             view = view.replace(escape, plain)
     if "\\u" in view or (not view.isascii() and _INVISIBLE.search(view)):
-        view, origin = _without_escapes(view)
+        cuts = _ESCAPED_OR_INVISIBLE.finditer(view)
+        view, origin = substitute(
+            view, ((*cut.span(), chr(int(cut[1], 16)) if cut[1] else "") for cut in cuts)
+        )
     if not view.isascii():
         view = _EXOTIC.sub(lambda found: _PLAIN[found[0]], view)
     return view, origin
@@ -43,21 +46,20 @@ def _same(offset: int) -> int:
     return offset
 
 
-def _without_escapes(text: str) -> tuple[str, Callable[[int], int]]:
+def substitute(text: str, cuts: Iterable[tuple[int, int, str]]) -> tuple[str, Callable[[int], int]]:
+    """Return the text with a sign, or none, in each place cut, and what leads back to its offsets.
+
+    `cuts` are (start, end, sign) in order.
+    """
     pieces: list[str] = []
     places, origins = [0], [0]  # where a stretch begins, in the result and in the text
     length = done = 0
-    for found in _ESCAPED_OR_INVISIBLE.finditer(text):
-        sign = chr(int(found[1], 16)) if found[1] else ""
-        pieces += (text[done : found.start()], sign)
-        length += found.start() - done
-        if sign:
-            places.append(length)
-            origins.append(found.start())
-            length += 1
-        done = found.end()
+    for start, end, sign in cuts:
+        pieces += (text[done:start], sign)
+        length += start - done + len(sign)
         places.append(length)
-        origins.append(done)
+        origins.append(end)
+        done = end
     if not pieces:
         return text, _same
     pieces.append(text[done:])
@@ -69,22 +71,14 @@ def _without_escapes(text: str) -> tuple[str, Callable[[int], int]]:
     return "".join(pieces), origin
 
 
-def blank(text: str, bounds: Iterable[tuple[int, int]]) -> str:
-    """Return the text with holes of the same length in the places of `bounds`, which are in order."""
-    pieces: list[str] = []
-    done = 0
-    for start, end in bounds:
-        pieces += (text[done:start], HOLE * (end - start))
-        done = end
-    return "".join((*pieces, text[done:]))
-
-
-def around(text: str, bounds: Iterable[tuple[int, int]], reach: int) -> list[str]:
-    """Return the parts of the text within `reach` of any of `bounds`, which are in order."""
+def around(text: str, sign: str, reach: int) -> list[str]:
+    """Return the parts of the text within `reach` of any occurrence of a sign."""
     parts: list[tuple[int, int]] = []
-    for start, end in bounds:
-        first = max(0, start - reach)
+    at = text.find(sign)
+    while at >= 0:
+        first = max(0, at - reach)
         if parts and first <= parts[-1][1]:
             first = parts.pop()[0]
-        parts.append((first, end + reach))
+        parts.append((first, at + reach))
+        at = text.find(sign, at + 1)
     return [text[first:last] for first, last in parts]

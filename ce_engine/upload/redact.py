@@ -15,7 +15,7 @@ from ce_engine.schema.rows import Placeholder
 from ce_engine.upload.labelled import sensitive_key
 from ce_engine.upload.patterns import LABELS, VERSION
 from ce_engine.upload.placeholders import Numbering
-from ce_engine.upload.reading import HOLE, around, blank, readable
+from ce_engine.upload.reading import HOLE, around, readable, substitute
 from ce_engine.upload.scan import Span, longest, lowered, scan
 
 
@@ -137,18 +137,26 @@ class PatternRedactor:
         rules = tuple(dict.fromkeys(span.rule for span in spans))
         return Redaction("".join((*pieces, text[done:])), rules, len(spans), True, tuple(spans))
 
-    def _find(self, view: str) -> list[Span]:
-        """Search again until nothing is found: what a match hid may matter once it is gone."""
-        if "[" in view:
-            view = self._placeholder.sub(lambda found: HOLE * len(found[0]), view)
+    def _find(self, text: str) -> list[Span]:
+        """Search until nothing more is found: what a match hid may matter once it is gone.
+
+        Each round reads a hole for every placeholder and match, so that the last one reads what a
+        second redaction will read: doing it again changes nothing.
+        """
+        holes = [found.span() for found in self._placeholder.finditer(text)] if "[" in text else []
         spans: list[Span] = []
         for _ in range(MAX_ROUNDS):
-            fresh = longest(self._scan(view))
-            spans += fresh
-            bounds = [(span.start, span.end) for span in fresh]
-            view = blank(view, bounds)
-            if not any(self._scan(part) for part in around(view, bounds, REACH)):
+            view, origin = substitute(text, ((start, end, HOLE) for start, end in holes))
+            if spans and not any(self._scan(part) for part in around(view, HOLE, REACH)):
                 break
+            fresh = [
+                span._replace(start=origin(span.start), end=origin(span.end))
+                for span in longest(self._scan(view))
+            ]
+            if not fresh:
+                break
+            spans += fresh
+            holes = sorted(holes + [(span.start, span.end) for span in fresh])
         return sorted(spans)
 
     def _scan(self, view: str) -> list[Span]:

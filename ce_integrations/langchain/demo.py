@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ce_engine import BudgetConfig, ContextEngine, RuntimeConfig, Scope, create_context_engine
+from ce_engine import (
+    AdapterError,
+    BudgetConfig,
+    ContextEngine,
+    RuntimeConfig,
+    Scope,
+    StoreUnavailableError,
+    create_context_engine,
+)
 from ce_engine.cli.demo import DemoOptions, DemoQuestion, DemoResult, Progress
 from ce_integrations.base import check_requirements
 
 
 if TYPE_CHECKING:
-    from ce_integrations.langchain.demo_app import App
+    from ce_integrations.langchain.demo_app import App, Chat
     from ce_integrations.langchain.demo_turns import Turn
 
 REQUIRES = ("langchain>=1.4,<2", "langchain-core>=1.7,<2", "langchain-openai>=1.7,<2")
@@ -31,13 +39,14 @@ class LangChainDemo:
         Raises:
             MissingDependencyError: the packages of the extra `demo` are not installed.
             ConfigError: fewer turns than the facts need, or too few distributions to talk about.
+            AdapterError: the model's endpoint does not answer.
             StoreUrlError: the store's URL is not understood.
-            StoreUnavailableError: the store cannot be written.
+            StoreUnavailableError: the store cannot be written, or not fast enough.
         """
         check_requirements(REQUIRES, "demo")
         # Only who runs the demo pays for LangChain's imports.
         from ce_integrations.langchain import install_ce  # noqa: PLC0415
-        from ce_integrations.langchain.demo_app import make_app, make_model  # noqa: PLC0415
+        from ce_integrations.langchain.demo_app import make_app, make_chat  # noqa: PLC0415
         from ce_integrations.langchain.demo_documents import installed_packages  # noqa: PLC0415
         from ce_integrations.langchain.demo_turns import script  # noqa: PLC0415
 
@@ -50,14 +59,18 @@ class LangChainDemo:
             engine = create_context_engine(options.store_url, config=config)
             ending.callback(engine.sync.close)
             engine.sync.check()
-            model, name = make_model(packages, engine.estimator.estimate_text)
-            app = make_app(packages, model, session_id)
+            chat = make_chat(packages, engine.estimator.estimate_text)
+            app = make_app(packages, chat.model, session_id)
             for target in (app.agent, app.chain):
                 ending.enter_context(install_ce(target, engine=engine, session_id=session_id))
-            questions = _talk(app, turns, progress)
-            engine.sync.flush(FLUSH_S)
+            questions = _talk(app, chat, turns, progress)
+            if not engine.sync.flush(FLUSH_S):
+                raise StoreUnavailableError(
+                    f"{engine.store.url} did not take all that was recorded within {FLUSH_S:.0f} s. "
+                    "See that its disk has room and that nobody locks it, then run the demo again."
+                )
             seconds = time.perf_counter() - started
-            return _result(engine, session_id, name, len(turns), questions, seconds)
+            return _result(engine, session_id, chat.name, len(turns), questions, seconds)
 
 
 DEMO = LangChainDemo()
@@ -68,13 +81,19 @@ def _new_session_id() -> str:
     return f"langchain-demo-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def _talk(app: App, turns: Iterable[Turn], progress: Progress) -> list[DemoQuestion]:
+def _talk(app: App, chat: Chat, turns: Sequence[Turn], progress: Progress) -> list[DemoQuestion]:
     """Say all turns; return the questions of the end with their answers."""
-    turns = list(turns)
     asked: list[DemoQuestion] = []
     for done, turn in enumerate(turns):
         progress(done, len(turns), turn.text)
-        answer = app.ask(turn)
+        try:
+            answer = app.ask(turn)
+        except chat.failures as error:
+            raise AdapterError(
+                f"the model {chat.name} failed at turn {turn.number} with {type(error).__name__}. "
+                "Check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL, or unset them all: then "
+                "the demo brings a model of its own, which needs no network."
+            ) from error
         if turn.expected:
             asked.append(DemoQuestion(turn.text, turn.expected, answer, turn.expected in answer))
     progress(len(turns), len(turns), "")

@@ -69,19 +69,30 @@ def make_app(packages: Mapping[str, Package], model: BaseChatModel, thread_id: s
     return App(agent, given | prompt | model | StrOutputParser(), thread_id)
 
 
-def make_model(
-    packages: Mapping[str, Package], count: Callable[[str], int]
-) -> tuple[BaseChatModel, str]:
-    """The model and its name for the reader: an endpoint if the environment names one, else offline."""
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The model, its name for the reader, and what it raises when it cannot answer."""
+
+    model: BaseChatModel
+    name: str
+    failures: tuple[type[Exception], ...] = ()
+
+
+def make_chat(packages: Mapping[str, Package], count: Callable[[str], int]) -> Chat:
+    """The endpoint that the environment names, else the offline model, which counts with `count`."""
     if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
-        return OfflineChatModel(known=frozenset(packages), count=count), "offline model (quotes)"
+        model = OfflineChatModel(known=frozenset(packages), count=count)
+        return Chat(model, "offline model (quotes its input)")
     from langchain_openai import ChatOpenAI  # noqa: PLC0415 - needed with an endpoint only
+    from openai import OpenAIError  # noqa: PLC0415 - as above
 
     name = os.environ.get("OPENAI_MODEL", "gpt-4o-mini")
     # Servers of one's own take any key, but the client wants one.
     key = SecretStr(os.environ.get("OPENAI_API_KEY") or "none")
-    model = ChatOpenAI(model=name, temperature=0, api_key=key, max_completion_tokens=REPLY_TOKENS)
-    return model, name
+    endpoint = ChatOpenAI(
+        model=name, temperature=0, api_key=key, max_completion_tokens=REPLY_TOKENS
+    )
+    return Chat(endpoint, name, (OpenAIError,))
 
 
 def _lookup(packages: Mapping[str, Package]) -> BaseTool:

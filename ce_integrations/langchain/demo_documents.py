@@ -67,7 +67,8 @@ def installed_packages() -> dict[str, Package]:
 
 
 def _package(distribution: Distribution) -> Package | None:
-    data: Mapping[str, str | list[str]] = distribution.metadata.json
+    # Newer releases of Python give no metadata for a folder without a METADATA file.
+    data: Mapping[str, str | list[str]] = getattr(distribution.metadata, "json", {})
 
     def one(key: str) -> str:
         value = data.get(key, "")

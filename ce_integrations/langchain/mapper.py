@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import (
@@ -21,7 +19,6 @@ from ce_engine import (
     Answer,
     Author,
     AuthorKind,
-    Extend,
     HostMessage,
     Insert,
     Keep,
@@ -29,11 +26,19 @@ from ce_engine import (
     Origin,
     Restore,
     Role,
-    Shorten,
     Step,
     ToolRequest,
     Usage,
-    image_tokens,
+)
+from ce_integrations.blocks import (
+    CALLS,
+    REASONING,
+    call_args,
+    changed,
+    media_digests,
+    media_tokens,
+    other_blocks,
+    text_of,
 )
 
 
@@ -41,19 +46,6 @@ Content = str | Sequence[str | dict[Any, Any]]
 
 SUMMARY = "summarization"
 """`lc_source` of the message in which SummarizationMiddleware hands on its summary."""
-
-TEXT = frozenset({"text", "input_text", "output_text", "refusal"})
-CALLS = frozenset({"tool_use", "function_call", "tool_call", "invalid_tool_call"})
-"""Blocks that repeat what stands in `tool_calls`."""
-REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
-IMAGES = frozenset({"image", "image_url", "input_image"})
-FILES = frozenset({"audio", "input_audio", "video", "file", "input_file", "document", "media"})
-
-FILE_TOKENS = 2_000
-"""What a file, a sound or a film counts where its length is not known: a stated constant."""
-
-BYTES_PER_TOKEN = 3
-"""For blocks that no rule knows: UTF-8 bytes of their JSON, as an upper bound."""
 
 _ROLES = {
     "user": Role.USER,
@@ -71,7 +63,9 @@ def to_schema(native: BaseMessage) -> HostMessage:
         return _from_model(native)
     if isinstance(native, ToolMessage | FunctionMessage):
         return _from_tool(native)
-    results = [block for block in _blocks(native.content) if block.get("type") == "tool_result"]
+    results = [
+        block for block in other_blocks(native.content) if block.get("type") == "tool_result"
+    ]
     if results:
         return _from_results(native, results)
     role = _role(native)
@@ -111,13 +105,13 @@ def _host(
         status="error" if error else None,
     )
     # An answer is recognised by its text and calls alone: so it was recorded.
-    media = () if role is Role.ASSISTANT else tuple(_digests(native.content))
+    media = () if role is Role.ASSISTANT else media_digests(native.content)
     return HostMessage(
         message,
         origin,
         host_id=native.id,
         media=media,
-        media_tokens=sum(_tokens(block) for block in _blocks(native.content)),
+        media_tokens=media_tokens(native.content),
         error=error,
         protected=protected,
     )
@@ -134,7 +128,7 @@ def _from_model(native: AIMessage) -> HostMessage:
     calls = _calls(native)
     legacy = native.additional_kwargs.get("function_call")
     if legacy and not calls:
-        calls = [ToolRequest(name=str(legacy.get("name", "")), args=_args(legacy))]
+        calls = [ToolRequest(name=str(legacy.get("name", "")), args=call_args(legacy))]
     origin = Origin.TOOL_CALL if calls else Origin.ANSWER
     return _host(native, Role.ASSISTANT, origin, calls=calls, protected=bool(legacy))
 
@@ -149,24 +143,14 @@ def _calls(native: AIMessage) -> list[ToolRequest]:
         for bad in native.invalid_tool_calls
     ]
     known = {call.id for call in calls}
-    for block in _blocks(native.content):
+    for block in other_blocks(native.content):
         if block.get("type") in CALLS:
             call_id = block.get("call_id") or block.get("id")
             if call_id not in known:
                 known.add(call_id)
-                args = _args(block)
+                args = call_args(block)
                 calls.append(ToolRequest(name=block.get("name") or "", id=call_id, args=args))
     return calls
-
-
-def _args(call: Mapping[str, Any]) -> dict[str, Any]:
-    args = call.get("input", call.get("args", call.get("arguments")))
-    if isinstance(args, str):
-        try:
-            args = json.loads(args)
-        except ValueError:
-            return {"": args}
-    return dict(args) if isinstance(args, Mapping) else {"": args}
 
 
 def _from_tool(native: ToolMessage | FunctionMessage) -> HostMessage:
@@ -177,7 +161,7 @@ def _from_tool(native: ToolMessage | FunctionMessage) -> HostMessage:
     return _host(native, Role.TOOL, Origin.TOOL_RESULT, call_id=call_id, error=error)
 
 
-def _from_results(native: BaseMessage, results: list[dict[Any, Any]]) -> HostMessage:
+def _from_results(native: BaseMessage, results: list[Mapping[Any, Any]]) -> HostMessage:
     """Anthropic's form: results as blocks of a message of the user, possibly several."""
     content = "".join(text_of(result.get("content") or "") for result in results)
     return _host(
@@ -189,57 +173,6 @@ def _from_results(native: BaseMessage, results: list[dict[Any, Any]]) -> HostMes
         error=any(result.get("is_error") for result in results),
         protected=True,
     )
-
-
-# Content
-
-
-def text_of(content: object) -> str:
-    """The text of a message's content, its other parts left out."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Sequence):
-        return ""
-    return "".join(
-        part
-        if isinstance(part, str)
-        else str(part.get("text") or part.get("refusal") or "")
-        if isinstance(part, dict) and part.get("type") in TEXT
-        else ""
-        for part in content
-    )
-
-
-def _blocks(content: Content) -> Iterator[dict[Any, Any]]:
-    """The parts of a content that are no plain text."""
-    if not isinstance(content, str):
-        for part in content:
-            if isinstance(part, dict) and part.get("type") not in TEXT:
-                yield part
-
-
-def _digests(content: Content) -> Iterator[str]:
-    for block in _blocks(content):
-        if block.get("type") not in REASONING:
-            yield hashlib.blake2b(_packed(block), digest_size=16).hexdigest()
-
-
-def _tokens(block: Mapping[str, Any]) -> int:
-    kind = block.get("type")
-    if kind in CALLS:
-        return 0
-    if kind in IMAGES:
-        image = block.get("image_url")
-        detail = image.get("detail") if isinstance(image, dict) else block.get("detail")
-        return image_tokens(detail=str(detail or "auto"))
-    if kind in FILES:
-        return FILE_TOKENS
-    return -(-len(_packed(block)) // BYTES_PER_TOKEN)
-
-
-def _packed(block: Mapping[str, Any]) -> bytes:
-    packed = json.dumps(block, sort_keys=True, ensure_ascii=False, default=str)
-    return packed.encode("utf-8", "surrogatepass")
 
 
 # Answers
@@ -292,25 +225,14 @@ def to_native(step: Step, native: BaseMessage | None) -> BaseMessage:
     if isinstance(step, Keep) or _has_reasoning(native):
         # What is signed must go back as it came.
         return native
-    return native.model_copy(update={"content": _changed(native.content, step)})
+    return native.model_copy(update={"content": changed(native.content, step)})
 
 
 def _has_reasoning(native: BaseMessage) -> bool:
     if not isinstance(native, AIMessage):
         return False
-    kinds = {block.get("type") for block in _blocks(native.content)}
+    kinds = {block.get("type") for block in other_blocks(native.content)}
     return bool(kinds & REASONING) or "reasoning_content" in native.additional_kwargs
-
-
-def _changed(content: Content, step: Shorten | Extend) -> str | list[str | dict[Any, Any]]:
-    if isinstance(step, Shorten):
-        if isinstance(content, str):
-            return step.text
-        return [{"type": "text", "text": step.text}, *_blocks(content)]
-    if isinstance(content, str):
-        return step.text + content if step.before else content + step.text
-    addition = {"type": "text", "text": step.text}
-    return [addition, *content] if step.before else [*content, addition]
 
 
 def _restored(message: Message) -> BaseMessage:

@@ -80,16 +80,17 @@ class OfflineChatModel(BaseChatModel):
         count: tokens of a text, for the usage that the answer reports.
     """
 
+    model_name: str = "offline-quotes"
     known: frozenset[str] = frozenset()
     count: Callable[[str], int] = lambda text: len(text.encode()) // 4 + 1
 
     @property
     def _llm_type(self) -> str:
-        return "offline-quotes"
+        return self.model_name
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        return {"model_name": self._llm_type}
+        return {"model_name": self.model_name}
 
     def bind_tools(
         self,
@@ -178,7 +179,7 @@ class OfflineChatModel(BaseChatModel):
                 input_tokens=sent, output_tokens=got, total_tokens=sent + got
             ),
             response_metadata={
-                "model_name": self._llm_type,
+                "model_name": self.model_name,
                 "finish_reason": "tool_calls" if calls else "stop",
             },
         )

@@ -60,20 +60,46 @@ def some(rng: Random, names: tuple[str, ...]) -> tuple[str, ...]:
 def decidable(mix: Mix) -> Mix:
     """Without what content cannot decide: rules apply there, and the examples test those."""
     ops, traits = set(mix.ops), set(mix.traits)
-    if mix.repeat:
+    if mix.repeat or "remove" in ops:
         ops -= {"regenerate"}
-    if mix.kind == "stateless":
-        traits -= {"constant"} if "ids" in traits else set()
+    if mix.window:
+        ops -= {"edit"}
+    if mix.window in ("2", "3"):
+        ops -= {"regenerate"} if "keep" in ops else set()
+    if "ids" in traits:
+        traits -= {"constant"}
     return replace(
         mix,
-        repeat=mix.repeat and mix.window != "2",
+        repeat=mix.repeat and mix.window not in ("2", "cut"),
         ops=tuple(op for op in OPS if op in ops),
         traits=tuple(trait for trait in TRAITS if trait in traits),
     )
 
 
 def random_pair(rng: Random) -> Pair:
-    return Pair(random_host(rng), random_host(rng), lane_keys=rng.random() < 0.5)
+    return decidable_pair(Pair(random_host(rng), random_host(rng), lane_keys=rng.random() < 0.5))
+
+
+def decidable_pair(pair: Pair) -> Pair:
+    """Without lane keys a list must show whose it is: whole if texts repeat, no first turn twice.
+
+    Two hosts that send the same question alone at the same time are one by the rule.
+    """
+    if pair.first.kind == pair.second.kind == "stateless":
+        pair = replace(pair, second=replace(pair.second, repeat=False))
+    if pair.lane_keys:
+        return pair
+    repeat = pair.first.repeat or pair.second.repeat
+    hidden = {"crash", "remove", "edit"} if repeat else {"crash"}
+    mixes = [
+        replace(
+            mix,
+            window="" if repeat else mix.window,
+            ops=tuple(op for op in mix.ops if op not in hidden),
+        )
+        for mix in (pair.first, pair.second)
+    ]
+    return Pair(*mixes)
 
 
 def random_case(seed: int, mix: Mix | Pair | None = None) -> str:

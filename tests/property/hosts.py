@@ -78,8 +78,8 @@ class Host:
             obj = self.constants.setdefault(text, obj)
         return Sent(obj, self.truth())
 
-    def answer(self, *, author: str | None = None) -> Sent:
-        text = self.text(("ok", "done"))
+    def answer(self, *, unique: bool = False, author: str | None = None) -> Sent:
+        text = self.text(("ok", "done"), unique=unique)
         if "rewrite" in self.mix.traits:
             text = f"<think>hm</think> {text} "
         obj = Obj("assistant", text, author=author, origin="answer", host_id=self.host_id())
@@ -121,7 +121,7 @@ class ChatHost(Host):
         self.history: list[Sent] = []
         self.fresh = True  # the next question must be one of its own
         if "preload" in mix.traits:
-            self.history += [self.question(unique=True), self.answer()]
+            self.history += [self.question(unique=True), self.answer(unique=True)]
 
     def run(self, turns: int) -> Steps:
         for _ in range(turns):
@@ -183,7 +183,9 @@ class ChatHost(Host):
         k = self.rng.randint(2, len(self.history) - 1)
         origin = self.rng.choice(("host_summary", "task"))
         obj = Obj("user", self.text((), unique=True), origin=origin, host_id=self.host_id())
-        self.history = [Sent(obj, self.truth()), *self.history[k:]]
+        covered = [s.truth for s in self.history[:k] if s.obj.role != "tool"]
+        edits = covered[-1] if covered and origin == "task" else None
+        self.history = [Sent(obj, self.truth(), edits=edits), *self.history[k:]]
 
     def view(self, history: list[Sent]) -> list[Sent]:
         """What of a history goes out."""
@@ -223,7 +225,7 @@ class ChatHost(Host):
             answer = self.calls() if wants_tool else self.answer()
             if self.chance("crash", 0.15):
                 self.restart()
-                if not self.mix.repeat and self.rng.random() < 0.3:
+                if not self.mix.repeat and not wants_tool and self.rng.random() < 0.3:
                     self.history.append(self.kept(answer))  # the app has what the engine never saw
                     return True
             elif self.fails():
@@ -310,7 +312,7 @@ class TeamHost(Host):
     def run(self, turns: int) -> Steps:
         said: list[Sent] = []
         for _ in range(turns):
-            said.append(self.question(author="user"))
+            said.append(self.question(author="user", unique=not said))
             for _ in range(self.rng.randint(1, 4)):
                 yield from self.round(said)
 
@@ -332,7 +334,8 @@ class TeamHost(Host):
             yield
 
     def prepare(self, agent: str, said: list[Sent]) -> Open:
-        return self.witness.prepare([self.seen_by(agent, s) for s in said], agent=agent)
+        sent = [self.seen_by(agent, s) for s in said]
+        return self.witness.prepare(sent, agent=agent, lane_key=self.lane_key)
 
     def seen_by(self, agent: str, s: Sent) -> Sent:
         if s.obj.author != agent:

@@ -7,7 +7,7 @@ ledger derives rows, parents and lanes from that, and the witness holds the log 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,30 +71,37 @@ class Ledger:
         """The newest known answer; without one, the newest question that a lane ends with unanswered."""
         known = [i for i, s in enumerate(line) if s.truth in self.said]
         answers = [i for i in known if line[i].obj.role == "assistant"]
-        waiting = {truth for leaf in self.lanes().values() for truth in self._unanswered(leaf)}
-        questions = [i for i in known if line[i].truth in waiting]
+        questions = [i for i in known if self._is_last_question(line, i)]
         return max(answers, default=max(questions, default=-1))
 
-    def _unanswered(self, leaf: str) -> Iterator[str]:
-        truth: str | None = leaf
-        while truth is not None and (obj := self.said[truth].obj) and (obj.role == "user" or obj.calls):
-            if obj.role == "user":
-                yield truth
-            truth = self.said[truth].parent
+    def _is_last_question(self, line: list[Sent], i: int) -> bool:
+        """Whether message `i` ends its lane as a question, or has another answer now."""
+        end: str | None = self.lanes().get(self.root(line[i].truth))
+        other = i + 1 < len(line) and line[i + 1].obj.role == "assistant"
+        if other and end and not self.said[end].obj.calls:
+            while end and self.said[end].obj.role == "assistant":
+                end = self.said[end].parent
+        while end and end != line[i].truth:
+            obj = self.said[end].obj
+            end = self.said[end].parent if obj.role == "user" or obj.calls else None
+        return end is not None and line[i].obj.role == "user"
 
     def _edit(self, line: list[Sent], i: int, aside: bool) -> str | None:
         """What message `i` replaced, if its neighbours in the list are those of the original."""
         old = line[i].edits
         if old is None or old not in self.said:
             return None
-        if line[i].obj.host_id is not None or not aside:
-            return old if line[i].obj.host_id is not None else None
-        while (before := self.said[old].replaces) is not None:
-            old = before  # edited again: what stands on the path is the first one
+        host_id = line[i].obj.host_id
+        if host_id is not None and host_id == self.said[old].obj.host_id:
+            return old
         above = line[i - 1].truth if i else None
-        below = self.said.get(line[i + 1].truth)
-        fits = below is not None and below.parent == old and self._over_calls(old) == above
-        return old if fits else None
+        below = self.said.get(line[i + 1].truth) if aside else None
+        while old is not None and below is not None:
+            over = (self.said[old].parent, self._over_calls(old))
+            if below.parent == old and above in over:
+                return old
+            old = self.said[old].replaces  # edited again: the path has what it was before
+        return None
 
     def _over_calls(self, truth: str) -> str | None:
         parent = self.said[truth].parent

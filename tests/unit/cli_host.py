@@ -1,8 +1,13 @@
-"""A store as an app leaves it behind, for the tests of the command line."""
+"""The `ce` command for its tests, and a store as an app leaves it behind."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+from typer.testing import CliRunner, Result
 
 from ce_engine import (
     BudgetConfig,
@@ -15,11 +20,33 @@ from ce_engine import (
     Usage,
     create_context_engine,
 )
+from ce_engine.cli.app import app
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
 
 TALK = Scope(session_id="会话-1", account_id="acme", user_id="张伟")
 TIGHT = RuntimeConfig(budget=BudgetConfig(max_input_tokens=1200))
+
+TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+"""What a developer's shell may say about the terminal; it must change no result."""
+
+
+def ce(*args: str, columns: int | None = None) -> Result:
+    """Run a command in this process, without a terminal, or as if it had so many columns."""
+    env = dict.fromkeys(TERMINAL) | {"COLUMNS": str(columns) if columns else None}
+    return CliRunner(env=env).invoke(app, args)
+
+
+def process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The command as a process of its own, in the working directory of the test."""
+    return subprocess.run(
+        [sys.executable, "-c", "from ce_engine.cli import main; main()", *args],
+        env={k: v for k, v in os.environ.items() if k not in TERMINAL} | env,
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
 
 
 def url_of(path: Path) -> str:
@@ -41,7 +68,9 @@ def talk(engine: ContextEngine, scope: Scope = TALK, chatter: int = 0) -> HostAp
     engine.post_retrieval(scope, hit, request_id="request-2", framework="by-hand")
     app.ask("What is rain?", "Water that falls from clouds.")
     for number in range(chatter):
-        app.ask(f"Tell me about topic {number}. " + "Please. " * 20, f"Topic {number} is nice. " * 9)
+        app.ask(
+            f"Tell me about topic {number}. " + "Please. " * 20, f"Topic {number} is nice. " * 9
+        )
     return app
 
 

@@ -17,8 +17,7 @@ _OF_BEFORE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
 _SAYINGS = {
     sqlite3.SQLITE_READONLY: (
         "is read-only",
-        "Give this user write permission for the file, for those beside it that end in -wal and "
-        "-shm, and for their folder; or name another file.",
+        "Give this user write permission for the file, its -wal and -shm and their folder.",
     ),
     sqlite3.SQLITE_PERM: (
         "may not be accessed",

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.ids import Fingerprinter, chain_key
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
@@ -183,10 +182,7 @@ def _put_placeholders(change: Change, write: PutPlaceholders) -> None:
 
 
 def _replace_document(change: Change, write: ReplaceDocument) -> None:
-    if write.fields is not None and change.made:
-        raise SessionNotFoundError(
-            f"there is no session {change.scope.session_id!r} of this account and user to patch"
-        )
+    rules.check_there(change.scope, change.made and write.fields is not None)
     replace_document(change, write.document, write.fields)
 
 

@@ -137,8 +137,11 @@ def _events() -> None:
     columns = [
         *_text("event_id", nullable=True),
         *_text("event_type", "kind"),
-        *_text("turn_id", nullable=True),
-        *_text("request_id", "ts", "nonce", "payload_mac", "hash"),
+        *_text("turn_id", "task_id", "tool_call_id", "model_usage_id", nullable=True),
+        *_text("request_id", "ts"),
+        *_flags("redacted"),
+        *_numbers("token_estimate"),
+        *_text("nonce", "payload_mac", "hash"),
         *_text("extra", "payload", nullable=True),
     ]
     _by_number("ce_events", columns, "event_id")

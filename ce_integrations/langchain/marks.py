@@ -1,9 +1,9 @@
-"""Which run of LangChain belongs to which root run and to which installation."""
+"""The mark of an installation among LangChain's handlers, and what a run tells of itself."""
 
 from __future__ import annotations
 
 import functools
-import weakref
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
@@ -14,30 +14,28 @@ from langchain_core.callbacks import (
     BaseCallbackManager,
     CallbackManager,
 )
+from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.messages import BaseMessage
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import RunnableConfig, ensure_config
+from langchain_core.tools import BaseTool
 from langchain_core.utils.uuid import uuid7
 
 from ce_integrations.base import CallInfo, Hooks
-from ce_integrations.bounded import BoundedMap
+from ce_integrations.runs import RunTree
 
-
-MAX_RUNS = 20_000
-"""Runs that are remembered; a child of one that is forgotten counts as a root."""
 
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
 HELPER_KEYS = ("lc_internal_call", "lc_source", "ce:skip")
-"""In the metadata of calls that LangChain or the app makes for itself."""
-
-SKIP_TAG = "ce:skip"
+"""In the metadata of calls that LangChain or the app makes for itself; the last one is a tag, too."""
 
 
 class Mark(BaseCallbackHandler):
-    """A callback handler that says: this model, tool or graph belongs to that installation.
+    """A handler that says: this model, tool or graph belongs to that installation.
 
-    Handlers survive copies, bindings, retries and new instances by `configurable_fields`, and are
-    inherited by what a graph calls. Model calls are recorded where they are made, so that this one
-    ignores them and chains: an ignored event costs nothing.
+    Handlers survive copies, bindings, retries and new instances by `configurable_fields`, and what a
+    graph calls inherits them. Model calls are recorded where they are made, so that this one ignores
+    them and chains: an ignored event costs nothing.
     """
 
     def __init__(self, hooks: Hooks[BaseMessage]) -> None:
@@ -59,9 +57,6 @@ class Mark(BaseCallbackHandler):
     def ignore_chain(self) -> bool:
         return True
 
-    def __copy__(self) -> Mark:
-        return self
-
     def __deepcopy__(self, memo: object) -> Mark:
         return self  # a deep copy of a model stays in its installation
 
@@ -80,82 +75,66 @@ def mark_of(callbacks: object) -> Mark | None:
     return next((h for h in handlers if isinstance(h, Mark) and h.active), None)
 
 
+def marked(found: Any, mark: Mark) -> tuple[str, Any] | None:
+    """The attribute that carries a mark, and its value with one; `None` for what cannot be marked.
+
+    Retrievers have no field `callbacks`; the attribute is copied with them all the same.
+    """
+    graphs = sys.modules.get("langgraph.pregel.main")
+    if graphs is not None and isinstance(found, graphs.Pregel):
+        # Every run of the graph has it, and with it models that are made inside a node.
+        mark.hooks.agents.update(found.nodes)
+        config = found.config or {}
+        return "config", {**config, "callbacks": with_mark(config.get("callbacks"), mark)}
+    if isinstance(found, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
+        return "callbacks", with_mark(getattr(found, "callbacks", None), mark)
+    return None
+
+
+def without(mark: Mark, value: Any) -> Any:
+    """Such a value without the mark, as a new one; `None` where no handler is left."""
+    if isinstance(value, dict):
+        return {**value, "callbacks": without(mark, value.get("callbacks"))}
+    if isinstance(value, list):
+        return [handler for handler in value if handler is not mark] or None
+    if isinstance(value, BaseCallbackManager) and mark in value.handlers:
+        value = value.copy()
+        value.remove_handler(mark)
+    return value
+
+
 def with_mark(callbacks: Any, mark: Mark) -> Any:
     """The callbacks with the mark, as a new value."""
-    if callbacks is None:
-        return [mark]
     if isinstance(callbacks, BaseCallbackManager):
         added = callbacks.copy()
         added.add_handler(mark)
         return added
-    return [*callbacks, mark]
+    return [*(callbacks or ()), mark]
 
 
-class Link:
-    """A run's root, and the mark of the outermost installation that governs it."""
-
-    __slots__ = ("_mark", "root")
-
-    def __init__(self, root: UUID, mark: Mark | None) -> None:
-        self.root = root
-        self._mark = None if mark is None else weakref.ref(mark)
-
-    @property
-    def mark(self) -> Mark | None:
-        mark = None if self._mark is None else self._mark()
-        return mark if mark is not None and mark.active else None
-
-
-_links: BoundedMap[UUID, Link] = BoundedMap(MAX_RUNS)
-
-
-def link_of(run_id: UUID | None, callbacks: object = None) -> Link | None:
-    """What is known of a run; a mark among its `callbacks` counts where its root has none."""
-    if run_id is None:
-        return None
-    known = _links.get(run_id)
-    if known is not None and known.mark is not None:
-        return known
-    return Link(known.root if known is not None else run_id, mark_of(callbacks))
+tree: RunTree[UUID, Mark] = RunTree()
+"""A leaf sees its parent only, never its root, and may be the only one that is marked."""
 
 
 def starts() -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
-    """The methods by which runs start, to be wrapped: a leaf sees its parent only, never its root."""
-    for name in ("on_chain_start", "on_tool_start", "on_retriever_start"):
-        yield CallbackManager, name, _noting
-        yield AsyncCallbackManager, name, _noting_async
+    """The methods by which runs start, to be wrapped."""
+    for manager in (CallbackManager, AsyncCallbackManager):
+        for name in ("on_chain_start", "on_tool_start", "on_retriever_start"):
+            yield manager, name, _noting
 
 
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Link each run to its root before its handlers hear of it; `run_id` is the third argument."""
+
     @functools.wraps(original)
-    def start(self: CallbackManager, *args: Any, **kwargs: Any) -> Any:
-        _note(self, args, kwargs)
+    def start(self: BaseCallbackManager, *args: Any, **kwargs: Any) -> Any:
+        if len(args) < 3:
+            # Without one, LangChain itself would make this a moment later.
+            run_id = kwargs["run_id"] = kwargs.get("run_id") or uuid7()
+            tree.add(run_id, self.parent_run_id, mark_of(self))
         return original(self, *args, **kwargs)
 
     return start
-
-
-def _noting_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def start(self: AsyncCallbackManager, *args: Any, **kwargs: Any) -> Any:
-        _note(self, args, kwargs)
-        return await original(self, *args, **kwargs)
-
-    return start
-
-
-def _note(manager: BaseCallbackManager, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Link a run to its root, before its handlers hear of it; `run_id` is the third argument."""
-    run_id = args[2] if len(args) > 2 else kwargs.get("run_id")
-    if run_id is None:
-        if len(args) > 2:
-            return
-        run_id = kwargs["run_id"] = uuid7()  # as LangChain itself would, a moment later
-    parent = link_of(manager.parent_run_id, manager.handlers)
-    _links.put(run_id, parent or Link(run_id, mark_of(manager.handlers)))
-
-
-# What a run tells of itself
 
 
 def info_of(
@@ -170,18 +149,17 @@ def info_of(
     around = ensure_config(config)
     configurable = around.get("configurable", {})
     told = {**around.get("metadata", {}), **(metadata or {})}
-    link = link_of(parent)
-    is_helper = any(told.get(key) for key in HELPER_KEYS)
-    is_helper = is_helper or SKIP_TAG in [*around.get("tags", ()), *(tags or ())]
+    words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
     branch = configurable.get("checkpoint_ns") or told.get("langgraph_checkpoint_ns") or ""
+    root = tree.of(parent)[0] if parent is not None else run_id or uuid7()
     return CallInfo(
-        request_id=str(link.root if link is not None else run_id or uuid7()),
+        request_id=str(root),
         parent_request_id=str(parent or ""),
         session_id=_first(SESSION_KEYS, configurable, told),
         user_id=_first(("user_id",), configurable, told),
         lane_key=_without_task_ids(str(branch)) or None,
         agent=str(told.get("lc_agent_name") or ""),
-        purpose="helper" if is_helper else "chat",
+        purpose="chat" if words.isdisjoint(HELPER_KEYS) else "helper",
         metadata=told,
     )
 

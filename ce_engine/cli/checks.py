@@ -1,0 +1,166 @@
+"""What `ce doctor` finds out about the installation: Python, adapters, vocabularies."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, metadata, version
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from ce_engine.errors import ContextEngineError
+from ce_engine.tokens.vocabulary import KNOWN, fetch_vocabulary, find_vocabulary
+
+
+DISTRIBUTION = "ce-integrations"
+ADAPTERS_GROUP = "ce_integrations.adapters"
+
+
+class Status(StrEnum):
+    OK = "OK"
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; what is not OK has its cure."""
+
+    check: str
+    status: Status
+    detail: str
+    cure: str = ""
+
+
+def python() -> Check:
+    """Whether this Python is one that the release is made for."""
+    found, wanted = platform.python_version(), metadata(DISTRIBUTION)["Requires-Python"] or ""
+    detail = f"{found}, {DISTRIBUTION} {version(DISTRIBUTION)}"
+    if SpecifierSet(wanted).contains(found, prereleases=True):
+        return Check("python", Status.OK, detail)
+    cure = f"Use a Python that is {wanted}, in a fresh environment."
+    return Check("python", Status.FAIL, f"{detail} needs {wanted}", cure)
+
+
+def adapters() -> Iterator[Check]:
+    """A check for each adapter: whether it loads, and whether its framework's release is in range."""
+    found = [_adapter(point) for point in sorted(entry_points(group=ADAPTERS_GROUP))]
+    yield from (check for check, _ in found)
+    if not any(installed for _, installed in found):
+        yield Check(
+            "frameworks",
+            Status.WARN,
+            "no framework is installed that an adapter is here for",
+            f'pip install "{DISTRIBUTION}[langchain]"',
+        )
+
+
+def vocabularies(*, fetch: bool) -> Iterator[Check]:
+    """A check for each vocabulary that tokens are counted with; `fetch` gets those that are missing."""
+    for encoding in KNOWN:
+        name = f"vocabulary {encoding}"
+        path = find_vocabulary(encoding)
+        if path is None and fetch:
+            yield _fetched(name, encoding)
+        elif path is None:
+            detail = "not on this machine: tokens of its models are an upper bound by characters"
+            cure = "ce doctor --fetch, or, from a package: pip install llama-index-core"
+            yield Check(name, Status.WARN, detail, cure)
+        else:
+            yield Check(name, Status.OK, str(path))
+
+
+def _fetched(name: str, encoding: str) -> Check:
+    try:
+        return Check(name, Status.OK, f"fetched to {fetch_vocabulary(encoding)}")
+    except ContextEngineError as error:
+        return failed(name, error)
+    except OSError as error:
+        detail = f"what was fetched cannot be kept ({error.strerror or error})"
+        cure = "Point XDG_CACHE_HOME to a folder that this user may write to."
+        return Check(name, Status.FAIL, detail, cure)
+
+
+def failed(name: str, error: ContextEngineError) -> Check:
+    """A check that failed with an error of ours, which says what is wrong and then the cure."""
+    what, _, cure = str(error).partition(". ")
+    return Check(name, Status.FAIL, f"{what} [{error.code}]", cure or "See the message.")
+
+
+def _adapter(point: EntryPoint) -> tuple[Check, bool]:
+    """The check of one adapter, and whether its framework is installed."""
+    name = f"adapter {point.name}"
+    try:
+        adapter = point.load()
+        requires = [Requirement(text) for text in adapter.requires]
+    except ImportError as error:
+        if missing := [str(wanted) for wanted in _declared(point) if _installed(wanted) is None]:
+            return _absent(name, missing), False
+        return _broken(name, point, error), True
+    except Exception as error:  # noqa: BLE001 - a stranger's module may fail in any way
+        return _broken(name, point, error), True
+    absent = [wanted for wanted in requires if _installed(wanted) is None]
+    if absent and len(absent) == len(requires):
+        return _absent(name, [str(wanted) for wanted in absent]), False
+    wrong = [
+        wanted
+        for wanted in requires
+        if wanted not in absent
+        and not wanted.specifier.contains(_installed(wanted) or "", prereleases=True)
+    ]
+    detail = ", ".join(
+        f"{wanted.name} {_installed(wanted) or 'not installed'} (supported: {_range(wanted)})"
+        for wanted in requires
+    )
+    if absent or wrong:
+        return Check(name, Status.FAIL, detail, _install([*absent, *wrong])), True
+    return Check(name, Status.OK, detail or "needs nothing"), True
+
+
+def _declared(point: EntryPoint) -> list[Requirement]:
+    """What the adapter's distribution asks for under an extra of the adapter's name."""
+    texts = point.dist.requires or [] if point.dist is not None else []
+    wanted = [Requirement(text) for text in texts]
+    chosen = {"extra": point.name}
+    return [
+        each
+        for each in wanted
+        if each.marker is not None
+        and each.marker.evaluate(chosen)
+        and not each.marker.evaluate({"extra": ""})
+    ]
+
+
+def _installed(wanted: Requirement) -> str | None:
+    try:
+        return version(wanted.name)
+    except PackageNotFoundError:
+        return None
+
+
+def _absent(name: str, wanted: Sequence[str]) -> Check:
+    """A framework that nobody uses here is no fault."""
+    plain = [text.partition(";")[0].strip() for text in wanted]
+    return Check(name, Status.OK, f"not in use: {', '.join(plain)} not installed")
+
+
+def _broken(name: str, point: EntryPoint, error: Exception) -> Check:
+    where = point.dist.name if point.dist is not None else point.value
+    return Check(
+        name,
+        Status.FAIL,
+        f"{point.value} cannot be loaded: {type(error).__name__}: {error}",
+        f"Install {where} again, or remove it: nothing else needs it.",
+    )
+
+
+def _install(wanted: Sequence[Requirement]) -> str:
+    return "pip install " + " ".join(f'"{each.name}{_range(each)}"' for each in wanted)
+
+
+def _range(wanted: Requirement) -> str:
+    """The versions, lower bound first."""
+    return ",".join(sorted(map(str, wanted.specifier), reverse=True))

@@ -1,0 +1,25 @@
+"""How many tokens a text costs: exact where the model's vocabulary is on the machine, else an upper bound."""
+
+from __future__ import annotations
+
+from ce_engine.tokens.chars import CharBasedEstimator
+from ce_engine.tokens.exact import TiktokenEstimator, default_estimator
+from ce_engine.tokens.media import image_tokens
+from ce_engine.tokens.models import context_window
+from ce_engine.tokens.vocabulary import (
+    available_encodings,
+    fetch_vocabulary,
+    find_vocabulary,
+)
+
+
+__all__ = [
+    "CharBasedEstimator",
+    "TiktokenEstimator",
+    "available_encodings",
+    "context_window",
+    "default_estimator",
+    "fetch_vocabulary",
+    "find_vocabulary",
+    "image_tokens",
+]

@@ -1,0 +1,99 @@
+"""Content made of blocks, in the forms that providers and frameworks share: its text, and what the rest costs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ce_engine import Extend, Shorten, image_tokens
+
+
+TEXT = frozenset({"text", "input_text", "output_text", "refusal"})
+CALLS = frozenset({"tool_use", "function_call", "tool_call", "invalid_tool_call"})
+"""Blocks that ask for a tool; frameworks repeat them in a list of calls."""
+REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
+IMAGES = frozenset({"image", "image_url", "input_image"})
+FILES = frozenset({"audio", "input_audio", "video", "file", "input_file", "document", "media"})
+
+FILE_TOKENS = 2_000
+"""What a file, a sound or a film counts where its length is not known: a stated constant."""
+
+BYTES_PER_TOKEN = 3
+"""For blocks that no rule knows: UTF-8 bytes of their JSON, as an upper bound."""
+
+
+def text_of(content: object) -> str:
+    """The text of a content, other parts left out."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    return "".join(map(_text, content))
+
+
+def _text(part: object) -> str:
+    if isinstance(part, Mapping) and part.get("type") in TEXT:
+        part = part.get("text") or part.get("refusal")
+    return part if isinstance(part, str) else ""
+
+
+def other_blocks(content: object) -> Iterator[Mapping[Any, Any]]:
+    """The parts of a content that are no text."""
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        for part in content:
+            if isinstance(part, Mapping) and part.get("type") not in TEXT:
+                yield part
+
+
+def media_digests(content: object) -> tuple[str, ...]:
+    """What tells parts that are no text apart; reasoning does not count: hosts drop it."""
+    blocks = (block for block in other_blocks(content) if block.get("type") not in REASONING)
+    return tuple(hashlib.blake2b(_packed(block), digest_size=16).hexdigest() for block in blocks)
+
+
+def media_tokens(content: object) -> int:
+    """What the parts that are no text cost, calls of tools aside; an upper bound where it can be."""
+    return sum(map(_tokens, other_blocks(content)))
+
+
+def call_args(call: Mapping[Any, Any]) -> dict[str, Any]:
+    """The arguments of a call, whatever their name; what is no JSON object stands under `""`."""
+    args = call.get("input", call.get("args", call.get("arguments")))
+    if isinstance(args, str):
+        try:
+            args = json.loads(args)
+        except ValueError:
+            return {"": args}
+    return dict(args) if isinstance(args, Mapping) else {"": args}
+
+
+def changed(content: Any, step: Shorten | Extend) -> Any:
+    """A content as a step of the plan wants it, as a new value; parts that are no text stay."""
+    if isinstance(content, str):
+        if isinstance(step, Shorten):
+            return step.text
+        return step.text + content if step.before else content + step.text
+    addition = {"type": "text", "text": step.text}
+    if isinstance(step, Shorten):
+        return [addition, *other_blocks(content)]
+    return [addition, *content] if step.before else [*content, addition]
+
+
+def _tokens(block: Mapping[Any, Any]) -> int:
+    kind = block.get("type")
+    if kind in CALLS:
+        return 0
+    if kind in IMAGES:
+        image = block.get("image_url")
+        detail = image.get("detail") if isinstance(image, Mapping) else block.get("detail")
+        return image_tokens(detail=str(detail or "auto"))
+    if kind in FILES:
+        return FILE_TOKENS
+    return -(-len(_packed(block)) // BYTES_PER_TOKEN)
+
+
+def _packed(block: Mapping[Any, Any]) -> bytes:
+    packed = json.dumps(block, sort_keys=True, ensure_ascii=False, default=str)
+    return packed.encode("utf-8", "surrogatepass")

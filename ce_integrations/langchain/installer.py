@@ -1,0 +1,93 @@
+"""Installs context engineering on LangChain objects: finds what runs in them, marks it, and undoes that."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from ce_engine import Answer, HostMessage, Step, UnsupportedTargetError, Usage
+from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.patches import ClassPatches, put
+from ce_integrations.walk import walk
+
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+PACKAGES = ("langchain", "langgraph")
+
+_patches = ClassPatches()
+
+
+# ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
+class LangChainAdapter(Adapter[Any, "BaseMessage"]):
+    """LangChain and LangGraph. Nothing of them is imported before an installation."""
+
+    name = "langchain"
+    requires = ("langchain-core>=1.7,<2",)
+    targets = "a model, chain, retriever, tool or graph (a Runnable)"
+    capabilities = Capabilities(single_string_input=True)
+
+    def accepts(self, target: object) -> bool:
+        """Whether it is a Runnable; who has one has imported `langchain_core` already."""
+        base = sys.modules.get("langchain_core.runnables.base")
+        return base is not None and isinstance(target, base.Runnable)
+
+    def parts(self, native: BaseMessage) -> tuple[object, ...]:
+        """Content, blocks' texts (a block may be changed in place), calls, and what is set later."""
+        content, calls = native.content, getattr(native, "tool_calls", ())
+        blocks = content if isinstance(content, list) else ()
+        texts = [part.get("text") if isinstance(part, dict) else part for part in blocks]
+        return (content, len(content), calls, len(calls), native.id, native.name, *texts)
+
+    def to_schema(self, native: BaseMessage) -> HostMessage:
+        from ce_integrations.langchain import mapper
+
+        return mapper.to_schema(native)
+
+    def to_native(self, step: Step, native: BaseMessage | None) -> BaseMessage:
+        from ce_integrations.langchain import mapper
+
+        return mapper.to_native(step, native)
+
+    def to_answer(self, native: BaseMessage) -> Answer:
+        from ce_integrations.langchain import mapper
+
+        return mapper.to_answer(native)
+
+    def map_model_usage(self, native: BaseMessage) -> Usage | None:
+        from ce_integrations.langchain import mapper
+
+        return mapper.usage_of(native)
+
+    def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
+        from ce_integrations.langchain.injection import patches_for
+        from ce_integrations.langchain.marks import mark_of, marked, starts, without
+        from ce_integrations.langchain.recorder import Recorder
+
+        mark = Recorder(hooks)
+        found = [(each, how) for each in walk(target, PACKAGES) if (how := marked(each, mark))]
+        if not found:
+            raise UnsupportedTargetError(
+                f"found no model, tool, retriever or graph in the {type(target).__name__}; expected "
+                "one. Where the model is made at run time, install on the graph that runs it, or on "
+                "the model itself."
+            )
+        if found[0][1][0] != "config":  # a graph says who governs its runs; leaves alone cannot
+            for each, _ in found:
+                other = mark_of(getattr(each, "callbacks", None))
+                if hooks.installation is not None and other is not None:
+                    hooks.installation.check_shared(each, other.hooks.installation)
+        release = _patches.hold([*starts(), *patches_for(each for each, _ in found)])
+        weakref.finalize(mark, release).atexit = False
+        with ExitStack() as undo:
+            undo.callback(release)
+            for each, (key, value) in found:
+                undo.callback(put(vars(each), key, value, lambda now: without(mark, now)))
+            return undo.pop_all().close
+
+
+ADAPTER = LangChainAdapter()
+install_ce = ADAPTER.install_ce

@@ -1,0 +1,102 @@
+"""Records what runs beside the model: tools and retrievers, by LangChain's own callbacks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage, ToolMessage
+
+from ce_engine import RetrievedDoc
+from ce_integrations.base import Hooks
+from ce_integrations.blocks import text_of
+from ce_integrations.langchain.marks import Mark, info_of, tree
+from ce_integrations.runs import URI_KEYS, OpenRuns
+
+
+SCORE_KEYS = ("relevance_score", "score", "_score")
+
+
+class Recorder(Mark):
+    """The mark, listening: each tool run and retrieval is recorded once, by the outermost installation."""
+
+    def __init__(self, hooks: Hooks[BaseMessage]) -> None:
+        super().__init__(hooks)
+        self._open: OpenRuns[UUID] = OpenRuns(hooks)
+
+    def _begin(self, run_id: UUID, name: object, given: Any, told: dict[str, Any]) -> None:
+        with self.hooks.guard("callback"):
+            if self.active and tree.of(run_id, self)[1] is self:
+                parent, metadata = told.get("parent_run_id"), told.get("metadata")
+                info = info_of(None, parent=parent, run_id=run_id, metadata=metadata)
+                self._open.begin(run_id, str(name), given, info, told.get("tool_call_id"))
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any] | None,
+        input_str: str,
+        *,
+        run_id: UUID,
+        inputs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        name = (serialized or {}).get("name") or kwargs.get("name") or "tool"
+        self._begin(run_id, name, input_str if inputs is None else inputs, kwargs)
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
+        with self.hooks.guard("callback"):
+            message = _message(output)
+            if message is None:
+                self._open.tool_ended(run_id, output)
+            else:
+                text, failed = text_of(message.content), message.status == "error"
+                self._open.tool_ended(run_id, text, failed=failed)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
+        with self.hooks.guard("callback"):
+            graph = sys.modules.get("langgraph.errors")
+            if graph is not None and isinstance(error, graph.GraphBubbleUp):
+                self._open.forget(run_id)  # the graph pauses here and runs the tool again later
+            else:
+                self._open.tool_failed(run_id, error)
+
+    def on_retriever_start(
+        self, serialized: dict[str, Any] | None, query: str, *, run_id: UUID, **kwargs: Any
+    ) -> None:
+        name = kwargs.get("name") or (serialized or {}).get("name") or "retriever"
+        self._begin(run_id, name, query, kwargs)
+
+    def on_retriever_end(
+        self,
+        documents: Sequence[Document],
+        *,
+        run_id: UUID,
+        **kwargs: Any,  # noqa: ARG002 - theirs
+    ) -> None:
+        with self.hooks.guard("callback"):
+            self._open.retrieved(run_id, [*map(_retrieved, documents)])
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
+        self._open.forget(run_id)
+
+
+def _message(output: Any) -> ToolMessage | None:
+    """The message of a tool that gave one, itself or in a command to its graph."""
+    update = getattr(output, "update", None)
+    messages = update.get("messages") if isinstance(update, Mapping) else [output]
+    return next((m for m in messages or () if isinstance(m, ToolMessage)), None)
+
+
+def _retrieved(document: Document) -> RetrievedDoc:
+    told = document.metadata
+    score = next((told[key] for key in SCORE_KEYS if isinstance(told.get(key), float)), None)
+    return RetrievedDoc(
+        text=document.page_content,
+        uri=str(next((told[key] for key in URI_KEYS if told.get(key)), "")),
+        score=score,
+        metadata=told,
+        id=document.id or "",
+    )

@@ -1,0 +1,135 @@
+"""Runs that frameworks tell of by events: which root they belong to, and what tools and retrievers did."""
+
+from __future__ import annotations
+
+import json
+import time
+import weakref
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ce_engine import Retrieval, RetrievedDoc, ToolCallStatus, ToolRun
+from ce_integrations.bounded import BoundedMap
+from ce_integrations.hooks import Hooks
+from ce_integrations.session import CallInfo
+
+
+Id = TypeVar("Id", bound=Hashable)
+Owner = TypeVar("Owner")
+
+MAX_RUNS = 20_000
+"""Runs that are remembered; a child of one that is forgotten counts as a root."""
+
+URI_KEYS = ("source", "uri", "url", "file_path", "path")
+"""Where a document's metadata names its origin, by convention."""
+
+
+class RunTree(Generic[Id, Owner]):
+    """For each run its root, and whose it is: the owner that the outermost run has (held weakly)."""
+
+    def __init__(self) -> None:
+        self._links: BoundedMap[Id, tuple[Id, weakref.ref[Any] | None]] = BoundedMap(MAX_RUNS)
+
+    def add(self, run_id: Id, parent: Id | None, own: Owner | None) -> None:
+        """Note that a run begins under `parent`; `own` counts where nobody above it has it."""
+        root, owner = self.of(parent, own) if parent is not None else (run_id, own)
+        self._links.put(run_id, (root, None if owner is None else weakref.ref(owner)))
+
+    def of(self, run_id: Id, own: Owner | None = None) -> tuple[Id, Owner | None]:
+        """(root, owner) of a run."""
+        root, owner = self._links.get(run_id) or (run_id, None)
+        known = None if owner is None else owner()
+        return root, known if getattr(known, "active", False) else own
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    name: str
+    given: Any
+    info: CallInfo
+    call_id: str | None
+    at: str
+    clock: float
+
+
+class OpenRuns(Generic[Id]):
+    """Tools and retrievers at work, from the event that begins one to the one that ends it.
+
+    The seed's contract (A-23) calls these moments `on_tool_call_start` and `on_tool_call_end`. Runs
+    that never end (cancelled) are forgotten in time; one that nobody began is not recorded.
+    """
+
+    def __init__(self, hooks: Hooks[Any]) -> None:
+        self._hooks = hooks
+        self._begun: BoundedMap[Id, _Begun] = BoundedMap(MAX_RUNS)
+
+    def begin(
+        self, run_id: Id, name: str, given: Any, info: CallInfo, call_id: str | None = None
+    ) -> None:
+        """A tool begins with its arguments, or a retriever with its query."""
+        now = self._hooks.engine.clock.now_iso()
+        self._begun.put(run_id, _Begun(name, given, info, call_id, now, time.perf_counter()))
+
+    def forget(self, run_id: Id) -> None:
+        self._begun.pop(run_id)
+
+    def tool_ended(self, run_id: Id, result: object, *, failed: bool = False) -> None:
+        """A tool gave its result; `failed` where that says so."""
+        status = ToolCallStatus.ERROR if failed else ToolCallStatus.SUCCESS
+        self._tool(run_id, as_text(result), status, "")
+
+    def tool_failed(self, run_id: Id, error: BaseException) -> None:
+        """A tool raised; of the error only its type is kept."""
+        status = ToolCallStatus.ERROR
+        if isinstance(error, TimeoutError):
+            status = ToolCallStatus.TIMEOUT
+        elif isinstance(error, PermissionError):
+            status = ToolCallStatus.FORBIDDEN
+        self._tool(run_id, "", status, type(error).__name__)
+
+    def _tool(self, run_id: Id, result: str, status: ToolCallStatus, code: str) -> None:
+        begun = self._begun.pop(run_id)
+        if begun is None:
+            return
+        run = ToolRun(
+            name=begun.name,
+            args=begun.given,
+            result=result,
+            run_id=str(run_id),
+            host_call_id=begun.call_id,
+            status=status,
+            started_at=begun.at,
+            duration_ms=_ms_since(begun.clock),
+            error_code=code,
+        )
+        self._hooks.tool_call(begun.info, run)
+
+    def retrieved(self, run_id: Id, documents: Sequence[RetrievedDoc]) -> None:
+        """A retriever gave its hits, best first."""
+        begun = self._begun.pop(run_id)
+        if begun is None:
+            return
+        hit = Retrieval(
+            name=begun.name,
+            query=str(begun.given),
+            documents=documents,
+            run_id=str(run_id),
+            started_at=begun.at,
+            duration_ms=_ms_since(begun.clock),
+        )
+        self._hooks.retrieval(begun.info, hit)
+
+
+def _ms_since(clock: float) -> int:
+    return int((time.perf_counter() - clock) * 1000)
+
+
+def as_text(value: object) -> str:
+    """What a tool gave, as the text that a model would be sent."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return str(value)

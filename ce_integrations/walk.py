@@ -1,0 +1,116 @@
+"""Finds what an object of a framework holds or will call, without evaluating anything."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+
+MAX_DEPTH = 16
+MAX_OBJECTS = 50_000
+"""Bounds on the search; what lies beyond is reached by inherited callbacks, if at all."""
+
+_LEAVES = (str, bytes, int, float, bool, type(None), type, ModuleType, BuiltinFunctionType)
+_LIBRARIES = tuple(
+    {str(Path(sysconfig.get_path(name))) for name in ("stdlib", "purelib", "platlib")}
+)
+
+
+def walk(root: object, packages: tuple[str, ...]) -> Iterator[object]:
+    """Everything reachable from `root`, itself included, each object once.
+
+    Objects of `packages` (beginnings of module names) are looked into, and callables: what they close
+    over, and globals that the app's own name. Other objects are looked into one step deep.
+    """
+    seen: dict[int, object] = {}  # holds on to what it has seen, so that no id is used twice
+    waiting: deque[tuple[object, int, bool]] = deque([(root, 0, True)])
+    while waiting and len(seen) < MAX_OBJECTS:
+        found, depth, is_own = waiting.popleft()
+        if isinstance(found, _LEAVES) or id(found) in seen:
+            continue
+        seen[id(found)] = found
+        yield found
+        if depth < MAX_DEPTH:
+            for child, child_is_own in _children(found, packages, is_own=is_own):
+                waiting.append((child, depth + 1, child_is_own))
+
+
+def _children(
+    found: Any, packages: tuple[str, ...], *, is_own: bool
+) -> Iterator[tuple[object, bool]]:
+    """What an object holds, and whether that is the framework's or a callable's own (`is_own`)."""
+    if isinstance(found, Mapping):
+        values: Iterable[object] = list(found.values()) if isinstance(found, dict) else ()
+        yield from ((value, is_own) for value in values)
+    elif isinstance(found, list | tuple | set | frozenset | deque):
+        yield from ((value, is_own) for value in list(found))
+    elif isinstance(found, FunctionType):
+        yield from ((value, True) for value in _of_function(found))
+    elif isinstance(found, MethodType):
+        yield from ((found.__self__, True), (found.__func__, True))
+    elif isinstance(found, functools.partial):
+        yield from ((value, True) for value in (found.func, found.args, found.keywords))
+    elif _is_of(found, packages):
+        yield from ((value, True) for value in _attributes(found))
+    elif is_own:
+        # An object of the app, held by the framework or by a function: one step, no further.
+        yield from ((value, False) for value in _attributes(found))
+
+
+def _is_of(found: object, packages: tuple[str, ...]) -> bool:
+    """Whether its class is of the framework, or derived from one: a user's own tool or node."""
+    return any(base.__module__.startswith(packages) for base in type(found).__mro__)
+
+
+def _attributes(found: object) -> Iterator[object]:
+    """Values of instance attributes and slots, never of properties."""
+    yield from list(getattr(found, "__dict__", {}).values())
+    yield from list((getattr(found, "__pydantic_private__", None) or {}).values())
+    for cls in type(found).__mro__:
+        slots = vars(cls).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            member = vars(cls).get(name)
+            if isinstance(member, MemberDescriptorType):
+                try:
+                    yield member.__get__(found, cls)
+                except AttributeError:  # not set
+                    continue
+
+
+def _of_function(function: FunctionType) -> Iterator[object]:
+    """What a function will use: closure, defaults, what it wraps, and globals by name where it is the app's."""
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    yield getattr(function, "__wrapped__", None)
+    if not _is_library(function.__code__.co_filename):
+        for name in _names(function.__code__):
+            yield function.__globals__.get(name)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _is_library(filename: str) -> bool:
+    return filename.startswith((*_LIBRARIES, "<frozen", sys.prefix))

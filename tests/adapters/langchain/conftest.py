@@ -1,0 +1,173 @@
+"""An app run twice, without us and with us, against two equal model servers; and what was stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pytest
+
+from ce_engine import ContextEngine, MemoryStore, Scope, SessionDocument, create_context_engine
+from ce_integrations.base import Installation
+from ce_integrations.langchain import install_ce
+from ce_integrations.testing.wire import JsonObject, Script, Wire
+
+
+pytest.importorskip("langchain")
+pytest.importorskip("langchain_openai")
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore())
+    yield made
+    made.sync.close()
+
+
+@pytest.fixture
+def stored(engine: ContextEngine) -> Callable[..., SessionDocument]:
+    """The document of a session, once everything is stored."""
+
+    def read(session_id: str, user_id: str = "") -> SessionDocument:
+        assert engine.sync.flush()
+        scope = Scope(session_id=session_id, user_id=user_id)
+        found = engine.loop.run(engine.store.get_session(scope))
+        assert found is not None, f"no session {session_id!r} of {user_id!r}"
+        return found
+
+    return read
+
+
+@pytest.fixture
+def sessions(engine: ContextEngine) -> Callable[[], list[Any]]:
+    """All sessions, ephemeral ones too."""
+
+    def read() -> list[Any]:
+        assert engine.sync.flush()
+        found = engine.loop.run(engine.store.list_sessions(include_ephemeral=True))
+        return list(found)
+
+    return read
+
+
+class Model(Protocol):
+    """Makes a ChatOpenAI that talks to the wire."""
+
+    def __call__(self, wire: Wire, **settings: Any) -> Any: ...
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """One event loop for the whole test, as an app has."""
+    with asyncio.Runner() as made:
+        yield made
+
+
+@pytest.fixture
+def chat(runner: asyncio.Runner) -> Iterator[Model]:
+    made: list[Any] = []
+
+    def make(wire: Wire, **settings: Any) -> Any:
+        from langchain_openai import ChatOpenAI
+
+        model = ChatOpenAI(
+            model="gpt-4o-mini", base_url=wire.base_url, api_key="no key", max_retries=0, **settings
+        )
+        made.append(model)
+        return model
+
+    yield make
+    for model in made:
+        model.root_client.close()
+        runner.run(model.root_async_client.close())
+
+
+@dataclass
+class Twins:
+    """What the app without us and the app with us sent and got."""
+
+    plain: list[bytes] = field(default_factory=list)
+    ours: list[bytes] = field(default_factory=list)
+    results: list[Any] = field(default_factory=list)
+    bodies: list[JsonObject] = field(default_factory=list)
+    installation: Installation[Any, Any] | None = None
+
+
+class Compare(Protocol):
+    def __call__(
+        self,
+        build: Callable[[Wire], Any],
+        drive: Callable[[Any], Any],
+        script: Script = None,
+        **options: Any,
+    ) -> Twins: ...
+
+
+@pytest.fixture
+def twins(engine: ContextEngine) -> Compare:
+    """Build the app and drive it twice; asserts that no request was refused."""
+
+    def compare(
+        build: Callable[[Wire], Any],
+        drive: Callable[[Any], Any],
+        script: Script = None,
+        **options: Any,
+    ) -> Twins:
+        found = Twins()
+        with Wire(script) as wire:
+            found.results.append(drive(build(wire)))
+            found.plain = [sent.raw for sent in wire.requests]
+            assert wire.refusals == []
+        with Wire(script) as wire:
+            app = build(wire)
+            found.installation = install_ce(app, engine=engine, **options)
+            try:
+                found.results.append(drive(app))
+            finally:
+                found.installation.uninstall()
+            found.ours = [sent.raw for sent in wire.requests]
+            found.bodies = wire.bodies
+            assert wire.refusals == []
+        return found
+
+    return compare
+
+
+MODES = ["invoke", "ainvoke", "stream", "astream", "batch"]
+Call = Callable[..., Any]
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def call(mode: str, runner: asyncio.Runner) -> Call:
+    """Call a runnable in one of the five ways; a stream gives its chunks added up."""
+
+    def run(target: Any, given: Any, config: Any = None, **kwargs: Any) -> Any:
+        if mode == "invoke":
+            return target.invoke(given, config, **kwargs)
+        if mode == "ainvoke":
+            return runner.run(target.ainvoke(given, config, **kwargs))
+        if mode == "batch":
+            return target.batch([given], config, **kwargs)[0]
+        if mode == "stream":
+            return added(list(target.stream(given, config, **kwargs)))
+
+        async def collect() -> list[Any]:
+            return [chunk async for chunk in target.astream(given, config, **kwargs)]
+
+        return added(runner.run(collect()))
+
+    return run
+
+
+def added(chunks: list[Any]) -> Any:
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole = whole + chunk
+    return whole

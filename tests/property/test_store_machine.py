@@ -1,0 +1,257 @@
+"""Any store = the memory store: random groups of writes, put to both, answer and read the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ce_engine.errors import ContextEngineError
+from ce_engine.ports import Store
+from ce_engine.schema.document import EvidenceLinks, Message, ModelUsage, SessionDocument, Task
+from ce_engine.schema.enums import BlockType, EvidenceType, Priority, Role, TaskStatus, TurnStatus
+from ce_engine.schema.report import BlockFilter, EvidenceFilter
+from ce_engine.schema.rows import (
+    AppendEvents,
+    AppendMessages,
+    AppendModelUsage,
+    AppendToolCalls,
+    CreateSession,
+    CutMark,
+    LinkEvidence,
+    Placeholder,
+    PutBlocks,
+    PutCut,
+    PutEvidence,
+    PutPlaceholders,
+    PutTurn,
+    ToolCallRow,
+    UpsertTasks,
+    Write,
+)
+from ce_engine.schema.scope import Scope
+from ce_engine.stores import MemoryStore
+from ce_engine.stores.sql import SqlStore
+from ce_engine.testing import samples
+
+
+Call = Callable[[Store, Scope], Awaitable[Any]]
+
+EXAMPLES = 60
+NAMES = st.sampled_from("12345")
+TEXTS = st.text(max_size=5) | st.sampled_from(["\ud83d", "\x00", "\x02json:", "你好", "x" * 5000])
+SCOPES = [("u", "s1"), ("u", "s2"), ("", "s1")]
+
+messages = st.builds(
+    lambda name, text, full: (
+        samples.message_row(f"m{name}", text) if full else samples.bare_row(f"m{name}", text)
+    ),
+    NAMES,
+    TEXTS,
+    st.booleans(),
+)
+def evidence_row(name: str, text: str, of: str | None, kind: EvidenceType) -> EvidenceRow:
+    row = samples.evidence_row(f"e{name}", text, message_id=of and f"m{of}")
+    row.evidence.type = kind
+    return row
+
+
+evidence = st.builds(
+    evidence_row,
+    NAMES,
+    TEXTS,
+    st.none() | NAMES,
+    st.sampled_from(EvidenceType),
+)
+calls = st.builds(
+    lambda name, ended, at, ids, host: ToolCallRow(
+        samples.tool_call(f"c{name}", called_at=at, result_evidence_ids=ids, tool=at or "t"),
+        ended=ended,
+        host_call_id=host,
+    ),
+    NAMES,
+    st.booleans(),
+    st.sampled_from(["", "2025", "2026"]),
+    st.lists(NAMES, max_size=2),
+    st.none() | NAMES,
+)
+links = st.builds(EvidenceLinks, model_usage_id=st.none() | NAMES, tool_call_id=st.none() | NAMES)
+usages = st.builds(ModelUsage, model_usage_id=NAMES, provider=TEXTS, model=st.just("m"))
+tasks = st.builds(Task, task_id=NAMES, name=TEXTS, status=st.sampled_from(TaskStatus))
+blocks = st.builds(
+    lambda name, text, kind, priority: samples.block(
+        f"b{name}", content=text, block_type=kind, priority=priority
+    ),
+    NAMES,
+    TEXTS,
+    st.sampled_from(BlockType),
+    st.sampled_from(Priority),
+)
+turns = st.builds(
+    lambda name, status, report: samples.turn(f"t{name}", status=status, report=report),
+    NAMES,
+    st.sampled_from(TurnStatus),
+    st.dictionaries(TEXTS, st.none() | st.integers() | TEXTS, max_size=2),
+)
+marks = st.builds(
+    CutMark, NAMES, st.sampled_from(["drop", "shorten"]), NAMES, st.integers(0, 9), NAMES
+)
+events = st.builds(
+    lambda name, text, turn: samples.event(
+        name and f"v{name}", payload={"x": text, text: [1]}, turn_id=turn, meta={"m": text}
+    ),
+    st.just("") | NAMES,
+    TEXTS,
+    st.none() | NAMES,
+)
+placeholders = st.builds(Placeholder, NAMES, st.binary(max_size=2), st.integers(1, 9))
+
+
+def some(items: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(items, max_size=3)
+
+
+writes: st.SearchStrategy[Write] = st.one_of(
+    st.builds(CreateSession, st.just(b"salt"), st.sampled_from(["k", "l"]), st.booleans()),
+    st.builds(AppendMessages, some(messages)),
+    st.builds(PutEvidence, evidence),
+    st.builds(LinkEvidence, NAMES.map("e{}".format), links),
+    st.builds(PutBlocks, some(blocks)),
+    st.builds(AppendToolCalls, some(calls)),
+    st.builds(AppendModelUsage, some(usages), st.none() | NAMES),
+    st.builds(UpsertTasks, some(tasks)),
+    st.builds(PutTurn, turns),
+    st.builds(PutCut, marks, st.none() | NAMES),
+    st.builds(AppendEvents, some(events)),
+    st.builds(PutPlaceholders, some(placeholders)),
+)
+versions = st.none() | st.integers(0, 6)
+
+
+def group(items: list[Write], version: int | None) -> Call:
+    return lambda store, scope: store.apply(scope, items, expected_version=version)
+
+
+def broken(items: list[Write]) -> Call:
+    unknown: Any = object()
+    return lambda store, scope: store.apply(scope, [*items, unknown])
+
+
+def patch(fields: dict[str, Any], version: int | None) -> Call:
+    return lambda store, scope: store.patch_session(scope, fields, version)
+
+
+def put(names: list[str], plain: bool, version: int | None) -> Call:
+    """Put back the document that is there, without some messages and with others."""
+
+    async def call(store: Store, scope: Scope) -> Any:
+        document = await store.get_session(scope) or samples.document(scope.session_id)
+        kept = [m for m in document.session.messages if m.message_id not in names]
+        new = [Message(role=Role.USER, content=name, message_id=None) for name in names if plain]
+        document.session.messages = [*kept, *new]
+        document.evidences = {
+            name: item for name, item in document.evidences.items() if name[1:] not in names
+        }
+        document.context_blocks = document.context_blocks[1:]
+        return await store.put_session(scope, document, version)
+
+    return call
+
+
+steps = st.one_of(
+    st.builds(group, st.lists(writes, max_size=5), versions),
+    st.builds(group, st.lists(writes, min_size=1, max_size=5), st.none()),
+    st.builds(broken, st.lists(writes, max_size=3)),
+    st.builds(patch, st.fixed_dictionaries({"model_usage": some(usages)}), versions),
+    st.builds(patch, st.just({"summary": samples.document().session.summary}), st.none()),
+    st.builds(put, st.lists(NAMES.map("m{}".format), max_size=3), st.booleans(), versions),
+)
+
+
+class Ticking:
+    """A clock and ids that go on by one with every question."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self._numbers = count(1)
+
+    def now_iso(self) -> str:
+        return f"2030-01-01T00:00:{next(self._numbers):06}Z"
+
+    def generate(self) -> str:
+        return f"id{next(self._numbers)}"
+
+
+async def outcome(call: Awaitable[Any]) -> Any:
+    try:
+        return await call
+    except (ContextEngineError, KeyError) as error:
+        return type(error)
+
+
+async def everything(store: Store, scope: Scope) -> list[Any]:
+    """All that the store tells of a session, but for the salt, which is random."""
+    state = await store.state(scope)
+    if state is not None:
+        state.head.salt, state.head.key_id = b"", state.head.key_id[:1]
+    newer = await store.state(scope, after_seq=2, after_evidence=1)
+    document: SessionDocument | None = await store.get_session(scope)
+    return [
+        await store.version(scope),
+        state and replace(state, head=replace(state.head, key_id="")),
+        newer and [newer.rows, newer.evidence],
+        document,
+        await store.list_turns(scope),
+        await store.list_events(scope),
+        await store.evidence_rows(scope, ["e3", "e1", "e2"]),
+        await store.list_evidences(scope, EvidenceFilter(types=[EvidenceType.RAG_DOC], limit=2)),
+        await store.list_context_blocks(scope, BlockFilter(min_priority=Priority.MEDIUM)),
+    ]
+
+
+@pytest.mark.req("A-07")
+def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECRET", "the same for both stores")
+    accounts = count()
+    first, second = Ticking(), Ticking()
+    stores: list[Store] = [
+        MemoryStore(clock=first, ids=first),
+        SqlStore(f"sqlite:///{tmp_path / 'ce.db'}", lock_timeout_s=30, clock=second, ids=second),
+    ]
+
+    @settings(max_examples=EXAMPLES)
+    @given(st.lists(st.tuples(st.sampled_from(SCOPES), steps), max_size=12))
+    def compare(run: list[tuple[tuple[str, str], Call]]) -> None:
+        account = f"a{next(accounts)}"  # the same stores for all examples: each has its account
+        first.begin()
+        second.begin()
+
+        async def main() -> None:
+            for (user, session), call in run:
+                scope = Scope(session_id=session, user_id=user, account_id=account)
+                expected, found = [await outcome(call(store, scope)) for store in stores]
+                assert found == expected
+            for user, session in SCOPES:
+                scope = Scope(session_id=session, user_id=user, account_id=account)
+                expected, found = [await everything(store, scope) for store in stores]
+                assert found == expected
+            for who in ("u", "", None):
+                listed = [
+                    await store.list_sessions(account_id=account, user_id=who, ephemeral=not who)
+                    for store in stores
+                ]
+                assert listed[0] == listed[1]
+
+        asyncio.run(main())
+
+    compare()
+    asyncio.run(stores[1].close())

