@@ -20,6 +20,9 @@ from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
 
 
+SHORT_ID = 8
+"""Digits of an id that are shown; fewer of them are a turn's number."""
+
 TurnChoice = Annotated[
     str | None,
     typer.Option(
@@ -81,13 +84,16 @@ def _report(row: TurnRow) -> Report | None:
 
 
 def _one(told: Sequence[Told], choice: str, session_id: str) -> Told:
-    if choice.isdecimal() and 1 <= int(choice) <= len(told):
-        return told[int(choice) - 1]
-    found = [item for item in told if item.row.turn_id.startswith(choice)]
+    if choice.isdecimal() and len(choice) < SHORT_ID:
+        found = [item for item in told if item.turn == int(choice)]
+    else:
+        found = [item for item in told if choice and item.row.turn_id.startswith(choice)]
     if len(found) == 1:
         return found[0]
-    what = f"{len(found)} turns start with {choice!r}" if found else f"there is no turn {choice!r}"
+    if not told:
+        raise TurnNotFoundError(f"session {session_id!r} has no turns; leave --turn out")
+    what = f"{len(found)} turns start with" if found else "no turn is"
     raise TurnNotFoundError(
-        f"{what} in session {session_id!r}, which has {len(told)}. Give a number from 1 to "
-        f"{len(told)}, or the start of one turn's id."
+        f"{what} {choice!r} in session {session_id!r}. Give a number from 1 to {len(told)}, or the "
+        "start of one turn's id."
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from typing import NamedTuple
 
 from ce_engine.prepare.tally import Tally, best, positions, scored, span
@@ -54,6 +55,9 @@ STRETCHES = 16
 TERMS = 48
 """Terms of a question that count, the rarest first: a pasted page must not cost more than a question."""
 
+PAGE = 4000
+"""Characters of a question that are read; of a longer one its two ends."""
+
 LONG = 80
 """Distinct terms that make an entry a document: it has many words by its length alone."""
 
@@ -91,6 +95,7 @@ class LexicalIndex:
         # Where stretches of talk start, their days, and the set of their last positions.
         self._starts: list[int] = []
         self._days: list[int | None] = []
+        self._years: set[int] = set()
         self._ends = 0
         # Where a term is: in one entry, `-1 - position`; in a few, a list; in more, a set.
         self._postings: dict[str, int | list[int]] = {}
@@ -144,8 +149,8 @@ class LexicalIndex:
         self._ns.append(n)
         self._alive |= bit
         self._extend(position, head.day or day_of(at))
-        for name in {head.speaker, (speaker or "").lower()} - {""}:
-            if name in self._speakers or len(self._speakers) < SPEAKERS:
+        for name in {(speaker or "").lower(): 0, head.speaker: 0}:
+            if name and (name in self._speakers or len(self._speakers) < SPEAKERS):
                 self._speakers[name] = self._speakers.get(name, 0) | bit
         if len(found) >= LONG:
             self._long |= bit
@@ -166,6 +171,8 @@ class LexicalIndex:
             self._starts.append(position)
             self._days.append(day)
             self._ends |= bit
+            if day:
+                self._years.add(date.fromordinal(day).year)
 
     def _post(self, position: int, found: Iterable[str]) -> None:
         postings, bit = self._postings, 1 << position
@@ -250,6 +257,8 @@ class LexicalIndex:
 
     def _sums(self, query: str) -> list[int]:
         """Scores of all entries; empty where the query says nothing to go by."""
+        if len(query) > PAGE:
+            query = f"{query[: PAGE // 2]}\n{query[-PAGE // 2 :]}"
         words = set(tokens(query))
         tally = Tally()
         known = self._add_terms(tally, term_set(words))
@@ -308,12 +317,13 @@ class LexicalIndex:
         return bool(named)
 
     def _add_dates(self, tally: Tally, query: str) -> bool:
-        days = [day for day in self._days if day]
-        named = days_named(query, min(days), max(days)) if days else []
+        named = days_named(query, self._years)
         if not named:
             return False
         weights = {
-            day: max(_closeness(day, first, last) for first, last in named) for day in set(days)
+            day: max(_closeness(day, first, last) for first, last in named)
+            for day in set(self._days)
+            if day
         }
         ends = [*self._starts[1:], len(self._ns)]
         for start, end, day in zip(self._starts, ends, self._days, strict=True):
@@ -357,10 +367,12 @@ def _members(posting: int | list[int]) -> int:
 def _place(name: str, query: str) -> int:
     """Where the query names the speaker as a whole word (in unspaced scripts, anywhere), else -1."""
     place = query.find(name)
-    if place < 0 or not name.isascii():
-        return place
-    around = query[max(0, place - 1) : place] + query[place + len(name) :][:1]
-    return -1 if any(c.isalnum() and c.isascii() for c in around) else place
+    while place >= 0 and name.isascii():
+        around = query[max(0, place - 1) : place] + query[place + len(name) :][:1]
+        if not any(c.isalnum() and c.isascii() for c in around):
+            break
+        place = query.find(name, place + 1)
+    return place
 
 
 def _closeness(day: int, first: int, last: int) -> float:

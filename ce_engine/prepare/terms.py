@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from datetime import date
 from functools import lru_cache
@@ -202,15 +203,14 @@ def _dates(text: str) -> list[_Date]:
     return found
 
 
-def days_named(text: str, since: int, until: int) -> list[tuple[int, int]]:
+def days_named(text: str, years: Iterable[int]) -> list[tuple[int, int]]:
     """First and last ordinal of each day, month and year that a text names.
 
-    A date without a year is meant in every year between the ordinals `since` and `until`.
+    A date without a year is meant in each of `years`.
     """
     found: list[tuple[int, int]] = []
     for year, month, day in _dates(text):
-        every = range(date.fromordinal(since).year, date.fromordinal(until).year + 1)
-        for y in [year] if year else every:
+        for y in [year] if year else sorted(years):
             first = _ordinal(y, month or 1, day or 1)
             after = _ordinal(y + (month in {None, 12}), (month or 12) % 12 + 1, 1)
             if first and after:

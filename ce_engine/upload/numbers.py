@@ -106,8 +106,15 @@ def _in_columns(text: str, start: int, end: int) -> bool:
     return before is not None or _COLUMN_AFTER.match(text, end) is not None
 
 
+def _added(text: str, start: int) -> bool:
+    """Say whether a plus is the mark of a line that a diff adds."""
+    at_start = text[start] == "+" and text[start - 1 : start] in {"", "\n"}
+    return at_start and ("@@ " in text or "diff " in text)
+
+
 def _not_another(text: str, start: int, end: int, _: str) -> bool:
-    return not _other_number(text, start, end) and not _in_columns(text, start, end)
+    elsewhere = _other_number(text, start, end) or _in_columns(text, start, end)
+    return not elsewhere and not _added(text, start)
 
 
 def _landline(text: str, start: int, end: int, digits: str) -> bool:
@@ -120,10 +127,13 @@ def _spoken_phone(text: str, start: int, end: int, _: str) -> bool:
 
 
 def _foreign_phone(text: str, start: int, end: int, digits: str) -> bool:
-    if text[start - 1 : start] in {"", "\n"} and ("@@ " in text or "diff " in text):
-        return False  # a line that was added
     bare, dots = text[start + 1 : end].isdigit(), text[start:end].count(".")
-    return (10 if bare else 8) <= len(digits) <= 15 and dots != 1 and len(set(digits)) > 2
+    return (
+        (10 if bare else 8) <= len(digits) <= 15
+        and dots != 1
+        and len(set(digits)) > 2
+        and not _added(text, start)
+    )
 
 
 def _bank_card(text: str, start: int, end: int, digits: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -39,6 +40,9 @@ _SAID = (
     "`{name}` 我们用在{project_zh}项目里。",
 )
 """What is said in passing, in turns nobody asks about later: it is like the facts, and is not them."""
+
+_QUOTABLE = re.compile(r"(?!.*[.!?:]\s)(?:[^\s`\"]+ ){3,}[^\s`\"]+")
+"""One sentence of four words or more, without quotation marks."""
 
 _PROJECTS = ("Red Kite", "Grey Owl", "White Stork", "Black Swift", "Green Finch")
 _PROJECTS_ZH = ("海燕", "白杨", "长风", "北斗", "青松")
@@ -118,7 +122,8 @@ def script(packages: Sequence[Package], count: int) -> list[Turn]:
     """The turns of a session: ordinary ones with the facts among them, then the fixed questions.
 
     Every fourth turn asks the retrieval chain, the others ask the agent; a fact has its own place.
-    Facts keep their places in proportion when there are more or fewer turns than 120.
+    Facts keep their places in proportion when there are more or fewer turns than 120, and none is
+    newer than the newest is then.
 
     Raises:
         ConfigError: there are too few turns, or too few distributions to talk about.
@@ -134,7 +139,8 @@ def script(packages: Sequence[Package], count: int) -> list[Turn]:
             "installed. Run it in the environment of a real project."
         )
     last = count - len(FIXED)
-    places = {max(1, fact.turn * last // (120 - len(FIXED))): fact for fact in FIXED}
+    newest = last - (115 - FIXED[-1].turn)
+    places = {min(newest, max(1, fact.turn * last // 115)): fact for fact in FIXED}
     half = len(packages) // 2
     about = {number: _about(packages, number, number in places) for number in range(1, last + 1)}
     turns = [
@@ -157,14 +163,14 @@ def script(packages: Sequence[Package], count: int) -> list[Turn]:
 
 
 def _about(packages: Sequence[Package], number: int, fact: bool) -> Package:
-    """Whom the turn is about: one after the other; a fact wants a summary that no other has."""
+    """Whom the turn is about: one after the other; a fact wants a summary that people can quote."""
     start = (number - 1) % len(packages)
     if not fact:
         return packages[start]
     summaries = [package.summary for package in packages]
     for step in range(len(packages)):
         package = packages[(start - step) % len(packages)]
-        if len(package.summary.split()) >= 4 and summaries.count(package.summary) == 1:
+        if _QUOTABLE.fullmatch(package.summary) and summaries.count(package.summary) == 1:
             return package
     return packages[start]
 

@@ -66,6 +66,7 @@ def decidable(mix: Mix) -> Mix:
         ops -= {"edit"}
     if mix.window in ("2", "3"):
         ops -= {"regenerate"} if "keep" in ops else set()
+        ops -= {"keep", "crash"} if mix.repeat else set()
     if "ids" in traits:
         traits -= {"constant"}
     return replace(

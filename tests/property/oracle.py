@@ -47,6 +47,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.said: dict[str, Said] = {}
+        self._roots: dict[str, str] = {}
 
     def send(self, sent: Sequence[Sent], lane_key: str) -> list[Said]:
         """The messages of a list that were never seen; they are from now on."""
@@ -61,7 +62,7 @@ class Ledger:
                 said = Said(s.truth, s.obj, s.caller if tool else above, lane_key=lane_key)
                 if not tool:
                     said.aside, said.replaces = i < anchor, self._edit(line, i, i < anchor)
-                self.said[s.truth] = said
+                self.add(said)
                 new.append(said)
             if not tool:
                 above, i = s.truth, i + 1
@@ -107,26 +108,25 @@ class Ledger:
         parent = self.said[truth].parent
         return self._over_calls(parent) if parent and self.said[parent].obj.calls else parent
 
-    def answer(self, said: Said) -> None:
+    def add(self, said: Said) -> None:
         self.said[said.truth] = said
+        self._roots[said.truth] = said.truth if said.parent is None else self._roots[said.parent]
 
     def tip(self, sent: Sequence[Sent]) -> str | None:
         last = next((s for s in reversed(sent) if s.obj.role != "system"), None)
         return None if last is None else last.caller or last.truth
 
     def root(self, truth: str) -> str:
-        parent = self.said[truth].parent
-        return truth if parent is None else self.root(parent)
+        return self._roots[truth]
 
     def lanes(self) -> dict[str, str]:
         """The first and the newest message of every lane, oldest lane first."""
-        order = {truth: i for i, truth in enumerate(self.said)}
         leaves = {
             self.root(truth): truth
             for truth, said in self.said.items()
             if not said.aside and said.obj.role != "tool"
         }
-        return {root: leaves[root] for root in sorted(leaves, key=order.__getitem__)}
+        return {truth: leaves[truth] for truth in self.said if truth in leaves}
 
     def history(
         self, sent: Sequence[Sent], old: set[str], lane_key: str, in_flight: set[str]
@@ -293,7 +293,7 @@ class Witness:
         assert n == len(self.log) - 1, f"1: answer {answer.truth} taken for {self._name(n)}"
         self.truths.append(answer.truth)
         lane_key = opened.turn.lane_key
-        self.ledger.answer(Said(answer.truth, answer.obj, opened.tip, lane_key=lane_key))
+        self.ledger.add(Said(answer.truth, answer.obj, opened.tip, lane_key=lane_key))
         self._check_place(n, self.ledger.said[answer.truth])
 
     def fail(self, opened: Open) -> None:
@@ -306,7 +306,7 @@ class Witness:
         call = len(self.truths) - 1 - self.truths[::-1].index(caller)
         self.truths.append(result.truth)
         self.recorder.record_result(call, result.obj, lane_key)
-        self.ledger.answer(Said(result.truth, result.obj, caller, lane_key=lane_key))
+        self.ledger.add(Said(result.truth, result.obj, caller, lane_key=lane_key))
 
     def _name(self, n: int) -> str:
         return self.truths[n] if n < len(self.truths) else f"a new {self.log[n].role} at {n}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from ce_engine.prepare.align import Flags
@@ -118,12 +118,12 @@ class Recorder:
         )
 
     def cold(self, objs: Sequence[Obj], agent: str, lane_key: str, flags: Flags) -> Reconciled:
-        """What a process finds that has just read the log and holds other objects."""
+        """What a process finds that has just read the log and knows none of the objects."""
         log = Log()
         for entry in self.log.entries:
-            log.add(replace(entry, n=-1))
-        copies = [incoming(replace(obj)) for obj in objs]
-        return reconcile(log, copies, agent=agent, lane_key=lane_key, flags=flags)
+            log.add(entry)
+        messages = [incoming(obj) for obj in objs]
+        return reconcile(log, messages, agent=agent, lane_key=lane_key, flags=flags)
 
     def _known(self, objs: Sequence[Obj]) -> list[int | None]:
         """Positions of the longest leading part whose objects an earlier list had."""

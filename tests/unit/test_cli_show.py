@@ -74,12 +74,11 @@ def test_the_json_is_the_session_document(url: str, at: tuple[str, ...]) -> None
 
 
 @pytest.mark.req("A-01")
-def test_the_json_of_a_process_is_the_document_in_any_encoding(url: str) -> None:
+def test_the_json_of_a_process_is_the_document_whatever_the_encoding(url: str) -> None:
     at = ("--store", url, "--account", "acme", "--user", "张伟")
-    for encoding in ("utf-8", "ascii"):
-        done = process("show", TALK.session_id, "--json", *at, PYTHONIOENCODING=encoding)
-        assert done.returncode == 0, done.stderr
-        assert parse_document(done.stdout) == stored(url)
+    done = process("show", TALK.session_id, "--json", *at, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert parse_document(done.stdout) == stored(url)
 
 
 @pytest.mark.req("A-03")

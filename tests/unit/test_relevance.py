@@ -151,6 +151,13 @@ class TestWhoSaidIt:
             index.add(n, line)
         assert found(index, question)[0] == 1
 
+    def test_a_name_is_a_whole_word(self) -> None:
+        index = LexicalIndex()
+        index.add(0, "roses", speaker="Anna")
+        index.add(1, "roses", speaker="Ann")
+        assert found(index, "Any annual roses of Ann?")[0] == 1
+        assert found(index, "Any annual roses?")[0] == 0
+
     @pytest.mark.parametrize(
         ("question", "first"),
         [
@@ -268,6 +275,11 @@ class TestSearch:
     def test_a_page_as_a_query_finds_the_page(self) -> None:
         page = " ".join(f"word{n} beehive{n}" for n in range(300))
         assert found(talk("en", page), page)[0] == 137
+
+    @pytest.mark.parametrize("form", ["{question} {page}", "{page} {question}"])
+    def test_a_question_around_a_page_is_read(self, form: str) -> None:
+        query = form.format(question="Where are the beehives?", page="lorem ipsum " * 2000)
+        assert found(talk("en", "The beehives are here."), query)[0] == 137
 
 
 class TestRemove:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -46,7 +47,7 @@ def sessions(engine: ContextEngine) -> Callable[[], list[Any]]:
 
     def read() -> list[Any]:
         assert engine.sync.flush()
-        found = engine.loop.run(engine.store.list_sessions(include_ephemeral=True))
+        found = engine.loop.run(engine.store.list_sessions(user_id=None, ephemeral=True))
         return list(found)
 
     return read
@@ -67,21 +68,29 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture
 def chat(runner: asyncio.Runner) -> Iterator[Model]:
-    made: list[Any] = []
+    from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+
+    # Loading the machine's certificates takes a tenth of a second, and there is nothing to verify.
+    no_certificates = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client = DefaultHttpxClient(verify=no_certificates)
+    async_client = DefaultAsyncHttpxClient(verify=no_certificates)
 
     def make(wire: Wire, **settings: Any) -> Any:
         from langchain_openai import ChatOpenAI
 
-        model = ChatOpenAI(
-            model="gpt-4o-mini", base_url=wire.base_url, api_key="no key", max_retries=0, **settings
-        )
-        made.append(model)
-        return model
+        given = {
+            "model": "gpt-4o-mini",
+            "base_url": wire.base_url,
+            "api_key": "no key",
+            "max_retries": 0,
+            "http_client": client,
+            "http_async_client": async_client,
+        }
+        return ChatOpenAI(**{**given, **settings})
 
     yield make
-    for model in made:
-        model.root_client.close()
-        runner.run(model.root_async_client.close())
+    client.close()
+    runner.run(async_client.aclose())
 
 
 @dataclass
