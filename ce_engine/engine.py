@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ce_engine.answers import commit_turn, fail_turn, joined
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
-from ce_engine.errors import BudgetExceededError, TurnAmbiguousError
+from ce_engine.errors import BudgetExceededError, StoreUnavailableError, TurnAmbiguousError
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
 from ce_engine.preparation import Preparation
@@ -42,6 +43,7 @@ from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn, SessionView
 
 
+CHECK_S = 15.0
 Record = Callable[[Records], Any]
 
 
@@ -287,12 +289,17 @@ class Engine:
         return self._sessions.last_report(session_id)
 
     async def check(self) -> None:
-        """Open the store and prove that it works, without the deadline of calls.
+        """Open the store and prove that it works; it may take its time, once (`CHECK_S`).
 
         Raises:
             StoreUnavailableError: it does not; the message names the cure.
         """
-        await self.store.check()
+        try:
+            await asyncio.wait_for(self.store.check(), CHECK_S)
+        except TimeoutError:
+            raise StoreUnavailableError(
+                f"the store {self.store.url} did not answer within {CHECK_S:.0f} s; see that it runs"
+            ) from None
 
     @property
     def has_unstored(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,14 +51,19 @@ class ClassPatches:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._patches: dict[tuple[type, str], _Patch] = {}
+        self._abandoned: deque[list[tuple[type, str]]] = deque()
 
-    def hold(self, wanted: Iterable[tuple[type, str, Make]]) -> Callable[[], None]:
+    def hold(
+        self, wanted: Iterable[tuple[type, str, Make]], holder: object
+    ) -> Callable[[], None]:
         """Wrap what is not wrapped yet: all of it or, if anything raises, nothing.
 
-        Only attributes that the class defines itself may be named. Returns the way back.
+        Only attributes that the class defines itself may be named. Returns the way back; where the
+        `holder` is gone without having gone it, the next one to come or go does so.
         """
         held: list[tuple[type, str]] = []
         with self._lock:
+            self._clear()
             try:
                 for cls, name, make in wanted:
                     self._take(cls, name, make)
@@ -65,11 +72,19 @@ class ClassPatches:
                 self._give_back(held)
                 raise
 
+        # Garbage is collected at any moment, under our own lock too: no more than a note is made then.
+        weakref.finalize(holder, self._abandoned.append, held).atexit = False
+
         def release() -> None:
             with self._lock:
                 self._give_back(held)
+                self._clear()
 
         return release
+
+    def _clear(self) -> None:
+        while self._abandoned:
+            self._give_back(self._abandoned.popleft())
 
     def _take(self, cls: type, name: str, make: Make) -> None:
         patch = self._patches.get((cls, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ce_engine.cli.output import number, short_id
+from ce_engine.cli.output import number
 from ce_engine.schema.report import PruneDecision, Report
 
 
@@ -75,21 +75,17 @@ def reasons(report: Report) -> Iterator[str]:
         yield code_words(code)
     for code in report.errors:
         yield f"error {code}"
-    for decision in _summed(report):
-        yield f"{decision_words(decision)} ({number(decision.token_estimate)} tokens)"
+    yield from map(decision_words, _summed(report))
     if report.restored:
-        yield f"{report.restored} stored messages brought back"
+        yield f"{number(report.restored)} stored messages brought back"
     if report.inserted:
+        tokens = number(report.payload_tokens.get("injected", 0))
         pieces = len(report.injected_evidence_ids)
-        tokens = report.payload_tokens.get("injected", 0)
-        named = ", ".join(short_id(item) for item in report.injected_evidence_ids[:3])
-        more = f" and {pieces - 3} more" if pieces > 3 else ""
-        of = f" of evidence {named}{more}" if pieces else ""
-        yield f"{number(tokens)} tokens brought in{of}"
+        yield f"{tokens} tokens brought in" + (f" from {pieces} evidence" if pieces else "")
 
 
 def _summed(report: Report) -> list[PruneDecision]:
-    """The decisions that changed something, one for each action and reason."""
+    """The decisions that left something out, one for each action and reason."""
     found: dict[tuple[str, str], PruneDecision] = {}
     for decision in report.prune_decisions:
         if decision.action == "kept":

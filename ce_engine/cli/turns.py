@@ -59,7 +59,7 @@ HEADS = (
 )
 COUNTS = HEADS[1:7]
 LEGEND = (
-    "sent: messages sent/given · drop, short(ened), rest(ored): messages · inj(ected): texts put in · "
+    "turn: a model call with its retries · sent: messages sent/given · drop, short(ened), rest(ored): messages · inj(ected): texts put in · "
     "before: tokens of the app's own input · same: leading tokens equal to those of the call before"
 )
 WIDE = 110

@@ -43,6 +43,8 @@ _ASKED_TO_CALL = re.compile(
     r"(?<![a-z_])(?:call|text|reach|dial|ring|phone|contact|sms|tel|cell|mobile|fax|whatsapp|"
     r"(?:my|his|her|our|your|their)[ ](?:new[ ])?number)(?:s|ed|ing)?(?![a-z_])[^.!?\n\"(]{0,24}\Z"
 )
+_IDENTIFIER = re.compile(r"(?:(?<![A-Za-z])[A-Z]+|[0-9][A-Za-z]*)-\Z")  # INV-, 7a-
+_HEX_AFTER = re.compile(r"-[0-9a-f]{4,12}(?![0-9A-Za-z])")
 _ANOTHER_PHONE = re.compile(r"[0-9]{7}/\Z")
 _COLUMN_BEFORE = re.compile(r"[0-9A-Fa-f]{3} \Z")
 _COLUMN_AFTER = re.compile(r" [0-9A-Fa-f]{3,4}(?![0-9A-Za-z/])")
@@ -73,11 +75,13 @@ def stands_alone(text: str, start: int, end: int) -> bool:
         return False
     if (after in {".", "-"} and next_digit) or (before == "." and further.isdigit()):
         return False
-    if before == "-" and (further in _SIGN_BEFORE or further.isdigit() or further.isupper()):
+    if before == "-" and (
+        further in _SIGN_BEFORE or _IDENTIFIER.search(text, max(0, start - 40), start)
+    ):
         return False
     if before == "/" and (_in_word(further) or further in {"-", "."}):
         return _ANOTHER_PHONE.search(text, max(0, start - 12), start) is not None
-    return True
+    return _HEX_AFTER.match(text, end) is None
 
 
 def _in_word(sign: str) -> bool:
@@ -190,7 +194,7 @@ def _numbers() -> tuple[Number, ...]:
             (
                 rf"{china}{segment}[0-9]{{8}}(?:-[0-9]{{3,4}})?",
                 rf"{china}1[3-9][0-9]([ .\-])[0-9]{{4}}\1[0-9]{{4}}",
-                rf"{china}1[3-9][0-9]{{2}}([ \-])[0-9]{{4}}\1?[0-9]{{3}}",
+                rf"{china}1[3-9][0-9]{{2}}([ \-])[0-9]{{4}}\1[0-9]{{3}}",
             ),
         ),
         (
@@ -247,4 +251,8 @@ def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
     end = places[-1] + 1
     if _in_word(text[start - 1 : start]) or _in_word(text[end : end + 1]):
         return None
+    if _in_columns(text, start, end):
+        return None
+    if text[start].islower() and "iban" not in text[max(0, start - 16) : start].lower():
+        return None  # uuids and hex dumps are in lower case, and many
     return (start, end) if checksums.iban("".join(text[at] for at in places).upper()) else None

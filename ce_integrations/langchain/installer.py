@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +79,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
                 other = mark_of(getattr(each, "callbacks", None))
                 if hooks.installation is not None and other is not None:
                     hooks.installation.check_shared(each, other.hooks.installation)
-        release = _patches.hold([*starts(), *patches_for(each for each, _ in found)])
-        weakref.finalize(mark, release).atexit = False
+        release = _patches.hold([*starts(), *patches_for(each for each, _ in found)], mark)
         with ExitStack() as undo:
             undo.callback(release)
             for each, (key, value) in found:

@@ -60,14 +60,14 @@ def some(rng: Random, names: tuple[str, ...]) -> tuple[str, ...]:
 def decidable(mix: Mix) -> Mix:
     """Without what content cannot decide: rules apply there, and the examples test those."""
     ops, traits = set(mix.ops), set(mix.traits)
-    if mix.repeat or "remove" in ops:
+    if mix.repeat:  # the same text after the same answer is a retry, or a regeneration
+        ops -= {"regenerate", "remove"}
+    if "remove" in ops:  # a question whose predecessor is gone is another question
         ops -= {"regenerate"}
-    if mix.window:
+    if mix.window:  # no answer that is known may be left in the window
         ops -= {"edit"}
-    if mix.window in ("2", "3"):
-        ops -= {"regenerate"} if "keep" in ops else set()
-        ops -= {"keep", "crash"} if mix.repeat else set()
-    if "ids" in traits:
+        ops -= {"keep", "crash"} if mix.repeat or "regenerate" in ops else set()
+    if "ids" in traits:  # one object with one id is one message
         traits -= {"constant"}
     return replace(
         mix,

@@ -183,7 +183,8 @@ class ChatHost(Host):
         k = self.rng.randint(2, len(self.history) - 1)
         origin = self.rng.choice(("host_summary", "task"))
         obj = Obj("user", self.text((), unique=True), origin=origin, host_id=self.host_id())
-        covered = [s.truth for s in self.history[:k] if s.obj.role != "tool"]
+        seen = {s.truth for s in self.view(self.history) if s.obj.role != "tool"}
+        covered = [s.truth for s in self.history[:k] if s.truth in seen]
         edits = covered[-1] if covered and origin == "task" else None
         self.history = [Sent(obj, self.truth(), edits=edits), *self.history[k:]]
 

@@ -52,8 +52,7 @@ def left_out(turn: dict[str, Any]) -> str:
     """What `report` says of the older groups that a turn left out."""
     decisions = [d for d in turn["report"]["prune_decisions"] if d["reason"] == "below_cut"]
     groups = sum(decision["count"] for decision in decisions)
-    tokens = sum(decision["token_estimate"] for decision in decisions)
-    return f"{groups} older groups left out ({tokens:,} tokens)" if groups else ""
+    return f"{groups} older groups left out" if groups else ""
 
 
 @pytest.mark.req("D-07")
@@ -221,7 +220,7 @@ def test_what_deserves_attention_comes_first_and_new_reasons_are_told(
     assert why.strip().split("; ") == [
         "OVER BUDGET: what is never left out is more than the budget",
         "the store was unavailable",
-        "2 dropped: full moon (7 tokens)",
+        "2 dropped: full moon",
     ]
     assert "1 over the budget" in text
 

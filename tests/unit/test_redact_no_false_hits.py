@@ -107,7 +107,7 @@ def chinese_line() -> str:
 
 OUTPUT: dict[str, Callable[[], str]] = {
     "git log": lambda: f"commit {hexes(40)}\nDate:   {day()} {clock()} +0{R.randint(0, 9)}00\n    Fix {word()} (#{number(6)})",
-    "git diff": lambda: f"diff --git a/{word()}.py b/{word()}.py\nindex {hexes(7)}..{hexes(7)} 100644\n@@ -{number(5)},{number(3)} +{number(5)},{number(3)} @@\n-{word()} = {number(9)}\n+{number(12)}",
+    "git diff": lambda: f"diff --git a/{word()}.py b/{word()}.py\nindex {hexes(7)}..{hexes(7)} 100644\n@@ -{number(5)},{number(3)} +{number(5)},{number(3)} @@\n-{word()} = {number(9)}\n+{number(9)}",
     "pip list": lambda: f"{word()}-{word()}      {version()}\n{word()}=={version()}rc{R.randint(1, 3)}+cu{R.randint(100, 130)}",
     "npm": lambda: f"├── @{word()}/{word()}@{version()}\n└── {word()}@{version()}-beta.{R.randint(1, 9)}",
     "json": json_line,
