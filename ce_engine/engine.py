@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -11,30 +11,25 @@ from ce_engine.answers import commit_turn, fail_turn, joined
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.errors import BudgetExceededError, StoreUnavailableError, TurnAmbiguousError
+from ce_engine.facts import FactRecorder, Record
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
-from ce_engine.recording import Records, record_retrieval, record_tool_run
+from ce_engine.recording import Records
 from ce_engine.runtime.journal import Journal, settled
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
-    Evidence,
-    EvidenceLinks,
-    EvidenceSource,
     Message,
-    ModelUsage,
-    ToolCall,
 )
-from ce_engine.schema.enums import EvidenceType, Role, TurnStatus
+from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.facts import Retrieval, ToolRun
 from ce_engine.schema.ids import SystemClock, UuidV4Generator
 from ce_engine.schema.report import PutResult, Report
-from ce_engine.schema.rows import AppendModelUsage, ToolCallRow, Write
+from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
 from ce_engine.tokens import default_estimator
@@ -44,10 +39,9 @@ from ce_engine.view import OpenTurn, SessionView
 
 
 CHECK_S = 15.0
-Record = Callable[[Records], Any]
 
 
-class Engine:
+class Engine(FactRecorder):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -174,98 +168,6 @@ class Engine:
             text = joined(opened.chunks) if isinstance(opened, OpenTurn) else ""
             answer = Answer(Message(role=Role.ASSISTANT, content=text))
         await self.commit(turn, answer, status=status, usage=usage)
-
-    # Facts beside the model calls
-
-    def post_tool_run(
-        self,
-        scope: Scope,
-        run: ToolRun,
-        *,
-        request_id: str = "",
-        ephemeral: bool = False,
-        framework: str = "",
-    ) -> None:
-        """Hand a tool's run over without waiting; the next phase of the session waits for it."""
-        self._post(scope, lambda r: record_tool_run(r, run, request_id), ephemeral, framework)
-
-    def post_retrieval(
-        self,
-        scope: Scope,
-        hit: Retrieval,
-        *,
-        request_id: str = "",
-        ephemeral: bool = False,
-        framework: str = "",
-    ) -> None:
-        """Hand a retrieval over without waiting; its hits become `rag_doc` evidence."""
-        self._post(scope, lambda r: record_retrieval(r, hit, request_id), ephemeral, framework)
-
-    async def record_tool_call(
-        self,
-        scope: Scope,
-        tool_call: ToolCall,
-        result_evidence_ids: Sequence[str] | None = None,
-        turn_id: str | None = None,
-    ) -> None:
-        """Record a tool call of the host's own; its `args_digest` is redacted."""
-
-        def record(records: Records) -> None:
-            ids = [*tool_call.result_evidence_ids, *(result_evidence_ids or ())]
-            call = tool_call.model_copy(
-                update={
-                    "args_digest": records.ingest.args(tool_call.args_digest),
-                    "result_evidence_ids": list(dict.fromkeys(ids)),
-                }
-            )
-            records.add_tool_call(ToolCallRow(call, turn_id=turn_id), "")
-
-        await self._record(scope, record, wait=True)
-
-    async def record_model_usage(
-        self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None
-    ) -> None:
-        """Record what a model call used; once for one `model_usage_id`."""
-        await self._record(
-            scope,
-            lambda r: r.writes.append(AppendModelUsage([model_usage], turn_id)),
-            wait=True,
-        )
-
-    async def record_evidence(
-        self,
-        scope: Scope,
-        content: str,
-        source: EvidenceSource,
-        type: EvidenceType,  # noqa: A002 - the schema's name
-        *,
-        links: EvidenceLinks | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        turn_id: str | None = None,
-    ) -> Evidence:
-        """Record evidence, redacted; the same content of the same source is stored once (A-09)."""
-
-        def record(records: Records) -> Evidence:
-            row = records.ingest.evidence_row(
-                content, source, type, links=links or EvidenceLinks(), metadata=metadata
-            )
-            evidence_id = records.add_evidence(row, "", turn_id)
-            return records.view.evidence[evidence_id].evidence
-
-        found = await self._record(scope, record, wait=True)
-        assert isinstance(found, Evidence)
-        return found
-
-    async def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
-        """Record an event of the host's own (planner, reflection, aggregate, hitl), redacted."""
-
-        def record(records: Records) -> None:
-            clean = records.ingest.data(dict(payload)) or {}
-            records.events.append(
-                records.ingest.event(EventType.RECORDED, payload=clean, kind=kind)
-            )
-
-        await self._record(scope, record, wait=True)
 
     # Housekeeping
 

@@ -110,27 +110,34 @@ class Alignment:
         return end == n
 
     def _best(self, j: int, candidates: list[int]) -> int:
-        """The candidate with the longest run; then same ids, same lane, newest."""
-        m, lane_key = self.matcher.line[j], self.matcher.reader.lane_key
-        if m.calls and j == len(self.matcher.line) - 1:  # the turn goes on here: nothing follows yet
+        """The candidate that most speaks for; the newest among equals."""
+        end = j == len(self.matcher.line) - 1
+        if end and self.matcher.line[j].calls:  # the turn goes on here: nothing follows yet
             candidates = [n for n in candidates if not any(self.log.children(n))] or candidates
-        best, best_rank, whole, tie = NEW, (-1, False, False, False), False, False
+        best, best_rank, tie, whole = NEW, None, False, False
         for n in candidates:
             if whole and self.log.depth(n) <= j:
                 continue  # its path is shorter than the list: it cannot be as good
-            entry = self.log.entries[n]
-            run, reached = self._run(j, n)
-            same_id = m.host_id is not None and m.host_id == entry.host_id
-            same_form = m.key == entry.key and m.calls == entry.calls
-            rank = (run, same_id, lane_key == entry.lane_key, same_form)
-            if rank > best_rank:
-                best, best_rank, tie = n, rank, False
-            elif rank == best_rank:
-                tie = True
+            rank, reached = self._rank(j, n)
+            tie = rank == best_rank or (tie and best_rank is not None and rank < best_rank)
+            if best_rank is None or rank > best_rank:
+                best, best_rank = n, rank
             whole = whole or reached
         if tie:
             self.ambiguous.append(TIE)
         return best
+
+    def _rank(self, j: int, n: int) -> tuple[tuple[int, bool, bool, bool, bool], bool]:
+        """What speaks for entry `n` as message `j`, strongest first; whether the list is its path."""
+        m, entry = self.matcher.line[j], self.log.entries[n]
+        run, whole = self._run(j, n)
+        same_id = m.host_id is not None and m.host_id == entry.host_id
+        same_lane = self.matcher.reader.lane_key == entry.lane_key
+        # The newest message may be said again; one that others follow was said here.
+        near = islice(self.log.children(n), CANDIDATES) if j < len(self.matcher.line) - 2 else ()
+        followed = any(self.matcher.same(c, j + 1) for c in near)
+        same_form = m.key == entry.key and m.calls == entry.calls
+        return (run, same_id, same_lane, followed, same_form), whole
 
     def _run(self, j: int, n: int) -> tuple[int, bool]:
         """How many messages, backward from `j`, follow the parents of `n`; whether all of them do."""

@@ -43,8 +43,10 @@ class Lanes:
                 yield roots[i]
 
     def _answered(self, root: int) -> list[int]:
-        entries = self.log.entries
-        path = [self._as_edited(n) for n in self.log.path(self.log.leaf(root))]
+        entries, leaf = self.log.entries, self.log.leaf(root)
+        path = [] if leaf is None else [self._as_edited(n) for n in self.log.path(leaf)]
+        if any(self.log.root(n) != root and self.log.leaf(self.log.root(n)) is not None for n in path):
+            return []  # the host edited its start and went on from there: this lane is abandoned
         while path and (entries[path[-1]].role != "assistant" or entries[path[-1]].calls):
             path.pop()
         return [member for n in path if n not in self.sent for member in self._group(n)]

@@ -207,7 +207,7 @@ def _sends_history(matcher: Matcher, found: Reconciled, task: int) -> bool:
 def _had_history(log: Log, root: int) -> bool:
     """Whether the host once sent this lane's earlier turns: a second question stands in it."""
     n = log.leaf(root)
-    while n != root:
+    while n is not None and n != root:
         if log.entries[n].role == "user":
             return True
         n = log.parents[n]

@@ -175,12 +175,12 @@ class LexicalIndex:
                 self._years.add(date.fromordinal(day).year)
 
     def _post(self, position: int, found: Iterable[str]) -> None:
-        postings, bit = self._postings, 1 << position
+        postings, once, bit = self._postings, ~position, 1 << position
         for term in found:
-            posting = postings.get(term)
-            if posting is None:
-                postings[term] = ~position
-            elif isinstance(posting, list):
+            posting = postings.setdefault(term, once)
+            if posting == once:
+                continue
+            if isinstance(posting, list):
                 posting.append(position)
                 self._listed += 1
                 if len(posting) > SPARSE:
@@ -237,7 +237,7 @@ class LexicalIndex:
             exclude: numbers that must not come; asked for the best entries only.
             among: the numbers, from `start` to before `stop`, that may come; `None` for all.
         """
-        sums = self._sums(query) if limit > 0 else []
+        sums = self._sums(query) if limit > 0 and self._alive else []
         allowed = self._alive
         if among is not None:
             low, high = (bisect_left(self._ns, edge) for edge in (among.start, among.stop))

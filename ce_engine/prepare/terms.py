@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from datetime import date
 from functools import lru_cache
-from operator import add
 from typing import NamedTuple
 
 
@@ -20,22 +19,24 @@ def _rows(text: str) -> list[list[str]]:
     return [row.split() for row in text.split("|")]
 
 
+_HAN_RANGES = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # Scripts that put no space between words, and Hangul, whose particles stick to the word:
-# Thai, Lao, Burmese, Khmer, kana, Han.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-)
+# Thai, Lao, Burmese, Khmer, kana, Hangul.
+_OTHER_RANGES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\uac00-\ud7af"
+_UNSPACED = _HAN_RANGES + _OTHER_RANGES
 # Letters of every other script with their combining marks (which `\w` does not hold), and digits.
 _LETTERS = "0-9a-z\u00aa\u00b5\u00ba\u00df-\u00f6\u00f8-\u0dff\u10a0-\u177f\u1800-\u1fff"
-_TOKEN = re.compile(
-    rf"(\d+(?:[.,]\d+)+|[{_LETTERS}]+|[{_UNSPACED}]+)(?:['’](?:[stdm]|re|ve|ll)\b)?"
-)
-_RUN = re.compile(rf"[{_UNSPACED}]")
-_HAN = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+_WORD = re.compile(rf"(\d+(?:[.,]\d+)+|[{_LETTERS}]+)(?:['’](?:[stdm]|re|ve|ll)\b)?")
+_HAN = re.compile(rf"[{_HAN_RANGES}]")
+_OTHER = re.compile(rf"[{_OTHER_RANGES}]")
+_ALONE = re.compile(rf"(?<![{_UNSPACED}])[{_OTHER_RANGES}](?![{_UNSPACED}])")
+_PAIR = re.compile(rf"(?=([{_UNSPACED}][{_UNSPACED}])).")
 
 # Characters with another, more usual form: combining marks, Hangul letters, full and half width.
-_VARIANT = re.compile("[\u0300-\u036f\u1100-\u11ff\u3099\u309a\uf900-\ufb06\uff10-\uffdc]")
+_VARIANT = re.compile(
+    "[\u0300-\u036f\u1100-\u11ff\u3099\u309a\uf900-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc]"
+)
 
 _STOP = _words(
     "a an the and or but if of to in on at by for from with about into as is are was were be been being "
@@ -68,54 +69,49 @@ _PREFIX = 6
 
 
 def tokens(text: str) -> list[str]:
-    """Words in lower case; of unspaced scripts the pairs of characters, and single Han characters."""
+    """Words in lower case; of unspaced scripts single Han characters, then all pairs of characters."""
     if text.isascii():
-        return _TOKEN.findall(text.lower())
+        return _WORD.findall(text.lower())
     if _VARIANT.search(text):
         text = unicodedata.normalize("NFKC", text)
-    found: list[str] = []
-    for run in _TOKEN.findall(text.lower()):
-        if len(run) == 1 or run[0] < "\u0e00" or not _RUN.match(run):
-            found.append(run)
-        else:
-            found += _HAN.findall(run)
-            found += map(add, run, run[1:])
+    text = text.lower()
+    found = _WORD.findall(text)
+    found += _HAN.findall(text)
+    if _OTHER.search(text):
+        found += _ALONE.findall(text)
+    found += _PAIR.findall(text)
     return found
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text in their order: its words without stop words, each as its stem."""
-    return [term for token in tokens(text) if token not in _STOP and (term := _term(token))]
+    """The terms of a text: its tokens without stop words, each word as its stem."""
+    return [_term(token) for token in tokens(text) if token not in _STOP]
 
 
 def term_set(words: AbstractSet[str]) -> set[str]:
     """The terms of a text with these tokens."""
-    found = set(words - _STOP)
-    spaced = {word for word in found if word < "\u3000"}
-    found -= spaced
-    found.update(map(_term, spaced))
-    return found
+    return {word if word > "\u3000" else _term(word) for word in words - _STOP}
 
 
 @lru_cache(maxsize=1 << 15)
-def _term(token: str) -> str:
+def _term(word: str) -> str:
     """The term that a token counts as."""
-    if token[0].isdigit():
-        return _number(token)
-    if token[0] > "\u0dff" and _RUN.match(token):
-        return token
-    if not token.isascii() and token[0] < "\u0370":
-        decomposed = unicodedata.normalize("NFKD", token)
-        token = "".join(c for c in decomposed if not unicodedata.combining(c))
-    stem = _stem(_IRREGULAR.get(token, token))
+    if word[0].isdigit():
+        return _number(word)
+    if _OTHER.match(word) or word > "\u3000":
+        return word
+    if not word.isascii() and word[0] < "\u0370":
+        decomposed = unicodedata.normalize("NFKD", word)
+        word = "".join(c for c in decomposed if not unicodedata.combining(c))
+    stem = _stem(_IRREGULAR.get(word, word))
     return stem[:_PREFIX] if stem.isalpha() else stem
 
 
-def _number(token: str) -> str:
+def _number(word: str) -> str:
     """`1,200` is `1200`, `05` is `5`, `8th` is `8`; what else begins with a digit stays."""
-    if token[-2:] in {"st", "nd", "rd", "th"} and token[:-2].isdigit():
-        token = token[:-2]
-    return token.replace(",", "").lstrip("0") or "0"
+    if word[-2:] in {"st", "nd", "rd", "th"} and word[:-2].isdigit():
+        word = word[:-2]
+    return word.replace(",", "").lstrip("0") or "0"
 
 
 def _stem(word: str) -> str:

@@ -19,14 +19,14 @@ Accept = Callable[[str, int, int, str], bool]
 
 
 class Number(NamedTuple):
-    """A pattern over digits and separators."""
+    """A pattern over at least so many digits and, if there are any, one of `signs`."""
 
     rule: str
     label: str
-    least: int
-    """Digits that it has at least."""
-    pattern: re.Pattern[str]
     accept: Accept
+    digits: int
+    signs: frozenset[str]
+    pattern: re.Pattern[str]
 
 
 NEAR_DIGITS = re.compile(r"[0-9](?:[ .\-/()（）]{0,3}[0-9]){4,}")
@@ -47,7 +47,7 @@ _IDENTIFIER = re.compile(r"(?:(?<![A-Za-z])[A-Z]+|[0-9][A-Za-z]*)-\Z")  # INV-, 
 _HEX_AFTER = re.compile(r"-[0-9a-f]{4,12}(?![0-9A-Za-z])")
 _ANOTHER_PHONE = re.compile(r"[0-9]{7}/\Z")
 _COLUMN_BEFORE = re.compile(r"[0-9A-Fa-f]{3} \Z")
-_COLUMN_AFTER = re.compile(r" [0-9A-Fa-f]{3,4}(?![0-9A-Za-z/])")
+_COLUMN_AFTER = re.compile(r" [0-9A-Fa-f]{3,4}(?![0-9A-Za-z/年:.\-])")
 
 _CLAUSE = re.compile(r"[\n,，。！？!?;；|]|(?<!no)(?<!nr)\. ")
 _LABEL_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|#|[\u4e00-\u9fff]+")
@@ -154,88 +154,53 @@ def _identity(text: str, _start: int, end: int, digits: str) -> bool:
 
 def _numbers() -> tuple[Number, ...]:
     china = r"(?:(?:\+|00)?86[ \-]?|[(（]\+?86[)）][ \-]?)?"
-    segment = "1(?:3[0-9]|4[5-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])"
+    mobile = "1(?:3[0-9]|4[5-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])"
     area, local = "(?:10|2[0-9]|[3-9][0-9]{2})", r"[2-9][0-9]{2,3}[ \-]?[0-9]{4}(?:-[0-9]{1,5})?"
+    us, four = "[2-9][0-9]{2}", r"[0-9]{4}([ .\-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
     country = (
         "(?:7|86|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[124]|9[0-58]|21[12368]|2[2346][0-9]|25[0-8]|"
         "29[01789]|35[0-9]|37[0-8]|38[0-35-79]|42[013]|5[09][0-9]|67[02-9]|68[0-35-9]|69[0-2]|"
         "8[08]0|85[02356]|886|96[0-8]|97[0-7]|99[2-68])"
     )
-    us, four = "[2-9][0-9]{2}", r"[0-9]{4}([ .\-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
-    table: tuple[tuple[str, str, int, Accept, tuple[str, ...]], ...] = (
-        (
-            "identity_cn",
-            "ID_CARD",
-            17,
-            _identity,
-            (
-                "[1-9][0-9]{16}[0-9Xx]",
-                r"[1-9][0-9]{5}([ \-])[0-9]{4}\1?[0-9]{4}\1[0-9]{3}[0-9Xx]",
-            ),
-        ),
-        (
-            "bank_card",
-            "CARD",
-            14,
-            _bank_card,
-            (
-                "(?:[0-9]{19}|[0-9]{15,16})",
-                rf"{four}\1[0-9]{{1,3}}",
-                four,
-                r"3[0-9]{3}([ \-])[0-9]{6}\1[0-9]{4,5}",
-                r"62[0-9]{4}[ \-][0-9]{10,13}",
-            ),
-        ),
-        (
-            "phone_cn_mobile",
-            "PHONE",
-            11,
-            _not_another,
-            (
-                rf"{china}{segment}[0-9]{{8}}(?:-[0-9]{{3,4}})?",
-                rf"{china}1[3-9][0-9]([ .\-])[0-9]{{4}}\1[0-9]{{4}}",
-                rf"{china}1[3-9][0-9]{{2}}([ \-])[0-9]{{4}}\1[0-9]{{3}}",
-            ),
-        ),
-        (
-            "phone_cn_landline",
-            "PHONE",
-            10,
-            _landline,
-            (
-                rf"{china}[(（]?0{area}(?:[)）][ \-]?|[ \-]){local}",
-                rf"(?:\+|00)86[ \-]?(?:\(0?\))?{area}[ \-]?{local}",
-            ),
-        ),
-        (
-            "phone_us",
-            "PHONE",
-            10,
-            _not_another,
-            (
-                rf"(?:\+?1[ .\-]?)?\({us}\)[ .\-]?{us}[ .\-][0-9]{{4}}",
-                rf"(?:\+?1[ .\-])?{us}(?:([.\-]){us}\1|/{us}-)[0-9]{{4}}",
-                rf"\+1[ .\-]?{us}[ .\-]?{us}[ .\-]?[0-9]{{4}}",
-            ),
-        ),
-        ("phone_us", "PHONE", 10, _spoken_phone, (rf"(?:1[ \-]?)?{us} ?{us}[ \-]?[0-9]{{4}}",)),
-        (
-            "phone_foreign",
-            "PHONE",
-            8,
-            _foreign_phone,
-            (rf"\+{country}(?:[ .\-()]{{0,2}}[0-9]){{5,12}}",),
-        ),
-        ("social_security_us", "SSN", 9, _social_security, ("[0-9]{3}-[0-9]{2}-[0-9]{4}",)),
+    identity = ("identity_cn", "ID_CARD", _identity, 17)
+    card = ("bank_card", "CARD", _bank_card, 14)
+    cn_mobile, landline = (
+        ("phone_cn_mobile", "PHONE", _not_another, 11),
+        ("phone_cn_landline", "PHONE", _landline, 10),
+    )
+    us_phone, spoken = (
+        ("phone_us", "PHONE", _not_another, 10),
+        ("phone_us", "PHONE", _spoken_phone, 10),
+    )
+    foreign = ("phone_foreign", "PHONE", _foreign_phone, 8)
+    table: tuple[tuple[tuple[str, str, Accept, int], str, str], ...] = (
+        (identity, "", "[1-9][0-9]{16}[0-9Xx]"),
+        (identity, " -", r"[1-9][0-9]{5}([ \-])[0-9]{4}\1?[0-9]{4}\1[0-9]{3}[0-9Xx]"),
+        (card, "", "(?:[0-9]{19}|[0-9]{15,16})"),
+        (card, " .-", rf"{four}\1[0-9]{{1,3}}"),
+        (card, " .-", four),
+        (card, " -", r"3[0-9]{3}([ \-])[0-9]{6}\1[0-9]{4,5}"),
+        (card, " -", r"62[0-9]{4}[ \-][0-9]{10,13}"),
+        (cn_mobile, "", rf"{china}{mobile}[0-9]{{8}}(?:-[0-9]{{3,4}})?"),
+        (cn_mobile, " .-", rf"{china}1[3-9][0-9]([ .\-])[0-9]{{4}}\1[0-9]{{4}}"),
+        (cn_mobile, " -", rf"{china}1[3-9][0-9]{{2}}([ \-])[0-9]{{4}}\1[0-9]{{3}}"),
+        (landline, " -)）", rf"{china}[(（]?0{area}(?:[)）][ \-]?|[ \-]){local}"),
+        (landline, "", rf"(?:\+|00)86[ \-]?(?:\(0?\))?{area}[ \-]?{local}"),
+        (us_phone, "(", rf"(?:\+?1[ .\-]?)?\({us}\)[ .\-]?{us}[ .\-][0-9]{{4}}"),
+        (us_phone, ".-", rf"(?:\+?1[ .\-])?{us}(?:([.\-]){us}\1|/{us}-)[0-9]{{4}}"),
+        (us_phone, "+", rf"\+1[ .\-]?{us}[ .\-]?{us}[ .\-]?[0-9]{{4}}"),
+        (spoken, "", rf"(?:1[ \-]?)?{us} ?{us}[ \-]?[0-9]{{4}}"),
+        (foreign, "+", rf"\+{country}(?:[ .\-()]{{0,2}}[0-9]){{5,12}}"),
+        (("social_security_us", "SSN", _social_security, 9), "-", "[0-9]{3}-[0-9]{2}-[0-9]{4}"),
     )
     return tuple(
-        Number(rule, label, least, re.compile(rf"(?<![0-9]){pattern}(?![0-9])"), accept)
-        for rule, label, least, accept, patterns in table
-        for pattern in patterns
+        Number(*kind, frozenset(signs), re.compile(rf"(?<![0-9]){pattern}(?![0-9])"))
+        for kind, signs, pattern in table
     )
 
 
 NUMBERS = _numbers()
+_HEX = re.compile("[0-9A-F]+")
 
 IBAN_HEAD = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9](?:[ \-]?[A-Za-z0-9]){11,31}")
 """The check digits of an account number and all that may follow them."""
@@ -251,8 +216,10 @@ def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
     end = places[-1] + 1
     if _in_word(text[start - 1 : start]) or _in_word(text[end : end + 1]):
         return None
-    if _in_columns(text, start, end):
-        return None
-    if text[start].islower() and "iban" not in text[max(0, start - 16) : start].lower():
+    account = "".join(text[at] for at in places)
+    lower_case = account.islower() and "iban" in text[max(0, start - 16) : start].lower()
+    if not (account.isupper() or lower_case):
         return None  # uuids and hex dumps are in lower case, and many
-    return (start, end) if checksums.iban("".join(text[at] for at in places).upper()) else None
+    if wanted % 4 == 0 and _HEX.fullmatch(account) and _in_columns(text, start, end):
+        return None
+    return (start, end) if checksums.iban(account.upper()) else None

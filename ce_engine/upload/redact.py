@@ -88,8 +88,8 @@ class PatternRedactor:
         """
         view, origin = readable(text)
         return [
-            span._replace(start=origin(span.start), end=origin(span.end))
-            for span in self._find(view)
+            Span(origin(start), origin(end), label, rule)
+            for start, end, label, rule in self._find(view)
         ]
 
     def redact(self, text: str, numbering: Numbering, locale: str = "en") -> Redaction:
@@ -150,8 +150,8 @@ class PatternRedactor:
             if spans and not any(self._scan(part) for part in around(view, HOLE, REACH)):
                 break
             fresh = [
-                span._replace(start=origin(span.start), end=origin(span.end))
-                for span in longest(self._scan(view))
+                Span(origin(start), origin(end), label, rule)
+                for start, end, label, rule in longest(self._scan(view))
             ]
             if not fresh:
                 break

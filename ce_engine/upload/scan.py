@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ce_engine.upload.labelled import LABELLED, LABELLED_NUMBERS, Label, Labelled, starts_word
-from ce_engine.upload.numbers import IBAN_HEAD, NEAR_DIGITS, NUMBERS, iban_at, stands_alone
+from ce_engine.upload.numbers import IBAN_HEAD, NEAR_DIGITS, NUMBERS, Number, iban_at, stands_alone
 from ce_engine.upload.patterns import SHAPES, TOKEN_PREFIX, TOKEN_RUN, TOKENS, is_token, mail_at
 
 
@@ -127,18 +128,23 @@ def _accounts(text: str) -> Iterator[Span]:
 
 def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
     for first, last in regions:
-        count = sum(map(_DIGITS.__contains__, text[first:last]))
-        begin, stop = max(0, first - 4), last + 4
+        begin, end = max(0, first - 4), last + 4
+        signs, count = set(text[begin:end]), len(_NO_DIGITS.sub("", text[first:last]))
         for rule in NUMBERS:
-            at = begin
-            while count >= rule.least and (found := rule.pattern.search(text, at, stop)):
-                start, end = found.span()
-                digits = "".join(filter(_DIGITS.__contains__, found[0]))
-                if stands_alone(text, start, end) and rule.accept(text, start, end, digits):
-                    yield Span(start, end, rule.label, rule.rule)
-                    at = end
-                else:
-                    at = start + 1
+            if count < rule.digits or (rule.signs and rule.signs.isdisjoint(signs)):
+                continue
+            yield from _number(text, rule, begin, end)
 
 
-_DIGITS = frozenset("0123456789")
+def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[Span]:
+    while found := rule.pattern.search(text, at, stop):
+        start, end = found.span()
+        digits = _NO_DIGITS.sub("", found[0])
+        if stands_alone(text, start, end) and rule.accept(text, start, end, digits):
+            yield Span(start, end, rule.label, rule.rule)
+            at = end
+        else:
+            at = start + 1
+
+
+_NO_DIGITS = re.compile("[^0-9]+")

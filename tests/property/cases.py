@@ -1,25 +1,24 @@
-"""One random case from one seed: a mix, one or two hosts on one log, and what must hold at the end."""
+"""One random case from one seed: its mix, its hosts on one log, and what must hold at the end."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from ce_engine.schema.log import Log
-from tests.property.hosts import HOSTS, Host, Mix, StatelessHost, Steps
-from tests.property.oracle import Ledger, Witness
+from tests.property.hosts import HOSTS, Host, Mix
+from tests.property.oracle import Ledger, Sent, Witness
+from tests.property.recorder import Obj
 
 
 TURNS = 10
-
-FAILING = ("retry", "drop", "keep")
-OPS = (*FAILING, "restart", "crash", "edit", "branch", "regenerate", "remove")
+OPS = ("retry", "drop", "keep", "restart", "crash", "edit", "branch", "regenerate", "remove")
 TRAITS = ("constant", "clones", "ids", "systems", "preload", "rewrite", "strip")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two hosts on one log, each its own process or both in one, step by step in any order."""
+    """Two processes on one log, step by step in any order; with or without lane keys."""
 
     first: Mix
     second: Mix
@@ -30,20 +29,53 @@ class Pair:
         return f"{self.first.name} | {self.second.name}" + (" by lane" if self.lane_keys else "")
 
 
-def random_mix(rng: Random) -> Mix | Pair:
-    if rng.random() < 0.3:
-        return random_pair(rng)
-    return random_host(rng)
+FAILING = ("retry", "drop", "keep", "restart", "crash")
+TOOLS = tuple(
+    Mix(repeat=repeat, tools=ids, early=early, turned=turned, ops=("retry", "restart"))
+    for repeat in (False, True)
+    for ids in ("own", "same")
+    for early in (False, True)
+    for turned in (False, True)
+)
+MIXES: tuple[Mix | Pair, ...] = (
+    Mix(),
+    Mix(repeat=True),
+    Mix(repeat=True, traits=("constant",)),
+    Mix(ops=FAILING),
+    Mix(repeat=True, ops=FAILING),
+    *(Mix(window=window, ops=("retry", "restart")) for window in ("2", "3", "cut", "summary")),
+    *(Mix(repeat=True, window=window, ops=("retry",)) for window in ("3", "cut", "summary")),
+    Mix(repeat=True, window="3", traits=("constant",)),
+    *(Mix(window=window, tools="same", early=True) for window in ("2", "3", "cut", "summary")),
+    Mix(repeat=True, window="summary", tools="same", ops=("branch",)),
+    Mix(ops=("edit", "branch", "regenerate")),
+    Mix(repeat=True, ops=("edit", "branch")),
+    Mix(tools="same", ops=("edit", "branch", "regenerate", "retry"), traits=("ids",)),
+    Mix(ops=("remove", "retry")),
+    Mix(repeat=True, traits=("preload", "systems", "clones")),
+    Mix(tools="same", ops=("retry",), traits=("rewrite", "strip")),
+    *TOOLS,
+    Mix("stateless"),
+    Mix("stateless", repeat=True, ops=("retry",)),
+    Mix("stateless", ops=("retry", "crash")),
+    Mix("stateless", repeat=True, tools="same", early=True, ops=("retry", "crash")),
+    Mix("team"),
+    Mix("team", repeat=True, ops=("retry",)),
+    Pair(Mix(), Mix()),
+    Pair(Mix(repeat=True, ops=("retry",)), Mix(repeat=True, ops=("retry",))),
+    Pair(Mix(ops=("branch", "edit")), Mix("stateless", repeat=True, ops=("retry",))),
+    Pair(Mix(window="3", repeat=True), Mix(window="summary", repeat=True), lane_keys=True),
+    Pair(Mix("team"), Mix("stateless", tools="same", ops=("retry",)), lane_keys=True),
+)
 
 
 def random_host(rng: Random) -> Mix:
     kind = rng.choice(("chat", "chat", "chat", "chat", "stateless", "team"))
-    tools = rng.choice(("", "", "own", "same"))
     mix = Mix(
         kind=kind,
         repeat=rng.random() < 0.5,
         window=rng.choice(("", "", "3", "2", "cut", "summary")) if kind == "chat" else "",
-        tools=tools if kind != "team" else "",
+        tools=rng.choice(("", "", "own", "same")) if kind != "team" else "",
         early=rng.random() < 0.5,
         turned=rng.random() < 0.5,
         ops=some(rng, OPS),
@@ -53,18 +85,18 @@ def random_host(rng: Random) -> Mix:
 
 
 def some(rng: Random, names: tuple[str, ...]) -> tuple[str, ...]:
-    p = rng.choice((0.0, 0.2, 0.5))
-    return tuple(name for name in names if rng.random() < p)
+    share = rng.choice((0.0, 0.2, 0.5))
+    return tuple(name for name in names if rng.random() < share)
 
 
 def decidable(mix: Mix) -> Mix:
-    """Without what content cannot decide: rules apply there, and the examples test those."""
+    """Without what content cannot decide: a rule applies there, and examples test the rules."""
     ops, traits = set(mix.ops), set(mix.traits)
     if mix.repeat:  # the same text after the same answer is a retry, or a regeneration
         ops -= {"regenerate", "remove"}
     if "remove" in ops:  # a question whose predecessor is gone is another question
         ops -= {"regenerate"}
-    if mix.window:  # no answer that is known may be left in the window
+    if mix.window:  # no known answer may be left in the window
         ops -= {"edit"}
         ops -= {"keep", "crash"} if mix.repeat or "regenerate" in ops else set()
     if "ids" in traits:  # one object with one id is one message
@@ -78,101 +110,89 @@ def decidable(mix: Mix) -> Mix:
 
 
 def random_pair(rng: Random) -> Pair:
-    return decidable_pair(Pair(random_host(rng), random_host(rng), lane_keys=rng.random() < 0.5))
-
-
-def decidable_pair(pair: Pair) -> Pair:
-    """Without lane keys a list must show whose it is: whole if texts repeat, no first turn twice.
-
-    Two hosts that send the same question alone at the same time are one by the rule.
-    """
-    if pair.first.kind == pair.second.kind == "stateless":
-        pair = replace(pair, second=replace(pair.second, repeat=False))
-    if pair.lane_keys:
-        return pair
-    repeat = pair.first.repeat or pair.second.repeat
+    """Two hosts; without lane keys a list must show whose it is, and no first turn comes twice."""
+    first, second = random_host(rng), random_host(rng)
+    if first.kind == second.kind == "stateless":  # the same question from both is one by the rule
+        second = replace(second, repeat=False)
+    if rng.random() < 0.5:
+        return Pair(first, second, lane_keys=True)
+    repeat = first.repeat or second.repeat
     hidden = {"crash", "remove", "edit"} if repeat else {"crash"}
-    mixes = [
-        replace(
-            mix,
-            window="" if repeat else mix.window,
-            ops=tuple(op for op in mix.ops if op not in hidden),
-        )
-        for mix in (pair.first, pair.second)
-    ]
-    return Pair(*mixes)
+
+    def shown(mix: Mix) -> Mix:
+        ops = tuple(op for op in mix.ops if op not in hidden)
+        return replace(mix, window="" if repeat else mix.window, ops=ops)
+
+    return Pair(shown(first), shown(second))
 
 
-def random_case(seed: int, mix: Mix | Pair | None = None) -> str:
-    """Run the case of `seed` and return the name of its mix.
+def run_case(seed: int) -> str:
+    """Run the case of `seed`; return the name of its mix, or `any ...` for a random one.
 
     Raises:
         AssertionError: a property does not hold.
     """
     rng = Random(seed)
-    mix = mix or random_mix(rng)
-    if isinstance(mix, Pair):
-        run_pair(rng, mix)
+    mix: Mix | Pair
+    if rng.random() < 0.5:
+        mix = rng.choice(MIXES)
+        name = mix.name
+    elif rng.random() < 0.3:
+        mix, name = random_pair(rng), "any pair"
     else:
-        run_alone(rng, mix)
-    return mix.name
+        mix = random_host(rng)
+        name = f"any {mix.kind}"
+    run_mix(mix, rng)
+    return name
+
+
+def run_mix(mix: Mix | Pair, rng: Random) -> None:
+    if isinstance(mix, Pair):
+        run_pair(mix, rng)
+    else:
+        host = Session().host("h", mix, rng.random())
+        for _ in host.run(rng.randint(1, TURNS)):
+            pass
 
 
 @dataclass
 class Session:
-    log: Log
-    ledger: Ledger
-    truths: list[str]
+    """A log with the truth about it."""
 
-    @classmethod
-    def empty(cls) -> Session:
-        return cls(Log(), Ledger(), [])
+    log: Log = field(default_factory=Log)
+    ledger: Ledger = field(default_factory=Ledger)
+    truths: list[str] = field(default_factory=list)
 
-    def host(self, name: str, seed: int, mix: Mix, lane_key: str = "") -> Host:
-        witness = Witness(self.log, self.ledger, self.truths, exact=not mix.repeat)
+    def witness(self, *, exact: bool) -> Witness:
+        return Witness(self.log, self.ledger, self.truths, exact=exact)
+
+    def host(self, name: str, mix: Mix, seed: float, lane_key: str = "", *, exact: bool = True) -> Host:
+        witness = self.witness(exact=exact and not mix.repeat)
         return HOSTS[mix.kind](name, Random(seed), mix, witness, lane_key)
 
+    def rows(self, name: str) -> list[tuple[str, str | None]]:
+        """The messages of one host with their parents, in order of the log."""
+        parents = [None if e.parent is None else self.truths[e.parent] for e in self.log.entries]
+        return [(t, p) for t, p in zip(self.truths, parents, strict=True) if t.startswith(name)]
 
-def run_alone(rng: Random, mix: Mix) -> None:
-    host = Session.empty().host("h", rng.random(), mix)
-    for _ in host.run(rng.randint(1, TURNS)):
-        pass
 
-
-def run_pair(rng: Random, pair: Pair) -> None:
-    session = Session.empty()
+def run_pair(pair: Pair, rng: Random) -> None:
+    """Property 9: each host's rows are as if it were alone, and a later stateless call misses nothing."""
     exact = not (pair.first.repeat or pair.second.repeat)
-    hosts: list[Host] = []
-    plans = []
-    for name, mix in (("a", pair.first), ("b", pair.second)):
-        plans.append((name, rng.random(), mix, name if pair.lane_keys else "", rng.randint(1, TURNS // 2)))
-    for name, seed, mix, lane_key, turns in plans:
-        host = session.host(name, seed, mix, lane_key)
-        host.witness.exact = exact
-        hosts.append(host)
-    running = [host.run(plan[4]) for host, plan in zip(hosts, plans, strict=True)]
+    plans = [
+        (name, mix, rng.random(), name if pair.lane_keys else "", rng.randint(1, TURNS // 2))
+        for name, mix in (("a", pair.first), ("b", pair.second))
+    ]
+    session = Session()
+    running = [session.host(*plan[:4], exact=exact).run(plan[4]) for plan in plans]
     while running:
         steps = rng.choice(running)
-        try:
-            next(steps)
-        except StopIteration:
+        if next(steps, "over") == "over":
             running.remove(steps)
-    for host in hosts:
-        for name, seed, mix, lane_key, turns in plans:
-            alone = Session.empty()
-            one = alone.host(name, seed, mix, lane_key)
-            for _ in one.run(turns):
-                pass
-            mine = family(session, name)
-            assert mine == family(alone, name), f"9: {name} differs when alone"
-
-
-def family(session: Session, name: str) -> list[tuple[str, str | None]]:
-    """The rows of one host with their parents, in order."""
-    found = []
-    for entry in session.log.entries:
-        truth = session.truths[entry.n]
-        if truth.startswith(name):
-            parent = None if entry.parent is None else session.truths[entry.parent]
-            found.append((truth, parent))
-    return found
+    for name, mix, seed, lane_key, turns in plans:
+        alone = Session()
+        for _ in alone.host(name, mix, seed, lane_key).run(turns):
+            pass
+        assert session.rows(name) == alone.rows(name), f"9: {name} is another when alone"
+        later = Sent(Obj("user", f"later {name}", origin="task"), f"later {name}")
+        session.witness(exact=exact).prepare([later], lane_key=lane_key)

@@ -345,4 +345,4 @@ class TeamHost(Host):
         return s._replace(obj=replace(s.obj, author=None))
 
 
-HOSTS = {"chat": ChatHost, "stateless": StatelessHost, "team": TeamHost}
+HOSTS: dict[str, type[Host]] = {"chat": ChatHost, "stateless": StatelessHost, "team": TeamHost}

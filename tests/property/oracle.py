@@ -175,6 +175,9 @@ class Ledger:
             truth = self.said[truth].parent
         edits = {s.replaces: s.truth for s in self.said.values() if s.replaces and s.aside}
         path = [self._edited(truth, edits) for truth in path]
+        others = {self.root(truth) for truth in path} - {self.root(leaf)}
+        if others & self.lanes().keys():
+            return []  # the start was edited, and the conversation went on from there
         while path and (self.said[path[-1]].obj.role != "assistant" or self.said[path[-1]].obj.calls):
             path.pop()
         return [member for truth in path for member in self._group(truth)]

@@ -48,22 +48,38 @@ def build(chat: Any) -> Any:
     return make
 
 
-def ask(call: Any) -> Any:
-    config = {"configurable": {"thread_id": "t"}}
-    return lambda chain: [call(chain, q, config) for q in ("What is a lane?", "什么是车道？")]
+QUESTIONS = ("What is a lane?", "什么是车道？")
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+def ask(call: Any, config: Any = None) -> Any:
+    return lambda chain: [call(chain, question, config) for question in QUESTIONS]
 
 
 @pytest.mark.req("A-24")
 def test_with_room_the_bodies_are_the_same(twins: Any, chat: Any, call: Any) -> None:
     found = twins(build(chat), ask(call), "It is a line.")
+    assert len(found.ours) == 2
     assert found.ours == found.plain
+
+
+def test_in_a_session_a_chain_without_memory_gets_one(twins: Any, chat: Any, call: Any) -> None:
+    found = twins(build(chat), ask(call, THREAD), "It is a line.")
+    assert found.ours[0] == found.plain[0]
+    system, *history, question = found.bodies[1]["messages"]
+    assert system == {"role": "system", "content": "Answer from:\n" + "\n\n".join(TEXTS)}
+    assert [(m["role"], m["content"]) for m in history] == [
+        ("user", QUESTIONS[0]),
+        ("assistant", "It is a line."),
+    ]
+    assert question == {"role": "user", "content": QUESTIONS[1]}
 
 
 @pytest.mark.req("A-24", "A-03", "A-29")
 def test_hits_are_evidence_of_their_call_and_answers_rest_on_them(
     twins: Any, chat: Any, call: Any, stored: Any
 ) -> None:
-    twins(build(chat), ask(call), "It is a line.")
+    twins(build(chat), ask(call, THREAD), "It is a line.")
     document = stored("t")
     hits = [e for e in document.evidences.values() if e.type is EvidenceType.RAG_DOC]
     assert [(e.content, e.source.uri) for e in hits] == [

@@ -1,0 +1,135 @@
+"""Facts beside the model calls: tool runs, retrievals, and records of the host's own (A-13, A-29)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ce_engine.recording import Records, record_retrieval, record_tool_run
+from ce_engine.schema.document import (
+    Evidence,
+    EvidenceLinks,
+    EvidenceSource,
+    ModelUsage,
+    ToolCall,
+)
+from ce_engine.schema.enums import EvidenceType
+from ce_engine.schema.events import EventType
+from ce_engine.schema.facts import Retrieval, ToolRun
+from ce_engine.schema.rows import AppendModelUsage, ToolCallRow
+from ce_engine.schema.scope import Scope
+
+
+Record = Callable[[Records], Any]
+
+
+class FactRecorder(ABC):
+    """Records facts under the session's lock; the engine says how."""
+
+    @abstractmethod
+    async def _record(
+        self,
+        scope: Scope,
+        record: Record,
+        *,
+        framework: str = "",
+        ephemeral: bool = False,
+        wait: bool = False,
+        settle: bool = True,
+    ) -> Any:
+        """Run `record` on the session's view and submit what it made."""
+
+    @abstractmethod
+    def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
+        """The same without waiting; the next phase of the session lets it come first."""
+
+    def post_tool_run(
+        self,
+        scope: Scope,
+        run: ToolRun,
+        *,
+        request_id: str = "",
+        ephemeral: bool = False,
+        framework: str = "",
+    ) -> None:
+        """Hand a tool's run over without waiting; the next phase of the session waits for it."""
+        self._post(scope, lambda r: record_tool_run(r, run, request_id), ephemeral, framework)
+
+    def post_retrieval(
+        self,
+        scope: Scope,
+        hit: Retrieval,
+        *,
+        request_id: str = "",
+        ephemeral: bool = False,
+        framework: str = "",
+    ) -> None:
+        """Hand a retrieval over without waiting; its hits become `rag_doc` evidence."""
+        self._post(scope, lambda r: record_retrieval(r, hit, request_id), ephemeral, framework)
+
+    async def record_tool_call(
+        self,
+        scope: Scope,
+        tool_call: ToolCall,
+        result_evidence_ids: Sequence[str] | None = None,
+        turn_id: str | None = None,
+    ) -> None:
+        """Record a tool call of the host's own; its `args_digest` is redacted."""
+
+        def record(records: Records) -> None:
+            ids = [*tool_call.result_evidence_ids, *(result_evidence_ids or ())]
+            call = tool_call.model_copy(
+                update={
+                    "args_digest": records.ingest.args(tool_call.args_digest),
+                    "result_evidence_ids": list(dict.fromkeys(ids)),
+                }
+            )
+            records.add_tool_call(ToolCallRow(call, turn_id=turn_id), "")
+
+        await self._record(scope, record, wait=True)
+
+    async def record_model_usage(
+        self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None
+    ) -> None:
+        """Record what a model call used; once for one `model_usage_id`."""
+        await self._record(
+            scope,
+            lambda r: r.writes.append(AppendModelUsage([model_usage], turn_id)),
+            wait=True,
+        )
+
+    async def record_evidence(
+        self,
+        scope: Scope,
+        content: str,
+        source: EvidenceSource,
+        type: EvidenceType,  # noqa: A002 - the schema's name
+        *,
+        links: EvidenceLinks | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        turn_id: str | None = None,
+    ) -> Evidence:
+        """Record evidence, redacted; the same content of the same source is stored once (A-09)."""
+
+        def record(records: Records) -> Evidence:
+            row = records.ingest.evidence_row(
+                content, source, type, links=links or EvidenceLinks(), metadata=metadata
+            )
+            evidence_id = records.add_evidence(row, "", turn_id)
+            return records.view.evidence[evidence_id].evidence
+
+        found = await self._record(scope, record, wait=True)
+        assert isinstance(found, Evidence)
+        return found
+
+    async def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
+        """Record an event of the host's own (planner, reflection, aggregate, hitl), redacted."""
+
+        def record(records: Records) -> None:
+            clean = records.ingest.data(dict(payload)) or {}
+            records.events.append(
+                records.ingest.event(EventType.RECORDED, payload=clean, kind=kind)
+            )
+
+        await self._record(scope, record, wait=True)

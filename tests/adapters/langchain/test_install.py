@@ -1,0 +1,318 @@
+"""Installing and taking away: once, whole, without a trace."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
+from langchain_core.language_models import BaseChatModel, BaseLLM, FakeListChatModel
+from langchain_core.load import dumps
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+
+from ce_engine import (
+    BudgetConfig,
+    ConfigError,
+    MissingDependencyError,
+    RuntimeConfig,
+    StoreUrlError,
+    UnsupportedTargetError,
+    UnsupportedVersionError,
+)
+from ce_integrations.base import check_requirements
+from ce_integrations.langchain import install_ce
+from ce_integrations.langchain.installer import ADAPTER
+from ce_integrations.testing.wire import Wire, text
+
+
+WRAPPED = {
+    BaseChatModel: ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream"),
+    BaseLLM: ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream", "batch", "abatch"),
+    BaseRetriever: ("invoke", "ainvoke"),
+    CallbackManager: ("on_chain_start", "on_tool_start", "on_retriever_start"),
+}
+
+
+def attributes() -> dict[tuple[str, str], Any]:
+    return {(c.__name__, name): vars(c)[name] for c, names in WRAPPED.items() for name in names}
+
+
+@tool
+def double(n: int) -> int:
+    """Double."""
+    return 2 * n
+
+
+def a_model() -> FakeListChatModel:
+    return FakeListChatModel(responses=["one", "two", "three"])
+
+
+def test_uninstall_leaves_no_trace(engine: Any) -> None:
+    model = a_model()
+    chain = ChatPromptTemplate.from_template("{q}") | model | StrOutputParser()
+    classes, before = attributes(), (dict(vars(model)), set(model.model_fields_set), repr(model))
+    installation = install_ce(chain, engine=engine)
+    assert attributes() != classes
+    assert model.callbacks is not None
+    installation.uninstall()
+    found = attributes()
+    assert all(found[key] is classes[key] for key in classes)
+    assert (dict(vars(model)), set(model.model_fields_set), repr(model)) == before
+    assert model.callbacks is None
+    installation.uninstall()  # again: nothing
+
+
+def test_a_graph_gets_its_very_configuration_back(engine: Any) -> None:
+    graph: Any = create_agent("openai:gpt-4o-mini" and a_model(), [])
+    before = graph.config
+    with install_ce(graph, engine=engine):
+        assert graph.config is not before
+        assert {k: v for k, v in graph.config.items() if k != "callbacks"} == before
+    assert graph.config is before
+
+
+def test_tools_of_an_agent_are_marked_and_cleaned(engine: Any, chat: Any) -> None:
+    with Wire() as wire:
+        graph = create_agent(chat(wire), [double])
+        with install_ce(graph, engine=engine):
+            assert double.callbacks
+        assert double.callbacks is None
+
+
+def test_the_app_s_own_handlers_stay(engine: Any) -> None:
+    class Own(BaseCallbackHandler):
+        pass
+
+    own = Own()
+    as_list, as_manager = [own], CallbackManager([own])
+    for callbacks in (as_list, as_manager):
+        model = FakeListChatModel(responses=["x"], callbacks=callbacks)
+        kept = model.callbacks
+        with install_ce(model, engine=engine):
+            assert model.callbacks is not kept
+        assert model.callbacks is kept
+    assert as_list == [own]
+    assert as_manager.handlers == [own]
+
+
+def test_handlers_that_the_app_sets_later_survive(engine: Any) -> None:
+    class Own(BaseCallbackHandler):
+        pass
+
+    model, own = a_model(), Own()
+    installation = install_ce(model, engine=engine)
+    assert isinstance(model.callbacks, list)
+    model.callbacks = [*model.callbacks, own]
+    installation.uninstall()
+    assert model.callbacks == [own]
+
+
+def test_twice_is_once(engine: Any, chat: Any) -> None:
+    with Wire("hello") as wire:
+        model = chat(wire)
+        first = install_ce(model, engine=engine, session_id="s")
+        assert install_ce(model) is first
+        assert install_ce(model, engine=engine, session_id="s") is first
+        model.invoke("hi")
+        first.uninstall()
+        report = first.last_report("s")
+        assert report is not None
+        assert report.attempt == 1
+        second = install_ce(model, engine=engine)
+        assert second is not first
+        second.uninstall()
+
+
+def test_twice_with_other_options_is_refused(engine: Any) -> None:
+    model = a_model()
+
+    def install(session: str) -> Any:
+        return install_ce(model, engine=engine, session_id=lambda info: session)
+
+    with install("a") as first:
+        assert install("a") is first  # the same function, made again
+        with pytest.raises(ConfigError, match="another session_id"):
+            install("b")
+        with pytest.raises(ConfigError, match="another config"):
+            install_ce(model, config=RuntimeConfig(budget=BudgetConfig(max_input_tokens=99)))
+    assert model.callbacks is None
+
+
+def test_a_shared_model_cannot_have_two_masters(engine: Any) -> None:
+    model = a_model()
+    one, two = model | StrOutputParser(), model | StrOutputParser()
+    with install_ce(one, engine=engine, session_id="a"):
+        with pytest.raises(ConfigError, match="FakeListChatModel"):
+            install_ce(two, engine=engine, session_id="b")
+        with install_ce(two, engine=engine, session_id="a"):
+            pass
+        assert model.callbacks is not None
+    assert model.callbacks is None
+
+
+@pytest.mark.parametrize("target", [object(), "a text", 5, None, [1], {"a": 1}, len], ids=repr)
+def test_what_is_no_target(target: Any, engine: Any) -> None:
+    with pytest.raises(UnsupportedTargetError, match="expected a model, chain, retriever"):
+        install_ce(target, engine=engine)
+
+
+def test_a_chain_without_anything_to_govern(engine: Any) -> None:
+    classes = attributes()
+    with pytest.raises(UnsupportedTargetError, match="found no model"):
+        install_ce(RunnableLambda(len) | StrOutputParser(), engine=engine)
+    assert attributes() == classes
+
+
+def test_an_unknown_store(engine: Any) -> None:
+    model, classes = a_model(), attributes()
+    with pytest.raises(StoreUrlError):
+        install_ce(model, store="mongodb://nowhere")
+    with pytest.raises(ConfigError, match="engine and a store"):
+        install_ce(model, engine=engine, store="memory://")
+    with pytest.raises(ConfigError, match="RuntimeConfig"):
+        install_ce(model, config={"budget": 5})  # type: ignore[arg-type] - what it is about
+    with pytest.raises(ConfigError, match="'open' or 'closed'"):
+        install_ce(model, engine=engine, fail="ajar")  # type: ignore[arg-type] - what it is about
+    assert model.callbacks is None
+    assert attributes() == classes
+
+
+@pytest.mark.req("A-25")
+def test_versions_out_of_range(monkeypatch: pytest.MonkeyPatch, engine: Any) -> None:
+    model, classes = a_model(), attributes()
+    monkeypatch.setattr(type(ADAPTER), "requires", ("langchain-core>=99",))
+    with pytest.raises(UnsupportedVersionError, match=r"langchain-core 1\..*expected.*>=99.*pip"):
+        install_ce(model, engine=engine)
+    monkeypatch.setattr(type(ADAPTER), "requires", ("no-such-distribution>=1",))
+    with pytest.raises(MissingDependencyError, match=r"pip install 'ce-integrations\[langchain\]'"):
+        install_ce(model, engine=engine)
+    assert model.callbacks is None
+    assert attributes() == classes
+    check_requirements(("langchain-core>=1.7,<2",), "langchain")
+    check_requirements(("langchain-core>=1.7",), "langchain", {"langchain-core": "1.8.0rc1"})
+
+
+def test_nothing_is_half_installed(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ce_integrations.langchain import installer
+
+    model, other = a_model(), a_model()
+    classes, done = attributes(), []
+
+    def fails_at_the_second(place: Any, *args: Any) -> Any:
+        if done:
+            raise RuntimeError("no")
+        done.append(place)
+        return put(place, *args)
+
+    put = installer.put
+    monkeypatch.setattr(installer, "put", fails_at_the_second)
+    with pytest.raises(RuntimeError):
+        install_ce(model.with_fallbacks([other]), engine=engine)
+    assert done
+    assert model.callbacks is other.callbacks is None
+    assert attributes() == classes
+
+
+def test_copies_belong_to_it_and_fall_silent_with_it(engine: Any, chat: Any, stored: Any) -> None:
+    with Wire("hello") as wire:
+        model = chat(wire)
+        installation = install_ce(model, engine=engine, session_id="s")
+        copies = [
+            model.model_copy(update={"temperature": 0.5}),
+            copy.copy(model),
+            model.bind(stop=["x"]),
+            model.with_config(tags=["t"]),
+            model.with_retry(),
+        ]
+        for each in copies:
+            each.invoke("from a copy")
+        assert wire.bodies[0]["temperature"] == 0.5
+        installation.uninstall()
+        for each in copies:
+            each.invoke("after the end")
+    asked = [m.content for m in stored("s").session.messages if m.role == "user"]
+    assert set(asked) == {"from a copy"}
+    assert len(stored("s").session.model_usage) == len(copies)
+
+
+def test_copies_in_depth_pickles_and_cache_keys_are_as_before(engine: Any, chat: Any) -> None:
+    with Wire() as wire:
+        model = chat(wire)
+        plain = (dumps(model), model._get_llm_string())
+        with install_ce(model, engine=engine):
+            assert (dumps(model), model._get_llm_string()) == plain
+    fake = a_model()
+    with install_ce(fake, engine=engine):
+        deep = copy.deepcopy(fake)
+        assert deep.callbacks == fake.callbacks
+        (mark,) = deep.callbacks  # type: ignore[misc,union-attr] - a list, as installed
+        assert type(pickle.loads(pickle.dumps(mark))) is BaseCallbackHandler
+
+
+def test_a_target_that_is_dropped_frees_all(engine: Any) -> None:
+    engine.sync.flush()  # its loop keeps the context in which it was first used
+    classes = attributes()
+    model = a_model()
+    gone = weakref.ref(install_ce(model, engine=engine))
+    model.invoke("x")
+    del model
+    gc.collect()
+    assert gone() is None
+    install_ce(keep := a_model(), engine=engine).uninstall()  # the next one tidies up
+    assert keep.callbacks is None
+    assert attributes() == classes
+
+
+def test_models_are_found_where_callables_hide_them(engine: Any, chat: Any, stored: Any) -> None:
+    with Wire("hello") as wire:
+        closed_over, as_default, inner = chat(wire), chat(wire), chat(wire)
+
+        class Helper:
+            def __init__(self, model: Any) -> None:
+                self.model = model
+
+            def ask(self, question: str) -> str:
+                return str(self.model.invoke(question).content)
+
+        def by_closure(question: str) -> str:
+            return str(closed_over.invoke(question).content)
+
+        def by_default(question: str, model: Any = as_default) -> str:
+            return str(model.invoke(question).content)
+
+        chain = RunnableLambda(by_closure) | RunnableLambda(by_default) | Helper(inner).ask
+        with install_ce(chain, engine=engine, session_id="s"):
+            chain.invoke("q")
+    assert len(stored("s").session.model_usage) == 3
+
+
+def test_a_model_made_inside_a_node_is_governed_by_its_graph(
+    engine: Any, chat: Any, stored: Any
+) -> None:
+    from langgraph.graph import END, START, MessagesState, StateGraph
+
+    with Wire(text("made late")) as wire:
+
+        def node(state: MessagesState) -> Any:
+            return {"messages": [chat(wire).invoke(state["messages"])]}
+
+        graph = (
+            StateGraph(MessagesState)
+            .add_node("late", node)
+            .add_edge(START, "late")
+            .add_edge("late", END)
+            .compile()
+        )
+        with install_ce(graph, engine=engine):
+            given: Any = {"messages": [("user", "q")]}
+            graph.invoke(given, {"configurable": {"thread_id": "t"}})
+    assert [m.content for m in stored("t").session.messages] == ["q", "made late"]
