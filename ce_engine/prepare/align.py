@@ -21,6 +21,9 @@ BRANCH = "edit_or_branch"  # another message where one already follows: a siblin
 REWRITTEN = "rewritten_answer"  # another answer in the place of a recorded one: a variant
 
 
+Rank = tuple[int, bool, bool, bool, bool]
+
+
 @dataclass(frozen=True, slots=True)
 class Flags:
     """What is known beside content and order.
@@ -114,20 +117,20 @@ class Alignment:
         end = j == len(self.matcher.line) - 1
         if end and self.matcher.line[j].calls:  # the turn goes on here: nothing follows yet
             candidates = [n for n in candidates if not any(self.log.children(n))] or candidates
-        best, best_rank, tie, whole = NEW, None, False, False
+        ranked: list[tuple[Rank, int]] = []
+        whole = False
         for n in candidates:
             if whole and self.log.depth(n) <= j:
                 continue  # its path is shorter than the list: it cannot be as good
-            rank, reached = self._rank(j, n)
-            tie = rank == best_rank or (tie and best_rank is not None and rank < best_rank)
-            if best_rank is None or rank > best_rank:
-                best, best_rank = n, rank
-            whole = whole or reached
-        if tie:
+            rank, is_whole = self._rank(j, n)
+            ranked.append((rank, n))
+            whole = whole or is_whole
+        best, newest = max(ranked)
+        if sum(rank == best for rank, _ in ranked) > 1:
             self.ambiguous.append(TIE)
-        return best
+        return newest
 
-    def _rank(self, j: int, n: int) -> tuple[tuple[int, bool, bool, bool, bool], bool]:
+    def _rank(self, j: int, n: int) -> tuple[Rank, bool]:
         """What speaks for entry `n` as message `j`, strongest first; whether the list is its path."""
         m, entry = self.matcher.line[j], self.log.entries[n]
         run, whole = self._run(j, n)
