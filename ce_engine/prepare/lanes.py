@@ -45,7 +45,9 @@ class Lanes:
     def _answered(self, root: int) -> list[int]:
         entries, leaf = self.log.entries, self.log.leaf(root)
         path = [] if leaf is None else [self._as_edited(n) for n in self.log.path(leaf)]
-        if any(self.log.root(n) != root and self.log.leaf(self.log.root(n)) is not None for n in path):
+        if any(
+            self.log.root(n) != root and self.log.leaf(self.log.root(n)) is not None for n in path
+        ):
             return []  # the host edited its start and went on from there: this lane is abandoned
         while path and (entries[path[-1]].role != "assistant" or entries[path[-1]].calls):
             path.pop()

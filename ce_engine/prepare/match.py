@@ -169,3 +169,67 @@ class Matcher:
         if start == self.at[j]:
             return []
         return [m for m in self.incoming[start : self.at[j]] if m.role == "tool"]
+
+    def is_last_question(self, n: int, j: int) -> bool:
+        """Whether `n` is the question that its lane ends with, and message `j` can be it.
+
+        It waits for its answer, or the host has another answer to it than the one recorded.
+        """
+        entries, end = self.log.entries, self.log.leaf(self.log.root(n))
+        if end is None or entries[n].role != "user":
+            return False
+        line = self.line
+        if j < len(line) - 1 and line[j + 1].role == "assistant" and not entries[end].calls:
+            while end > n and entries[end].role == "assistant":
+                end = self.log.parents[end]
+        while end > n and (entries[end].role == "user" or entries[end].calls):
+            end = self.log.parents[end]
+        return end == n
+
+    def run(self, j: int, n: int) -> tuple[int, bool]:
+        """How many messages, backward from `j`, follow the parents of `n`; whether all of them do."""
+        entries, count = self.log.entries, 0
+        while j >= 0:
+            if n < 0 or not self.same(n, j):
+                return count, False
+            count += 1
+            n, results = self.log.parents[n], self.results_before(j)
+            if not results:
+                n = self.over_calls(n, j - 1)
+            if n >= 0 and bool(entries[n].calls) != bool(results):
+                return count, False  # a call without results, or results without one: cut here
+            if not all(self.has_result(n, result) for result in results):
+                return count, False
+            count += len(results)
+            j -= 1
+        return count, True
+
+    def has_result(self, n: int, result: Incoming) -> bool:
+        """Whether `n` is the call that this result was stored under."""
+        stored = (self.log.entries[r] for r in self.log.results(n))
+        return any(e.key == result.key and e.call_id == result.call_id for e in stored)
+
+    def over_calls(self, n: int, j: int) -> int:
+        """Up from `n` to what message `j` can be: a host may leave out older tool calls."""
+        while j >= 0 and n >= 0 and self.log.entries[n].calls and not self.line[j].calls:
+            n = self.log.parents[n]
+        return n
+
+    def root(self) -> int | None:
+        """The lane that the list starts as, without history before its first message."""
+        lane_key, entries = self.reader.lane_key, self.log.entries
+        roots = self.roots(0)
+        if len(roots) < 2:
+            return next(iter(roots), None)
+        return max(roots, key=lambda n: (self.run_on(n), entries[n].lane_key == lane_key, n))
+
+    def run_on(self, n: int) -> int:
+        """How many messages of the list, from its first on, follow the children of `n`."""
+        line = self.line
+        for j in range(1, len(line)):
+            children = islice(self.log.children(n), CANDIDATES)
+            child = next((c for c in children if self.same(c, j)), None)
+            if child is None:
+                return j
+            n = child
+        return len(line)

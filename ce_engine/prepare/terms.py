@@ -85,7 +85,8 @@ def tokens(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """The terms of a text: its tokens without stop words, each word as its stem."""
-    return [_term(token) for token in tokens(text) if token not in _STOP]
+    found = (token for token in tokens(text) if token not in _STOP)
+    return [token if token > "\u3000" else _term(token) for token in found]
 
 
 def term_set(words: AbstractSet[str]) -> set[str]:
@@ -95,10 +96,10 @@ def term_set(words: AbstractSet[str]) -> set[str]:
 
 @lru_cache(maxsize=1 << 15)
 def _term(word: str) -> str:
-    """The term that a token counts as."""
+    """The term that a word counts as."""
     if word[0].isdigit():
         return _number(word)
-    if _OTHER.match(word) or word > "\u3000":
+    if _OTHER.match(word):
         return word
     if not word.isascii() and word[0] < "\u0370":
         decomposed = unicodedata.normalize("NFKD", word)

@@ -152,27 +152,27 @@ def _identity(text: str, _start: int, end: int, digits: str) -> bool:
     return checksums.chinese_identity(digits + "X" if text[end - 1] in "xX" else digits)
 
 
+_COUNTRY = (  # the codes in use, but for 1, which has its own pattern
+    "(?:7|86|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[124]|9[0-58]|21[12368]|2[2346][0-9]|25[0-8]|"
+    "29[01789]|35[0-9]|37[0-8]|38[0-35-79]|42[013]|5[09][0-9]|67[02-9]|68[0-35-9]|69[0-2]|"
+    "8[08]0|85[02356]|886|96[0-8]|97[0-7]|99[2-68])"
+)
+
+
 def _numbers() -> tuple[Number, ...]:
+    prefix = r"(?:(?:\+|00)86[ \-]?|86[ \-])?"
     china = r"(?:(?:\+|00)?86[ \-]?|[(（]\+?86[)）][ \-]?)?"
     mobile = "1(?:3[0-9]|4[5-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])"
     area, local = "(?:10|2[0-9]|[3-9][0-9]{2})", r"[2-9][0-9]{2,3}[ \-]?[0-9]{4}(?:-[0-9]{1,5})?"
     us, four = "[2-9][0-9]{2}", r"[0-9]{4}([ .\-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
-    country = (
-        "(?:7|86|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[124]|9[0-58]|21[12368]|2[2346][0-9]|25[0-8]|"
-        "29[01789]|35[0-9]|37[0-8]|38[0-35-79]|42[013]|5[09][0-9]|67[02-9]|68[0-35-9]|69[0-2]|"
-        "8[08]0|85[02356]|886|96[0-8]|97[0-7]|99[2-68])"
-    )
     identity = ("identity_cn", "ID_CARD", _identity, 17)
     card = ("bank_card", "CARD", _bank_card, 14)
-    cn_mobile, landline = (
-        ("phone_cn_mobile", "PHONE", _not_another, 11),
-        ("phone_cn_landline", "PHONE", _landline, 10),
-    )
-    us_phone, spoken = (
-        ("phone_us", "PHONE", _not_another, 10),
-        ("phone_us", "PHONE", _spoken_phone, 10),
-    )
+    cn_mobile = ("phone_cn_mobile", "PHONE", _not_another, 11)
+    landline = ("phone_cn_landline", "PHONE", _landline, 10)
+    us_phone = ("phone_us", "PHONE", _not_another, 10)
+    spoken = ("phone_us", "PHONE", _spoken_phone, 10)
     foreign = ("phone_foreign", "PHONE", _foreign_phone, 8)
+    security = ("social_security_us", "SSN", _social_security, 9)
     table: tuple[tuple[tuple[str, str, Accept, int], str, str], ...] = (
         (identity, "", "[1-9][0-9]{16}[0-9Xx]"),
         (identity, " -", r"[1-9][0-9]{5}([ \-])[0-9]{4}\1?[0-9]{4}\1[0-9]{3}[0-9Xx]"),
@@ -184,14 +184,14 @@ def _numbers() -> tuple[Number, ...]:
         (cn_mobile, "", rf"{china}{mobile}[0-9]{{8}}(?:-[0-9]{{3,4}})?"),
         (cn_mobile, " .-", rf"{china}1[3-9][0-9]([ .\-])[0-9]{{4}}\1[0-9]{{4}}"),
         (cn_mobile, " -", rf"{china}1[3-9][0-9]{{2}}([ \-])[0-9]{{4}}\1[0-9]{{3}}"),
-        (landline, " -)）", rf"{china}[(（]?0{area}(?:[)）][ \-]?|[ \-]){local}"),
+        (landline, " -)）", rf"{prefix}[(（]?0{area}(?:[)）][ \-]?|[ \-]){local}"),
         (landline, "", rf"(?:\+|00)86[ \-]?(?:\(0?\))?{area}[ \-]?{local}"),
         (us_phone, "(", rf"(?:\+?1[ .\-]?)?\({us}\)[ .\-]?{us}[ .\-][0-9]{{4}}"),
         (us_phone, ".-", rf"(?:\+?1[ .\-])?{us}(?:([.\-]){us}\1|/{us}-)[0-9]{{4}}"),
         (us_phone, "+", rf"\+1[ .\-]?{us}[ .\-]?{us}[ .\-]?[0-9]{{4}}"),
         (spoken, "", rf"(?:1[ \-]?)?{us} ?{us}[ \-]?[0-9]{{4}}"),
-        (foreign, "+", rf"\+{country}(?:[ .\-()]{{0,2}}[0-9]){{5,12}}"),
-        (("social_security_us", "SSN", _social_security, 9), "-", "[0-9]{3}-[0-9]{2}-[0-9]{4}"),
+        (foreign, "+", rf"\+{_COUNTRY}(?:[ .\-()]{{0,2}}[0-9]){{5,12}}"),
+        (security, "-", "[0-9]{3}-[0-9]{2}-[0-9]{4}"),
     )
     return tuple(
         Number(*kind, frozenset(signs), re.compile(rf"(?<![0-9]){pattern}(?![0-9])"))

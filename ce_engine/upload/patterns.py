@@ -68,7 +68,8 @@ def _tokens() -> dict[str, Token]:
         ("slack_token", "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", rf"{url}{{16,}}"),
         ("stripe_key", "sk_live_ sk_test_ rk_live_ rk_test_ whsec_", rf"{word}{{16,}}"),
         ("huggingface_token", "hf_ api_org_", rf"{word}{{30,}}"),
-        ("model_provider_key", "gsk_ xai- pplx- r8_ nvapi- tvly- fw_", rf"{url}{{30,}}"),
+        ("model_provider_key", "gsk_ r8_ fw_", rf"{word}{{30,}}"),
+        ("model_provider_key", "xai- pplx- nvapi- tvly-", rf"{url}{{24,}}"),
         ("langsmith_key", "lsv2_pt_ lsv2_sk_", r"\w{32,}"),
         ("npm_token", "npm_", rf"{word}{{36}}"),
         ("pypi_token", "pypi-", rf"AgE{url}{{40,}}"),
@@ -79,7 +80,8 @@ def _tokens() -> dict[str, Token]:
         ("shop_token", "sq0atp- sq0csp-", rf"{url}{{22,}}"),
         ("mail_service_key", "SG.", rf"{url}{{16,}}\.{url}{{16,}}"),
         ("mail_service_key", "key-", "[0-9a-f]{32}(?![0-9a-f])"),
-        ("service_token", "dckr_pat_ glsa_ lin_api_ ntn_ sbp_ hvs. hvb. PMAK- NRAK- ATATT3", rf"{url}{{20,}}"),
+        ("service_token", "dckr_pat_ glsa_ hvs. hvb. PMAK- NRAK- ATATT3", rf"{url}{{20,}}"),
+        ("service_token", "lin_api_ ntn_ sbp_", rf"{word}{{20,}}"),
     )  # fmt: skip
     return {
         prefix: Token(rule, re.compile(body, re.ASCII))
@@ -146,52 +148,46 @@ def is_token(prefix: str, body: str) -> bool:
     return len(set(body)) > 5 and not (prefix == "sk-" and _HYPHENATED.fullmatch(body))
 
 
-def _shapes() -> tuple[Shape, ...]:
-    url, key = r"[A-Za-z0-9_\-]", "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    begin, end = f"-----BEGIN {key}", f"-----END {key}"
-    cut_short = r"\s{0,4}[A-Za-z0-9+/=]{32}[A-Za-z0-9+/=\s]{0,16000}"
-    table: tuple[tuple[str, str, str, Callable[[str], bool]], ...] = (
-        (
-            "private_key",
-            "private key",
-            rf"({begin}(?:(?:[^-]|-(?!----)){{40,16000}}+{end}|{cut_short}))",
-            bool,
-        ),
-        (
-            "jwt",
-            "eyj",
-            rf"(?<!{url})(eyJ{url}{{8,4000}}\.{url}{{10,8000}}(?:\.{url}{{0,4000}}){{1,3}})",
-            bool,
-        ),
-        (
-            "bearer_token",
-            "bearer",
-            r"(?i:\bbearer)[ \t]{1,4}([A-Za-z0-9._~+/\-]{16,4000}={0,2})",
-            looks_random,
-        ),
-        (
-            "basic_authorization",
-            "basic",
-            r"(?i:authorization\W{1,6}basic)[ \t]{1,4}([A-Za-z0-9+/]{8,400}={0,2})",
-            bool,
-        ),
-        ("telegram_token", ":aa", rf"(?<!\w)([0-9]{{8,10}}:AA{url}{{33}})(?!{url})", bool),
-        (
-            "webhook",
-            "hooks.slack.com",
-            r"hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_]{20,200})",
-            bool,
-        ),
-    )
-    shapes = [Shape(rule, "SECRET", needs, re.compile(p), ok) for rule, needs, p, ok in table]
-    url_password = re.compile(
-        r"://[^\s:/@?#\[\]\"'<>]{0,64}:([^\s/@\"'<>]{1,128})@(?=[A-Za-z0-9\[])"
-    )
-    explicit = partial(password_value, explicit=True)
-    return (*shapes, Shape("url_password", "PASSWORD", "://", url_password, explicit))
+def _secret(rule: str, needs: str, pattern: str, accept: Callable[[str], bool] = bool) -> Shape:
+    return Shape(rule, "SECRET", needs, re.compile(pattern), accept)
 
 
-SHAPES = _shapes()
+_URL_SAFE = r"[A-Za-z0-9_\-]"
+_KEY_LINE = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_BLOCK = rf"(?:[^-]|-(?!----)){{40,16000}}+-----END {_KEY_LINE}"
+_KEY_CUT_SHORT = r"\s{0,4}[A-Za-z0-9+/=]{32}[A-Za-z0-9+/=\s]{0,16000}"
+_JWT = rf"eyJ{_URL_SAFE}{{8,4000}}\.{_URL_SAFE}{{10,8000}}(?:\.{_URL_SAFE}{{0,4000}}){{1,3}}"
+
+SHAPES = (
+    _secret(
+        "private_key", "private key", rf"(-----BEGIN {_KEY_LINE}(?:{_KEY_BLOCK}|{_KEY_CUT_SHORT}))"
+    ),
+    _secret("jwt", "eyj", rf"(?<!{_URL_SAFE})({_JWT})"),
+    _secret(
+        "bearer_token",
+        "bearer",
+        r"(?i:\bbearer)[ \t]{1,4}([A-Za-z0-9._~+/\-]{16,4000}={0,2})",
+        looks_random,
+    ),
+    _secret(
+        "basic_authorization",
+        "basic",
+        r"(?i:authorization\W{1,6}basic)[ \t]{1,4}([A-Za-z0-9+/]{8,400}={0,2})",
+    ),
+    _secret("telegram_token", ":aa", rf"(?<!\w)([0-9]{{8,10}}:AA{_URL_SAFE}{{33}})(?!{_URL_SAFE})"),
+    _secret(
+        "webhook",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_]{20,200})",
+    ),
+    Shape(
+        "url_password",
+        "PASSWORD",
+        "://",
+        re.compile(r"://[^\s:/@?#\[\]\"'<>]{0,64}:([^\s/@\"'<>]{1,128})@(?=[A-Za-z0-9\[])"),
+        partial(password_value, explicit=True),
+    ),
+)
 
 
 # Mail

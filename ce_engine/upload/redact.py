@@ -118,6 +118,7 @@ class PatternRedactor:
         return self._placeholder.fullmatch(text) is not None
 
     def redact_field(self, key: str, text: str, numbering: Numbering, locale: str) -> Redaction:
+        """Replace in a text that stands under `key`, which may be the label of what is in it."""
         context = f"{_NO_LABEL.sub(' ', key[-_CONTEXT:])}: " if key else ""
         view, origin = readable(context + text)
         found = [span for span in self._find(view) if span.start >= len(context)]
@@ -175,7 +176,8 @@ class PatternRedactor:
         for rule in self._custom:
             if rule.word in lower:
                 for found in rule.pattern.finditer(view):
-                    yield Span(*found.span(), rule.label, rule.rule)
+                    if found[0]:  # `x*` matches nothing everywhere
+                        yield Span(*found.span(), rule.label, rule.rule)
 
 
 _NO_LABEL = re.compile(r"[^\w \-.]")
@@ -274,7 +276,8 @@ class _JsonWalk:
                 fresh: dict[Any, Any] = {}
                 parent[place] = fresh
                 children: list[_Visit] = [
-                    (v, fresh, k, str(k), depth + 1) for k, v in self._keyed(item)
+                    (v, fresh, k, k if isinstance(k, str) else "", depth + 1)
+                    for k, v in self._keyed(item)
                 ]
             elif isinstance(item, list | tuple):
                 places: list[Any] = [None] * len(item)
@@ -305,6 +308,8 @@ class _JsonWalk:
             )
         text = item if isinstance(item, str) else _spelled(item)
         label = sensitive_key(key, text)
+        if label == "SECRET" and not isinstance(item, str):
+            label = None  # `{"token": 5}` counts
         if label and text and not self._redactor.is_placeholder(text):
             self._hit([f"key_{label.lower()}"])
             return self._numbering.placeholder(label, text, self._locale)

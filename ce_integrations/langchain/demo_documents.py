@@ -33,6 +33,7 @@ _NOISE = re.compile(
     r"|^[ \t]*[=~^*#+_-]{3,}[ \t]*$",  # rulers and underlines
     re.MULTILINE,
 )
+_REFERENCE = re.compile(r"`([^`<]+?)\s*(?:<[^>`]*>)?`_{1,2}")
 _LINK = re.compile(r"\[([^\]\[]*)\](?:\([^)]*\)|\[[^\]]*\])")
 _MARK = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?)|\*\*|__|\\$", re.MULTILINE)
 _BLANK = re.compile(r"\n\s*\n+")
@@ -104,7 +105,8 @@ def _licence(expression: str, text: str, classifiers: Sequence[str]) -> str:
 
 def clean(markdown: str) -> str:
     """Markdown or reStructuredText as plain paragraphs, without code, pictures, marks and addresses."""
-    text = _NOISE.sub("", _BLOCKS.sub("", markdown.replace("\r\n", "\n")))
+    text = _BLOCKS.sub("", markdown.replace("\r\n", "\n"))
+    text = _NOISE.sub("", _REFERENCE.sub(r"\1", text))
     text = _MARK.sub("", _LINK.sub(r"\1", _LINK.sub(r"\1", text)))
     paragraphs = (" ".join(part.split()) for part in _BLANK.split(text))
     return "\n\n".join(part for part in paragraphs if len(part) > 1)

@@ -49,7 +49,8 @@ MIXES: tuple[Mix | Pair, ...] = (
     *(Mix(window=window, tools="same", early=True) for window in ("2", "3", "cut", "summary")),
     Mix(repeat=True, window="summary", tools="same", ops=("branch",)),
     Mix(ops=("edit", "branch", "regenerate")),
-    Mix(repeat=True, ops=("edit", "branch")),
+    Mix(repeat=True, ops=("edit",)),
+    Mix(repeat=True, ops=("branch", "retry")),
     Mix(tools="same", ops=("edit", "branch", "regenerate", "retry"), traits=("ids",)),
     Mix(ops=("remove", "retry")),
     Mix(repeat=True, traits=("preload", "systems", "clones")),
@@ -94,6 +95,7 @@ def decidable(mix: Mix) -> Mix:
     ops, traits = set(mix.ops), set(mix.traits)
     if mix.repeat:  # the same text after the same answer is a retry, or a regeneration
         ops -= {"regenerate", "remove"}
+        ops -= {"edit"} if "branch" in ops else set()
     if "remove" in ops:  # a question whose predecessor is gone is another question
         ops -= {"regenerate"}
     if mix.window:  # no known answer may be left in the window
@@ -166,7 +168,9 @@ class Session:
     def witness(self, *, exact: bool) -> Witness:
         return Witness(self.log, self.ledger, self.truths, exact=exact)
 
-    def host(self, name: str, mix: Mix, seed: float, lane_key: str = "", *, exact: bool = True) -> Host:
+    def host(
+        self, name: str, mix: Mix, seed: float, lane_key: str = "", *, exact: bool = True
+    ) -> Host:
         witness = self.witness(exact=exact and not mix.repeat)
         return HOSTS[mix.kind](name, Random(seed), mix, witness, lane_key)
 

@@ -50,7 +50,9 @@ class Mix:
 class Host:
     """What all hosts share: where contents come from, tool calls, and one call with its mishaps."""
 
-    def __init__(self, name: str, rng: Random, mix: Mix, witness: Witness, lane_key: str = "") -> None:
+    def __init__(
+        self, name: str, rng: Random, mix: Mix, witness: Witness, lane_key: str = ""
+    ) -> None:
         self.name = name
         self.rng = rng
         self.mix = mix
@@ -88,9 +90,14 @@ class Host:
     def calls(self) -> Sent:
         """An answer that asks for one or two tools."""
         n = self.rng.choice((1, 1, 2))
-        ids = [f"call_{i}" if self.mix.tools == "same" else f"{self.name}{self.count}_{i}" for i in range(n)]
+        ids = [
+            f"call_{i}" if self.mix.tools == "same" else f"{self.name}{self.count}_{i}"
+            for i in range(n)
+        ]
         calls = tuple((call, self.text(("x",)) + str(i)) for i, call in enumerate(ids))
-        return Sent(Obj("assistant", "", calls, origin="tool_call", host_id=self.host_id()), self.truth())
+        return Sent(
+            Obj("assistant", "", calls, origin="tool_call", host_id=self.host_id()), self.truth()
+        )
 
     def results(self, calls: Sent) -> list[Sent]:
         """The results of the calls; some may be recorded early, in any order."""
@@ -116,7 +123,9 @@ class Host:
 class ChatHost(Host):
     """An app that sends its history, or what it keeps of it, with every call."""
 
-    def __init__(self, name: str, rng: Random, mix: Mix, witness: Witness, lane_key: str = "") -> None:
+    def __init__(
+        self, name: str, rng: Random, mix: Mix, witness: Witness, lane_key: str = ""
+    ) -> None:
         super().__init__(name, rng, mix, witness, lane_key)
         self.history: list[Sent] = []
         self.fresh = True  # the next question must be one of its own
@@ -148,7 +157,11 @@ class ChatHost(Host):
 
     def change_history(self) -> None:
         older = self.history[: self.last("assistant")]
-        line = [i for i, s in enumerate(older) if s.obj.role in ("user", "assistant") and not s.obj.calls]
+        line = [
+            i
+            for i, s in enumerate(older)
+            if s.obj.role in ("user", "assistant") and not s.obj.calls
+        ]
         if line and self.chance("edit", 0.3):
             i = self.rng.choice(line)
             self.history[i] = self.edited(self.history[i])
@@ -158,13 +171,17 @@ class ChatHost(Host):
     def edited(self, old: Sent) -> Sent:
         text = self.text((), unique=True)
         was_seen = old.truth in self.witness.ledger.said
-        return Sent(replace(old.obj, text=text), self.truth(), edits=old.truth if was_seen else old.edits)
+        return Sent(
+            replace(old.obj, text=text), self.truth(), edits=old.truth if was_seen else old.edits
+        )
 
     def last(self, role: str) -> int:
         return max((i for i, s in enumerate(self.history) if s.obj.role == role), default=0)
 
     def branch(self) -> None:
-        finals = [i for i, s in enumerate(self.history) if s.obj.role == "assistant" and not s.obj.calls]
+        finals = [
+            i for i, s in enumerate(self.history) if s.obj.role == "assistant" and not s.obj.calls
+        ]
         if len(finals) > 1:
             del self.history[self.rng.choice(finals[:-1]) + 1 :]
             self.fresh = True
@@ -192,7 +209,9 @@ class ChatHost(Host):
         """What of a history goes out."""
         if "strip" in self.mix.traits:
             i = max((i for i, s in enumerate(history) if s.obj.role == "user"), default=0)
-            history = [s for s in history[:i] if s.obj.role != "tool" and not s.obj.calls] + history[i:]
+            history = [
+                s for s in history[:i] if s.obj.role != "tool" and not s.obj.calls
+            ] + history[i:]
         if self.mix.window in ("2", "3"):
             history = history[-int(self.mix.window) :]
         elif self.mix.window == "cut" and len(history) > 6:
@@ -252,7 +271,9 @@ class ChatHost(Host):
 class StatelessHost(Host):
     """An app that sends each question alone, several at the same time."""
 
-    def __init__(self, name: str, rng: Random, mix: Mix, witness: Witness, lane_key: str = "") -> None:
+    def __init__(
+        self, name: str, rng: Random, mix: Mix, witness: Witness, lane_key: str = ""
+    ) -> None:
         super().__init__(name, rng, mix, witness, lane_key)
         self.running: list[tuple[Open, list[Sent], int]] = []
         self.unanswered: list[str] = []

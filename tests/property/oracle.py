@@ -178,7 +178,9 @@ class Ledger:
         others = {self.root(truth) for truth in path} - {self.root(leaf)}
         if others & self.lanes().keys():
             return []  # the start was edited, and the conversation went on from there
-        while path and (self.said[path[-1]].obj.role != "assistant" or self.said[path[-1]].obj.calls):
+        while path and (
+            self.said[path[-1]].obj.role != "assistant" or self.said[path[-1]].obj.calls
+        ):
             path.pop()
         return [member for truth in path for member in self._group(truth)]
 
@@ -250,11 +252,15 @@ class Witness:
     def _check_place(self, n: int, said: Said) -> None:
         entry = self.log[n]
         parent = None if entry.parent is None else self.truths[entry.parent]
-        assert self._alike(parent, said.parent), f"8/9/10: {said.truth} under {parent}, not {said.parent}"
+        assert self._alike(parent, said.parent), (
+            f"8/9/10: {said.truth} under {parent}, not {said.parent}"
+        )
         assert entry.aside == said.aside, f"7: {said.truth} aside is {entry.aside}"
         if self.exact:
             replaces = None if entry.replaces is None else self.truths[entry.replaces]
-            assert replaces == said.replaces, f"8: {said.truth} replaces {replaces}, not {said.replaces}"
+            assert replaces == said.replaces, (
+                f"8: {said.truth} replaces {replaces}, not {said.replaces}"
+            )
 
     def _alike(self, mine: str | None, theirs: str | None) -> bool:
         if mine is None or theirs is None or self.exact:
@@ -270,14 +276,18 @@ class Witness:
                 assert n is None
             else:
                 assert n is not None
-                assert self._alike(self.truths[n], s.truth), f"1: {s.truth} sits at {self.truths[n]}"
+                assert self._alike(self.truths[n], s.truth), (
+                    f"1: {s.truth} sits at {self.truths[n]}"
+                )
 
     def _check_wire(self, turn: Turn, sent: Sequence[Sent], history: list[list[str]]) -> None:
         brought = [n for lane in turn.brought for n in lane]
         wire = brought + [n for n in turn.positions if n is not None]
         assert len(wire) == len(set(wire)), "4: an entry twice in what is brought in and the list"
         tasks = [n for n, s in zip(turn.positions, sent, strict=True) if s.obj.origin == "task"]
-        assert not tasks or wire.count(tasks[-1] or 0) == 1, "5: the newest message is not there once"
+        assert not tasks or wire.count(tasks[-1] or 0) == 1, (
+            "5: the newest message is not there once"
+        )
         lanes = [[self.truths[n] for n in lane] for lane in turn.brought]
         assert len(lanes) == len(history), f"2/9: brought in {lanes}, expected {history}"
         for mine, theirs in zip(lanes, history, strict=True):

@@ -85,7 +85,12 @@ class Recorder:
         self.in_flight, self.failed, self._lists = [], set(), []
 
     def prepare(
-        self, objs: Sequence[Obj], *, agent: str = "", lane_key: str = "", flags: Flags | None = None
+        self,
+        objs: Sequence[Obj],
+        *,
+        agent: str = "",
+        lane_key: str = "",
+        flags: Flags | None = None,
     ) -> Turn:
         since = len(self.log)
         flags = flags or Flags(frozenset(self.in_flight), frozenset(self.failed))

@@ -57,6 +57,8 @@ messages = st.builds(
     TEXTS,
     st.booleans(),
 )
+
+
 def evidence_row(name: str, text: str, of: str | None, kind: EvidenceType) -> EvidenceRow:
     row = samples.evidence_row(f"e{name}", text, message_id=of and f"m{of}")
     row.evidence.type = kind

@@ -24,7 +24,7 @@ from ce_engine.cli.app import app
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
 
-TALK = Scope(session_id="会话-1", account_id="acme", user_id="张伟")
+TALK = Scope(session_id="会话-天气与下雨-1", account_id="acme", user_id="张伟")
 TIGHT = RuntimeConfig(budget=BudgetConfig(max_input_tokens=1200))
 
 TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")

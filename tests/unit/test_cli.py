@@ -70,6 +70,7 @@ def test_ephemeral_sessions_are_listed_on_request(url: str) -> None:
     ]
     assert "ephemeral" in ce("sessions", "--all", *at).stdout
     assert "run-7" not in ce("sessions", *at).stdout
+    assert "Hello?" in ce("show", "run-7", *at).stdout
 
 
 def test_sessions_of_one_user(url: str) -> None:

@@ -22,12 +22,12 @@ class DEMO:
 
     @staticmethod
     def run(options, progress):
+        progress(0, options.turns, "[bold]start[/bold]")
         engine = create_context_engine(options.store_url)
         app = HostApp(engine, Scope(session_id="acme demo"))
         for turn in range(options.turns):
-            progress(turn, options.turns, "[bold]turn[/bold]")
             app.ask("Where is it?", "Here.")
-        progress(options.turns, options.turns, "")
+            progress(turn + 1, options.turns, "[bold]turn[/bold]")
         engine.sync.close()
         questions = [
             DemoQuestion("What is the colour of the sky?", "blue", "It is blue.", True),

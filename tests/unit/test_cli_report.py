@@ -208,8 +208,10 @@ def test_what_deserves_attention_comes_first_and_new_reasons_are_told(
         warnings=["CONTEXT_OVER_BUDGET"],
         degradations=["CONTEXT_STORE_UNAVAILABLE"],
         prune_decisions=[
+            PruneDecision(block_id="a", action="dropped", reason="full_moon", token_estimate=7),
+            PruneDecision(block_id="b", action="kept", reason="fits", token_estimate=7),
             PruneDecision(
-                block_id="b", action="dropped", reason="full_moon", token_estimate=7, count=2
+                block_id="c", action="dropped", reason="full_moon", token_estimate=7, count=2
             ),
         ],
     )
@@ -220,7 +222,7 @@ def test_what_deserves_attention_comes_first_and_new_reasons_are_told(
     assert why.strip().split("; ") == [
         "OVER BUDGET: what is never left out is more than the budget",
         "the store was unavailable",
-        "2 dropped: full moon",
+        "3 dropped: full moon",
     ]
     assert "1 over the budget" in text
 

@@ -266,7 +266,7 @@ def test_data_is_redacted_by_key_and_by_form() -> None:
         "phone": "4155552671",
         "mobile": 13912345678,
         "order_id": 13912345678,
-        "secrets": {"token": ["a", "b"], "n": 1.5, "ok": True, "none": None},
+        "secrets": {"token": ["a", "b", 5], "n": 1.5, "ok": True, "none": None},
         "anna@example.com": 1,
     }
     before = repr(value)
@@ -282,7 +282,7 @@ def test_data_is_redacted_by_key_and_by_form() -> None:
         "phone": "[PHONE_1]",
         "mobile": "[PHONE_2]",
         "order_id": 13912345678,
-        "secrets": {"token": ["[SECRET_2]", "[SECRET_3]"], "n": 1.5, "ok": True, "none": None},
+        "secrets": {"token": ["[SECRET_2]", "[SECRET_3]", 5], "n": 1.5, "ok": True, "none": None},
         "[EMAIL_1]": 1,
     }
     assert (done.count, done.has_sensitive) == (9, True)
@@ -335,9 +335,8 @@ def test_own_patterns_and_dictionaries() -> None:
 
 
 def test_own_patterns_never_touch_a_placeholder() -> None:
-    own = PatternRedactor(patterns={"all": r"\w+", "digits": r"\d+"})
-    done = own.redact("mail anna@example.com", numbering())
-    assert own.redact(done.text, numbering()).text == done.text
+    own = PatternRedactor(patterns={"all": r".*", "digits": r"\d*"})
+    assert own.redact("mail [EMAIL_1], 7", numbering()).text == "[ALL_1][EMAIL_1][ALL_2]"
 
 
 @pytest.mark.parametrize(
@@ -357,15 +356,11 @@ def test_a_bad_rule_names_the_cure(
 
 
 def test_the_version_tells_rules_apart() -> None:
-    versions = [
-        PatternRedactor().version,
-        PatternRedactor(patterns={"a": "x"}).version,
-        PatternRedactor(patterns={"a": "y"}).version,
-        PatternRedactor(dictionaries={"a": ["x"]}).version,
-    ]
-    assert len(set(versions)) == 4
-    assert PatternRedactor(patterns={"a": "x"}).version == versions[1]
-    assert all(version.startswith("patterns/") for version in versions)
+    plain, own = PatternRedactor().version, PatternRedactor(patterns={"a": "x"}).version
+    other = PatternRedactor(patterns={"a": "y"}).version
+    assert len({plain, own, other}) == 3
+    assert PatternRedactor(patterns={"a": "x"}).version == own
+    assert own.startswith(plain) is plain.startswith("patterns/") is True
 
 
 def test_it_fits_its_port() -> None:
@@ -387,21 +382,16 @@ def test_it_fits_its_port() -> None:
 # Checksums
 
 
-@pytest.mark.parametrize("province", ["00", "16", "20", "47", "99"])
-def test_an_identity_card_has_a_province(province: str) -> None:
+def test_an_identity_card_has_a_province_and_a_birthday() -> None:
     assert checksums.chinese_identity_shape("110105194912310021")
-    assert not checksums.chinese_identity_shape(f"{province}0105194912310021")
-
-
-@pytest.mark.parametrize("born", ["19490230", "19491301", "18000101", "21500101"])
-def test_an_identity_card_has_a_birthday(born: str) -> None:
-    assert not checksums.chinese_identity_shape(f"110105{born}0021")
+    for province in ("00", "16", "20", "47", "99"):
+        assert not checksums.chinese_identity_shape(f"{province}0105194912310021")
+    for born in ("19490230", "19491301", "18000101", "21500101"):
+        assert not checksums.chinese_identity_shape(f"110105{born}0021")
 
 
 def test_a_card_has_the_length_of_its_network() -> None:
     assert checksums.bank_card("4111111111111111")
-    assert checksums.bank_card("378282246310005")
-    assert checksums.luhn("411111111111116")
-    assert not checksums.bank_card("411111111111116")
-    assert checksums.luhn("9111111111111110")
-    assert not checksums.bank_card("9111111111111110")
+    for other in ("411111111111116", "9111111111111111"):
+        right = other[:-1] + next(d for d in "0123456789" if checksums.luhn(other[:-1] + d))
+        assert not checksums.bank_card(right)

@@ -120,6 +120,34 @@ def _go_on(store: SqlStore, names: list[str]) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_parent_that_closes_takes_nothing_from_its_child(path: Path) -> None:
+    """SQLite drops its log with the last connection; the child's must count as one."""
+    go_on = FORK.Event()
+    waits = FORK.Event()
+
+    def child(store: SqlStore) -> None:
+        asyncio.run(append("c1")(store))
+        waits.set()
+        go_on.wait(60)
+        asyncio.run(append("c2")(store))
+
+    async def parent(store: SqlStore) -> Any:
+        await append("p1")(store)
+        assert await read_names(store) == ["p1"]
+        process = FORK.Process(target=child, args=(store,))
+        process.start()
+        await asyncio.to_thread(waits.wait, 60)
+        await append("p2")(store)
+        return process
+
+    process = run(path, parent)  # and closes
+    go_on.set()
+    process.join(60)
+    assert process.exitcode == 0
+    assert run(path, read_names) == ["p1", "c1", "p2", "c2"]
+
+
 LAST_WORDS = """
 import asyncio, sys
 from ce_engine.stores.sql import SqlStore

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,17 @@ def test_the_revisions_known_are_those_that_are_there() -> None:
     found = [script.revision for script in scripts.walk_revisions()]
     assert found[::-1] == list(KNOWN)
     assert scripts.get_current_head() == HEAD
+
+
+def test_all_who_race_to_make_the_file_find_it_made(tmp_path: Path) -> None:
+    async def race(path: Path) -> None:
+        stores = [open_at(path) for _ in range(4)]
+        await asyncio.gather(*(store.check() for store in stores))
+        for store in stores:
+            await store.close()
+
+    for n in range(10):
+        asyncio.run(race(tmp_path / f"{n}.db"))
 
 
 @pytest.mark.parametrize("with_a_row", [False, True], ids=["empty", "with-a-row"])
@@ -306,21 +318,19 @@ def test_the_variable_stands_above_the_key_file(
     assert not path.with_name("ce.db.key").exists()
 
 
-def _tell_secret(path: Path, answers: Any) -> None:
-    answers.put(open_store(f"sqlite:///{path}").secret)
+def test_all_who_race_for_the_key_agree(path: Path) -> None:
+    for n in range(30):
+        url = f"sqlite:///{path}{n}"
+        start = threading.Barrier(4)
 
+        def ask(_: int, url: str = url, start: threading.Barrier = start) -> bytes:
+            store = open_store(url)
+            start.wait()
+            return store.secret
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_processes_that_race_for_the_key_agree(path: Path) -> None:
-    answers = FORK.SimpleQueue()
-    processes = [FORK.Process(target=_tell_secret, args=(path, answers)) for _ in range(8)]
-    for process in processes:
-        process.start()
-    secrets = {answers.get() for _ in processes}
-    for process in processes:
-        process.join(30)
-    assert len(secrets) == 1
-    assert [file.name for file in path.parent.iterdir() if file.is_file()] == ["ce.db.key"]
+        with ThreadPoolExecutor(4) as threads:
+            assert len(set(threads.map(ask, range(4)))) == 1
+    assert len(list(path.parent.iterdir())) == 30
 
 
 async def test_the_clock_may_be_handed_in(path: Path) -> None:

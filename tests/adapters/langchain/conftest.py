@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -161,7 +162,7 @@ def call(mode: str, runner: asyncio.Runner) -> Call:
         if mode == "invoke":
             return target.invoke(given, config, **kwargs)
         if mode == "ainvoke":
-            return runner.run(target.ainvoke(given, config, **kwargs))
+            return runner.run(target.ainvoke(given, config, **kwargs), context=copy_context())
         if mode == "batch":
             return target.batch([given], config, **kwargs)[0]
         if mode == "stream":
@@ -170,7 +171,7 @@ def call(mode: str, runner: asyncio.Runner) -> Call:
         async def collect() -> list[Any]:
             return [chunk async for chunk in target.astream(given, config, **kwargs)]
 
-        return added(runner.run(collect()))
+        return added(runner.run(collect(), context=copy_context()))
 
     return run
 

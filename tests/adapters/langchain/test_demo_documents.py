@@ -31,7 +31,8 @@ README = """\
 
 [![Build](https://ci/badge.svg)](https://ci) <img src="x.png">
 
-Kites *fly* **high**, see [the manual](https://kites/manual).
+Kites *fly* **high**, see [the manual](https://kites/manual)
+and `the notes <https://kites/notes>`_ or `pip`.
 
 ```python
 import kites
@@ -109,7 +110,10 @@ def test_broken_and_shadowed_installations_do_no_harm(
 
 
 def test_descriptions_are_plain_text() -> None:
-    assert clean(README) == "Kites\n\nKites *fly* high, see the manual.\n\nInstall\n\nUse pip."
+    assert (
+        clean(README)
+        == "Kites\n\nKites *fly* high, see the manual and the notes or `pip`.\n\nInstall\n\nUse pip."
+    )
     # Nothing of a real page is lost but its decoration.
     assert "structured concurrency" in PACKAGES["anyio"].description
 
