@@ -105,29 +105,12 @@ def _record_answer_message(
     used: ModelUsage | None,
     counted: tuple[str, int],
 ) -> None:
-    view, ingest, row = records.view, records.ingest, turn.row
-    message = answer.message
-    origin = Origin.TOOL_CALL if message.tool_calls else Origin.ANSWER
-    host = HostMessage(message, origin, host_id=answer.host_id)
-    message_id = ingest.ids.generate()
-    stored = ingest.message_row(
-        host,
-        message_id=message_id,
-        keys=view.fingerprinter.message(message),
-        speaker=message.author.id if message.author else turn.handle.scope.agent_id or None,
-        tokens=counted,
-    )
+    view, row = records.view, turn.row
+    stored = _answer_row(records, turn, answer, counted)
     if status is not TurnStatus.COMMITTED:
         stored.message.status = str(status)
-    if turn.question is not None:
-        stored.message.parent_id = view.log[turn.question].message_id
-    place = place_answer(
-        view.log,
-        turn.question,
-        _incoming(stored),
-        agent=turn.handle.scope.agent_id,
-        since=turn.since,
-    )
+    agent = turn.handle.scope.agent_id
+    place = place_answer(view.log, turn.question, _incoming(stored), agent=agent, since=turn.since)
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.
         view.answers.add(place.n)
@@ -137,27 +120,50 @@ def _record_answer_message(
     elder = place.variant_of if place.n is None else place.n
     if elder is not None:
         stored.message.variant_of = view.log[elder].message_id
-    stored.lane_key, stored.turn_id, stored.request_id = row.lane, row.turn_id, row.request_id
-    row.answer_message_id = message_id
-    evidence_id = _record_output(records, turn, answer, used, message_id)
-    own = {evidence_id} if evidence_id else set()
+    row.answer_message_id = stored.message.message_id
+    evidence_id = _record_output(records, turn, answer, used, row.answer_message_id)
     memory = view.requests.get(row.request_id)
     rests_on = [*turn.report.injected_evidence_ids, *(memory.evidence_ids if memory else ())]
-    stored.message.refs = refs([item for item in rests_on if item not in own][-MAX_REFS:])
+    stored.message.refs = refs([item for item in rests_on if item != evidence_id][-MAX_REFS:])
     view.answers.add(records.add_message(stored))
     if turn.chunks:
-        records.events.append(
-            ingest.event(
-                EventType.ASSISTANT_MESSAGE_FINALIZED,
-                payload={
-                    "message_id": message_id,
-                    "chunks": len(turn.chunks),
-                    "status": str(status),
-                },
-                turn_id=row.turn_id,
-                request_id=row.request_id,
-            )
+        _tell_finalized(records, turn, status)
+
+
+def _answer_row(
+    records: Records, turn: OpenTurn, answer: Answer, counted: tuple[str, int]
+) -> MessageRow:
+    view, message = records.view, answer.message
+    origin = Origin.TOOL_CALL if message.tool_calls else Origin.ANSWER
+    stored = records.ingest.message_row(
+        HostMessage(message, origin, host_id=answer.host_id),
+        message_id=records.ingest.ids.generate(),
+        keys=view.fingerprinter.message(message),
+        speaker=message.author.id if message.author else turn.handle.scope.agent_id or None,
+        tokens=counted,
+    )
+    stored.lane_key, stored.turn_id = turn.row.lane, turn.row.turn_id
+    stored.request_id = turn.row.request_id
+    if turn.question is not None:
+        stored.message.parent_id = view.log[turn.question].message_id
+    return stored
+
+
+def _tell_finalized(records: Records, turn: OpenTurn, status: TurnStatus) -> None:
+    row = turn.row
+    payload = {
+        "message_id": row.answer_message_id,
+        "chunks": len(turn.chunks),
+        "status": str(status),
+    }
+    records.events.append(
+        records.ingest.event(
+            EventType.ASSISTANT_MESSAGE_FINALIZED,
+            payload=payload,
+            turn_id=row.turn_id,
+            request_id=row.request_id,
         )
+    )
 
 
 def _incoming(row: MessageRow) -> Incoming:

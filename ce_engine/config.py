@@ -107,18 +107,24 @@ class RedactionRules(_Config):
 
 
 class RedactionConfig(_Config):
+    """What is taken out before anything is stored; the original is never kept."""
+
     enabled: bool = True
     mode: Literal["store_redacted_only"] = "store_redacted_only"
     rules: RedactionRules | None = None
 
 
 class ObservabilityConfig(_Config):
+    """Events and reports; `tags` are put on every event (A/B)."""
+
     emit_events: bool = True
     include_reports_in_store: bool = True
     tags: dict[str, str] = Field(default_factory=dict)
 
 
 class SummaryConfig(_Config):
+    """When summaries are made, and how long they may be."""
+
     enabled: bool = True
     max_summary_tokens: int = Field(default=512, ge=1)
     trigger_message_count: int = Field(default=20, ge=1)

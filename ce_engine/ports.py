@@ -39,18 +39,24 @@ from ce_engine.schema.scope import Scope
 
 
 class Clock(Protocol):
+    """Gives the time."""
+
     def now_iso(self) -> str:
         """UTC now, ISO 8601 with `Z`."""
         ...
 
 
 class IdGenerator(Protocol):
+    """Gives ids."""
+
     def generate(self) -> str:
         """An id that was never given before."""
         ...
 
 
 class Hasher(Protocol):
+    """Hashes content."""
+
     def digest(self, content: str) -> str:
         """A hash of the content in hex, the same for the same content on every machine."""
         ...
@@ -245,12 +251,16 @@ class PruneRules:
 
 @dataclass(slots=True)
 class PruneResult:
+    """What stays, what goes, and a decision for each block."""
+
     kept: list[ContextBlock] = field(default_factory=list)
     dropped: list[ContextBlock] = field(default_factory=list)
     decisions: list[PruneDecision] = field(default_factory=list)
 
 
 class Pruner(Protocol):
+    """Chooses what goes out."""
+
     def prune(
         self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
     ) -> PruneResult:
@@ -264,6 +274,8 @@ class Pruner(Protocol):
 
 
 class EvidenceResolver(Protocol):
+    """Finds the text that a ref points to."""
+
     async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
         """The text of evidence, or of the part that the selector names.
 
@@ -283,6 +295,8 @@ class RenderHints:
 
 
 class Renderer(Protocol):
+    """Makes text of a block."""
+
     async def render_block(
         self, block: ContextBlock, resolver: EvidenceResolver, hints: RenderHints | None = None
     ) -> RenderedBlock:
@@ -291,6 +305,8 @@ class Renderer(Protocol):
 
 
 class Assembler(Protocol):
+    """Puts messages and blocks together."""
+
     def assemble(
         self,
         messages: Sequence[Message],
@@ -303,6 +319,8 @@ class Assembler(Protocol):
 
 @dataclass(slots=True)
 class LlmRequest:
+    """A call of the engine's own."""
+
     messages: Sequence[MessagePart]
     model: str | None = None
     max_tokens: int | None = None
@@ -311,6 +329,8 @@ class LlmRequest:
 
 @dataclass(slots=True)
 class LlmResponse:
+    """What it answered."""
+
     content: str
     model: str = ""
     prompt_tokens: int = 0
@@ -367,6 +387,8 @@ EventHandler = Callable[[Event], Any]
 
 
 class EventBus(Protocol):
+    """Carries events to their handlers."""
+
     async def emit(self, event: Event) -> None:
         """Hand the event to its handlers; a failing handler is logged once and harms nothing."""
         ...

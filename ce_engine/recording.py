@@ -134,15 +134,34 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     The call itself is recorded here too, since not every host reports its tools' runs; a run that was
     reported has told more, and its row stands.
     """
-    view, ingest = records.view, records.ingest
+    message = row.message
+    call, asked_by = _call_of(row, caller)
+    evidence = records.ingest.evidence_row(
+        "",
+        EvidenceSource(kind=SourceKind.TOOL, name=call.tool),
+        EvidenceType.TOOL_RESULT,
+        links=EvidenceLinks(tool_call_id=call.tool_call_id),
+        metadata={"message_id": message.message_id},
+        message_id=message.message_id,
+    )
+    what = f"result\x00{call.tool_call_id}\x00{row.key.hex()}"
+    evidence.dedup_key = records.view.fingerprinter.mac("evidence", what)
+    evidence.lane_key = row.lane_key
+    evidence_id = records.add_evidence(evidence, row.request_id, row.turn_id)
+    message.refs = refs([evidence_id])
+    reported = records.view.tool_runs.pop(call.tool_call_id, call)
+    ended = reported.model_copy(update={"result_evidence_ids": [evidence_id]})
+    records.add_tool_call(
+        ToolCallRow(ended, message.tool_call_id, asked_by, row.turn_id), row.request_id
+    )
+
+
+def _call_of(row: MessageRow, caller: MessageRow | None) -> tuple[ToolCall, str | None]:
+    """The call that a tool message answers, and the message that asked for it."""
     message = row.message
     assert message.message_id is not None
-    key, name, args, asked_by = (
-        message.message_id,
-        message.author.id if message.author else "",
-        {},
-        None,
-    )
+    key, name, args = message.message_id, message.author.id if message.author else "", {}
+    asked_by = None
     for position, asked in enumerate((caller.message.tool_calls or ()) if caller else ()):
         if asked.id == message.tool_call_id and caller is not None:
             asked_by = caller.message.message_id
@@ -150,20 +169,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
             key, name, args = tool_call_key(asked_by, position), asked.name, asked.args
             break
     failed = message.status == "error"
-    evidence = ingest.evidence_row(
-        "",
-        EvidenceSource(kind=SourceKind.TOOL, name=name),
-        EvidenceType.TOOL_RESULT,
-        links=EvidenceLinks(tool_call_id=key),
-        metadata={"message_id": message.message_id},
-        message_id=message.message_id,
-    )
-    evidence.dedup_key = view.fingerprinter.mac("evidence", f"result\x00{key}\x00{row.key.hex()}")
-    evidence.lane_key = row.lane_key
-    evidence_id = records.add_evidence(evidence, row.request_id, row.turn_id)
-    message.refs = refs([evidence_id])
-    reported = view.tool_runs.pop(key, None)
-    call = reported or ToolCall(
+    call = ToolCall(
         tool_call_id=key,
         tool=name,
         provider=ToolProvider(kind=ProviderKind.BUILTIN),
@@ -172,10 +178,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
         args_digest=dict(args),
         status=ToolCallStatus.ERROR if failed else ToolCallStatus.SUCCESS,
     )
-    call = call.model_copy(update={"result_evidence_ids": [evidence_id]})
-    records.add_tool_call(
-        ToolCallRow(call, message.tool_call_id, asked_by, row.turn_id, ended=True), row.request_id
-    )
+    return call, asked_by
 
 
 def record_tool_run(records: Records, run: ToolRun, request_id: str) -> str:

@@ -62,6 +62,7 @@ class Hooks(Generic[Native]):
         self.choice = choice
         self.guard = guard
         self.config = config
+        self._silent = (config or engine.config).model_copy(update={"enable_share_context": False})
         self.active = True
         self.agents: set[str] = set()
         """Names of the target's agents, as far as the adapter knows them."""
@@ -115,7 +116,7 @@ class Hooks(Generic[Native]):
             model_hint=info.model,
             context_window=info.context_window,
             purpose=info.purpose,
-            config=self.config,
+            config=self._silent if info.opaque else self.config,
             framework=self.adapter.name,
             ephemeral=resolved.ephemeral,
             parent_turn_id=outer.turn_id if outer is not None else None,

@@ -38,6 +38,7 @@ class CallInfo:
         tools: JSON schemas that go out with the call.
         response_format: the schema of a structured answer that goes out with the call.
         purpose: `"helper"` for a framework's own calls (summarise, route, guard).
+        opaque: the input is one text that somebody put together: nothing is brought into it.
         metadata: the framework's metadata of this call, for callables of the user; never stored.
         mode: the name of the entry point that was called.
     """
@@ -54,6 +55,7 @@ class CallInfo:
     tools: Sequence[Mapping[str, Any]] = ()
     response_format: Mapping[str, Any] | None = None
     purpose: Literal["chat", "helper"] = "chat"
+    opaque: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
     mode: str = ""
 

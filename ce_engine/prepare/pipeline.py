@@ -248,10 +248,14 @@ class _Assembly:
         # A long document must not take the whole room: the best sentences of several say more.
         cap = max(240, left)
         chosen: list[tuple[Candidate, ContextBlock]] = []
+        seen: set[str] = set()
         for candidate in self.sources.recall(query, sent)[: self.config.prune.max_retrieved_chunks]:
             if left <= FRAMING:
                 break
             snippet = candidate.snippet
+            if snippet.text in seen:
+                continue
+            seen.add(snippet.text)
             text = excerpt(snippet.text, terms, self.sources.terms, cap)
             snippet = Snippet(snippet.kind, text, snippet.name, snippet.at, snippet.evidence_id)
             cost = self.sources.count(snippet_line(snippet, self.config.locale)) + 2

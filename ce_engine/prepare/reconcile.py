@@ -8,14 +8,24 @@ from itertools import islice
 
 from ce_engine.prepare.align import Alignment, Flags, Novelty
 from ce_engine.prepare.lanes import Lanes
-from ce_engine.prepare.match import CANDIDATES, NEW, Incoming, Matcher, Reader
+from ce_engine.prepare.match import CANDIDATES, NEW, Ambiguity, Incoming, Matcher, Reader
 from ce_engine.prepare.results import Results
+from ce_engine.prepare.turn import Turn
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.log import Log
 
 
-RESET = "history_gone"
-"""The host used to send its history and sends none: it is brought in (see `align` for the others)."""
+__all__ = [
+    "Ambiguity",
+    "AnswerPlace",
+    "Flags",
+    "Incoming",
+    "NewEntry",
+    "Reconciled",
+    "place_answer",
+    "reconcile",
+    "settle",
+]
 
 NO_FLAGS = Flags()
 ON_PATH = Novelty()
@@ -93,41 +103,37 @@ def reconcile(
             rewrote it; asked where neither fingerprint decides.
     """
     matcher = Matcher(log, incoming, Reader(agent, lane_key, same_answer))
-    assembly = _Assembly(matcher, Alignment(matcher, flags, known), known)
-    found = assembly.found
+    entries = log.entries
+    line = [n for n in known if n is not None and entries[n].role != "tool"]
+    alignment = Alignment(matcher, line, new_conversation=flags.new_conversation)
+    Turn(alignment, flags)
+    found = _Assembly(alignment, known).found
     found.lane = _lane(log, found)
     if not flags.new_conversation:
-        _bring_in(assembly, flags)
+        _bring_in(matcher, flags, found)
     return found
 
 
 class _Assembly:
     """Goes through the list once in the host's order, so that the log's order is the host's."""
 
-    def __init__(self, matcher: Matcher, alignment: Alignment, known: Sequence[int | None]) -> None:
-        self.matcher = matcher
-        self.alignment = alignment
+    def __init__(self, alignment: Alignment, known: Sequence[int | None]) -> None:
+        self.matcher = matcher = alignment.matcher
+        self.novelties = alignment.novelties
         self.j = alignment.from_known
         start = matcher.at[self.j - 1] + 1 if self.j else 0
-        self.found = Reconciled(list(known[:start]), ambiguous=alignment.ambiguous)
+        self.found = Reconciled(list(known[:start]), ambiguous=matcher.ambiguous)
         self.own = self.found.positions[-1] if start else None
-        self.results = Results(matcher.log, {n for n in self.found.positions if n is not None})
+        self.results = Results(matcher.log, self.found.positions)
+        place = {"system": lambda _: None, "tool": self._result}
         for i in range(start, len(matcher.incoming)):
-            role = matcher.incoming[i].role
-            place = (
-                None
-                if role == "system"
-                else self._result(i)
-                if role == "tool"
-                else self._message(i)
-            )
-            self.found.positions.append(place)
+            put = place.get(matcher.incoming[i].role, self._message)
+            self.found.positions.append(put(i))
 
     def _message(self, i: int) -> int:
         place = self.matcher.places[self.j]
         if place == NEW:
-            novelty = self.alignment.novelties[self.j]
-            place = self._add(i, self.own, novelty)
+            place = self._add(i, self.own, self.novelties[self.j])
         self.j += 1
         self.own = self.found.tip = place
         return place
@@ -163,26 +169,26 @@ def _lane(log: Log, found: Reconciled) -> int | None:
     return None if place is None else log.root(place)
 
 
-def _bring_in(assembly: _Assembly, flags: Flags) -> None:
+def _bring_in(matcher: Matcher, flags: Flags, found: Reconciled) -> None:
     """Offer earlier lanes if the host sends nothing of what was said before its newest message."""
-    matcher, found, log = assembly.matcher, assembly.found, assembly.matcher.log
-    tasks = [j for j, m in enumerate(matcher.line) if _is_task(m)]
-    if not tasks or _sends_history(matcher, found, tasks[-1]):
+    log, line = matcher.log, matcher.line
+    task = next((j for j in range(len(line) - 1, -1, -1) if _is_task(line[j])), None)
+    if task is None or _sends_history(matcher, found, task):
         return
-    lane_key, own = matcher.reader.lane_key, matcher.places[tasks[-1]]
+    own = matcher.places[task]
     lanes = Lanes(
         log,
         before=len(log) if own == NEW else log.root(own),
-        lane_key=lane_key,
+        lane_key=matcher.reader.lane_key,
         without=frozenset(map(log.root, flags.in_flight)),
-        sent=frozenset(n for n in found.positions if n is not None and n >= 0),
+        sent=frozenset(n for n in found.positions if n is not None),
     )
     newest = next(lanes.roots(), None)
     if newest is None:
         return
     found.bring = lanes
     if _had_history(log, newest):
-        found.ambiguous.append(RESET)
+        found.ambiguous.append(Ambiguity.RESET)
 
 
 def _is_task(m: Incoming) -> bool:
@@ -198,10 +204,11 @@ def _sends_history(matcher: Matcher, found: Reconciled, task: int) -> bool:
         follows = places[j] == NEW or parents[places[j]] == places[j - 1]
         if not matcher.line[j].calls or not follows:
             return True  # not this turn's tool calls: the task of this turn was cut away
-    if any(n is not None and n >= 0 for n in found.positions[: matcher.at[task]]):
+    before = islice(found.positions, matcher.at[task])
+    if any(n is not None and n >= 0 for n in before):
         return True
-    before = matcher.line[:task]
-    return any(m.role == "assistant" or m.origin == Origin.HOST_SUMMARY for m in before)
+    line = islice(matcher.line, task)
+    return any(m.role == "assistant" or m.origin == Origin.HOST_SUMMARY for m in line)
 
 
 def _had_history(log: Log, root: int) -> bool:

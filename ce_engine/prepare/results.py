@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from ce_engine.prepare.match import NEW, Incoming
 from ce_engine.schema.log import Log
@@ -16,9 +17,9 @@ class Results:
     is looked for among all results; at the end of the list it belongs to the newest call with its id.
     """
 
-    def __init__(self, log: Log, used: set[int]) -> None:
+    def __init__(self, log: Log, placed: Sequence[int | None]) -> None:
         self.log = log
-        self.used = used
+        self._placed = placed
         self._added: dict[int, list[str | None]] = {}
 
     def match(
@@ -39,10 +40,15 @@ class Results:
             call_id = self._stored_id(call, call_id, asked)
         n = self._find(m, call, call_id, below)
         if n != NEW:
-            self.used.add(n)
+            self._used.add(n)
         elif call is not None:
             self._added.setdefault(call, []).append(call_id)
         return n, call
+
+    @cached_property
+    def _used(self) -> set[int]:
+        """The entries that are taken: at the first result those of the messages before it."""
+        return {n for n in self._placed if n is not None}
 
     def _stored_id(self, call: int, call_id: str, asked: Sequence[str]) -> str:
         """The id that the call had when it was stored: the same position among the calls."""
@@ -61,7 +67,7 @@ class Results:
         return n if n != NEW else self._edited(call, call_id)
 
     def _unused(self, call: int) -> Iterator[int]:
-        return (r for r in self.log.results(call) if r not in self.used)
+        return (r for r in self.log.results(call) if r not in self._used)
 
     def _equal(self, call: int, call_id: str | None, key: bytes) -> int:
         """The result of the call with this id and content; else with this content where an id is missing."""
@@ -91,5 +97,5 @@ class Results:
         """The newest result with this id and content, of any call, older than the next known message."""
         equal = self.log.results_by_key(m.key)
         i = len(equal) if below is None else bisect_left(equal, below)
-        older = (n for n in reversed(equal[:i]) if n not in self.used)
+        older = (n for n in reversed(equal[:i]) if n not in self._used)
         return next((n for n in older if self.log.entries[n].call_id == m.call_id), NEW)

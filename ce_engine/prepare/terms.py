@@ -85,8 +85,8 @@ def tokens(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """The terms of a text: its tokens without stop words, each word as its stem."""
-    found = (token for token in tokens(text) if token not in _STOP)
-    return [token if token > "\u3000" else _term(token) for token in found]
+    found = (word for word in tokens(text) if word not in _STOP)
+    return [word if word > "\u3000" else _term(word) for word in found]
 
 
 def term_set(words: AbstractSet[str]) -> set[str]:

@@ -39,6 +39,8 @@ class Schema(BaseModel):
 
 
 class Author(Schema):
+    """Who wrote a message; kept wherever several agents talk (B-16)."""
+
     kind: AuthorKind
     id: str
 
@@ -77,17 +79,23 @@ class Message(Schema):
 
 
 class MessageIndexRange(Schema):
+    """The messages that a summary stands for, both ends included."""
+
     from_index: int
     to_index: int
 
 
 class Summary(Schema):
+    """A summary of earlier messages."""
+
     content: str
     updated_at: str
     message_index_range: MessageIndexRange
 
 
 class Task(Schema):
+    """One task of a to-do list, with what it produced."""
+
     task_id: str
     name: str
     status: TaskStatus = TaskStatus.PENDING
@@ -97,10 +105,14 @@ class Task(Schema):
 
 
 class TodoList(Schema):
+    """The tasks of a session, in order."""
+
     tasks: list[Task] = Field(default_factory=list)
 
 
 class TaskState(Schema):
+    """What a session is working on."""
+
     todo_list: TodoList = Field(default_factory=TodoList)
 
 
@@ -126,6 +138,8 @@ class ToolCall(Schema):
 
 
 class ToolState(Schema):
+    """The tool calls of a session, in order."""
+
     tool_calls: list[ToolCall] = Field(default_factory=list)
 
 
@@ -148,6 +162,8 @@ class ModelUsage(Schema):
 
 
 class Session(Schema):
+    """One log of one user: messages, summary, tasks, tool calls, usage."""
+
     session_id: str = Field(min_length=1)
     messages: list[Message] = Field(default_factory=list)
     summary: Summary | None = None
@@ -157,6 +173,8 @@ class Session(Schema):
 
 
 class EvidenceSource(Schema):
+    """Where evidence came from."""
+
     kind: SourceKind
     name: str = ""
     uri: str = ""
@@ -195,18 +213,24 @@ class ContextBlock(Schema):
 
 
 class AgentInfo(Schema):
+    """The agent that acts."""
+
     agent_id: str
     name: str = ""
     version: str = ""
 
 
 class Actor(Schema):
+    """Who acts: a user, through an agent."""
+
     user_id: str = ""
     user_role: str = ""
     agent: AgentInfo | None = None
 
 
 class Meta(Schema):
+    """When a document was made and changed, and by whom."""
+
     locale: str = ""
     created_at: str = ""
     updated_at: str = ""

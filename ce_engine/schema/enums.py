@@ -6,6 +6,8 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
+    """Who a message is from, as providers name it."""
+
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
@@ -13,6 +15,8 @@ class Role(StrEnum):
 
 
 class AuthorKind(StrEnum):
+    """What kind of author a message has."""
+
     USER = "user"
     AGENT = "agent"
     TOOL = "tool"
@@ -20,6 +24,8 @@ class AuthorKind(StrEnum):
 
 
 class EvidenceType(StrEnum):
+    """What a piece of evidence is."""
+
     RAG_DOC = "rag_doc"
     TOOL_RESULT = "tool_result"
     SKILL_OUTPUT = "skill_output"
@@ -29,6 +35,8 @@ class EvidenceType(StrEnum):
 
 
 class SourceKind(StrEnum):
+    """What kind of thing evidence came from."""
+
     RAG = "rag"
     TOOL = "tool"
     SKILL = "skill"
@@ -38,6 +46,8 @@ class SourceKind(StrEnum):
 
 
 class BlockType(StrEnum):
+    """What a context block holds."""
+
     INSTRUCTION = "instruction"
     CONVERSATION = "conversation"
     STATE = "state"
@@ -47,6 +57,8 @@ class BlockType(StrEnum):
 
 
 class Priority(StrEnum):
+    """How much a block matters, most first."""
+
     MUST = "must"
     HIGH = "high"
     MEDIUM = "medium"
@@ -54,6 +66,8 @@ class Priority(StrEnum):
 
 
 class ToolCallStatus(StrEnum):
+    """How a tool's run ended."""
+
     SUCCESS = "success"
     TIMEOUT = "timeout"
     FORBIDDEN = "forbidden"
@@ -62,18 +76,24 @@ class ToolCallStatus(StrEnum):
 
 
 class ProviderKind(StrEnum):
+    """Who provides a tool."""
+
     BUILTIN = "builtin"
     MCP = "mcp"
     OTHER = "other"
 
 
 class ToolType(StrEnum):
+    """What kind of tool it is."""
+
     TOOL = "tool"
     SKILL = "skill"
     FUNCTION_CALL = "function_call"
 
 
 class ModelUsageStage(StrEnum):
+    """What a model call was for."""
+
     ROUTE = "route"
     PLAN = "plan"
     TOOL_CALL = "tool_call"
@@ -83,11 +103,15 @@ class ModelUsageStage(StrEnum):
 
 
 class ModelUsageStatus(StrEnum):
+    """How a model call ended."""
+
     SUCCESS = "success"
     ERROR = "error"
 
 
 class TaskStatus(StrEnum):
+    """Where a task stands."""
+
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"

@@ -13,6 +13,8 @@ from ce_engine.schema.document import Schema
 
 
 class EventType(StrEnum):
+    """The types of events; those in `STORED` are kept."""
+
     SESSION_LOADED = "SessionLoaded"
     MESSAGE_APPENDED = "MessageAppended"
     SUMMARY_GENERATED = "SummaryGenerated"

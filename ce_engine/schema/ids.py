@@ -22,11 +22,15 @@ class SystemClock:
 
 
 class UuidV4Generator:
+    """Random ids."""
+
     def generate(self) -> str:
         return str(uuid.uuid4())  # noqa: TID251 - the one place that may
 
 
 class Sha256Hasher:
+    """SHA-256 in hex."""
+
     def digest(self, content: str) -> str:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -22,6 +22,8 @@ class EvidenceFilter(Schema):
 
 
 class BlockFilter(Schema):
+    """Which blocks to list."""
+
     block_types: list[BlockType] | None = None
     priorities: list[Priority] | None = None
     min_priority: Priority | None = None
@@ -37,6 +39,8 @@ class PutResult(Schema):
 
 
 class RenderedBlock(Schema):
+    """A block with its refs resolved into text."""
+
     block_id: str
     block_type: BlockType
     priority: Priority
@@ -45,6 +49,8 @@ class RenderedBlock(Schema):
 
 
 class MessagePart(Schema):
+    """One part of an assembled input."""
+
     role: Role
     content: str
 
@@ -71,6 +77,8 @@ class PruneDecision(Schema):
 
 
 class ConflictRecord(Schema):
+    """Evidence that disagrees, and what was done about it."""
+
     evidence_ids: list[str]
     field_path: str
     resolution: str

@@ -250,6 +250,8 @@ class AppendModelUsage:
 
 @dataclass(slots=True)
 class UpsertTasks:
+    """Upsert by `task_id`."""
+
     tasks: Sequence[Task]
 
 

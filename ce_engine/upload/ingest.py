@@ -95,11 +95,8 @@ class Ingest:
         """A host message as a row; parent, lane and turn are the caller's to set."""
         live = host.message
         redacted, withheld = self.text(live.content)
-        calls = None
-        if live.tool_calls:
-            calls = [
-                ToolRequest(name=c.name, id=c.id, args=self.args(c.args)) for c in live.tool_calls
-            ]
+        asked = live.tool_calls or ()
+        calls = [ToolRequest(name=c.name, id=c.id, args=self.args(c.args)) for c in asked] or None
         stored = Message(
             role=live.role,
             content=redacted.text,

@@ -181,7 +181,7 @@ def _info(model: Model, told: Mapping[str, Any], config: Any, mode: str) -> Call
         metadata=told.get("metadata"),
         tags=told.get("tags"),
     )
-    info.mode = mode
+    info.mode, info.opaque = mode, isinstance(model, BaseLLM)
     own = {key: told[key] for key in ("model",) if key in told}
     params = model._get_ls_params(**own)  # noqa: SLF001 - the one place where providers name a model
     info.model, info.provider = params.get("ls_model_name"), params.get("ls_provider") or ""

@@ -101,6 +101,7 @@ def decidable(mix: Mix) -> Mix:
     if mix.window:  # no known answer may be left in the window
         ops -= {"edit"}
         ops -= {"keep", "crash"} if mix.repeat or "regenerate" in ops else set()
+        ops -= {"crash"} if mix.window == "cut" else set()
     if "ids" in traits:  # one object with one id is one message
         traits -= {"constant"}
     return replace(

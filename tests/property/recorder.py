@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ce_engine.prepare.align import Flags
-from ce_engine.prepare.match import Incoming
-from ce_engine.prepare.reconcile import Reconciled, place_answer, reconcile, settle
+from ce_engine.prepare.reconcile import (
+    Flags,
+    Incoming,
+    Reconciled,
+    place_answer,
+    reconcile,
+    settle,
+)
 from ce_engine.schema.log import Entry, Log
 
 

@@ -113,6 +113,12 @@ def test_every_width_has_all_figures_and_reasons(at: tuple[str, ...], columns: i
     assert all(left_out(turn) in whole for turn in told(*at))
 
 
+def test_without_a_terminal_the_reasons_stand_in_the_lines(at: tuple[str, ...]) -> None:
+    by_turn = rows(ce("report", *at).stdout)
+    assert by_turn[1].endswith("  everything fits")
+    assert " older groups left out" in by_turn[15]
+
+
 def test_one_turn_by_number_or_id_with_all_decisions(at: tuple[str, ...]) -> None:
     turns = told(*at)
     turn_id = turns[14]["turn_id"]

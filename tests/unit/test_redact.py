@@ -70,7 +70,7 @@ FOUND = [
     ("PASSWORD", "letmein", "DB_PASSWORD={}"),
     ("PASSWORD", "Zx8#k2", "登录密码：{}，别告诉别人"),
     ("PASSWORD", "abc12345", "密码{}"),
-    ("PASSWORD", "s3cr3t", "mysql://root:{}@db.example.com:3306/app"),
+    ("PASSWORD", "s3cr3t", "mysql://app:{}@db.example.com:3306/app"),
     ("PASSWORD", "hunter2", "connect --password {} now"),
     ("PASSWORD", "Sunny2024", "The password for the wifi is {}."),
     ("STUDENT_ID", "2021001234", "学号：{}"),

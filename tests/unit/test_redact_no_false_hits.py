@@ -30,7 +30,7 @@ MODULES = (
     *("shutil.py", "calendar.py", "ftplib.py", "configparser.py", "_pydecimal.py", "gettext.py"),
 )
 
-R = random.Random(20261121)
+R = random.Random()
 WORDS = "cache model layer token index batch reader writer queue worker agent prompt store".split()
 
 
@@ -133,6 +133,11 @@ OUTPUT: dict[str, Callable[[], str]] = {
     "help": lambda: f"  --password TEXT   Your password is required, at least {R.randint(8, 20)} characters\n  --token-file PATH  secret: see {word()}",
     "chinese": chinese_line,
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    R.seed(20261121)
 
 
 def assert_no_hit(texts: dict[str, str]) -> None:

@@ -99,7 +99,8 @@ class Database:
         connection.commit()
 
     def _check_empty(self, connection: Connection) -> None:
-        foreign = inspect(connection).get_table_names()
+        names = inspect(connection).get_table_names()
+        foreign = [name for name in names if name not in tables.metadata.tables]
         if foreign:
             raise StoreUnavailableError(
                 f"the SQLite file {str(self.path)!r} holds tables of another program "

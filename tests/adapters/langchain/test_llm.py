@@ -68,6 +68,14 @@ def test_one_text_goes_through_as_it_is(engine: Any, call: Any, stored: Any) -> 
     assert [m.content for m in stored("t").session.messages] == ["Say 你好!", "7 字"]
 
 
+def test_nothing_is_brought_into_a_text_that_the_app_put_together(engine: Any, call: Any) -> None:
+    model = Echo()
+    with install_ce(model, engine=engine, session_id="s"):
+        for word in ("one", "two", "three"):
+            call(model, word)
+    assert SEEN == ["one", "two", "three"]
+
+
 def test_messages_become_the_very_text_of_before(engine: Any, call: Any) -> None:
     model = Echo()
     given = [("system", "s"), ("human", "h"), ("ai", "a"), ("human", "q")]
@@ -112,10 +120,11 @@ def test_an_answer_from_the_cache_spends_nothing(engine: Any, stored: Any) -> No
         FakeListChatModel(responses=["x"], cache=InMemoryCache()),
     ]
     for n, model in enumerate(models):
-        with install_ce(model, engine=engine, session_id=f"{n}"):
-            model.invoke([HumanMessage("q")])
-            model.invoke([HumanMessage("q")])
-        first, second = stored(f"{n}").session.model_usage
+        with install_ce(model, engine=engine):
+            for call in ("a", "b"):
+                model.invoke([HumanMessage("q")], {"metadata": {"session_id": f"{call}{n}"}})
+        (first,) = stored(f"a{n}").session.model_usage
+        (second,) = stored(f"b{n}").session.model_usage
         assert "cached" not in first.params
         assert second.params["cached"] is True
         assert second.total_tokens == 0

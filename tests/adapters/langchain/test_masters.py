@@ -1,0 +1,188 @@
+"""Several installations at work: two engines, one inside the other, and helpers' calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ce_engine import MemoryStore, Scope, create_context_engine
+from ce_integrations.base import Turn, governing
+from ce_integrations.langchain import install_ce
+from ce_integrations.testing.wire import Wire, text, tool_calls
+
+
+@tool
+def lookup(word: str) -> str:
+    """Look a word up."""
+    return f"meaning of {word}"
+
+
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+@pytest.fixture
+def other() -> Any:
+    made = create_context_engine(MemoryStore())
+    yield made
+    made.sync.close()
+
+
+def recorded(engine: Any, session_id: str = "t") -> tuple[int, int]:
+    """(messages, tool calls) of a session."""
+    assert engine.sync.flush()
+    document = engine.loop.run(engine.store.get_session(Scope(session_id=session_id)))
+    if document is None:
+        return 0, 0
+    return len(document.session.messages), len(document.session.tool_state.tool_calls)
+
+
+def test_two_agents_with_one_model_use_their_own_engines(
+    engine: Any, other: Any, chat: Any, call: Any, mode: str
+) -> None:
+    if mode in {"stream", "astream"}:
+        pytest.skip("updates of a graph cannot be added up")
+    script = [tool_calls([("lookup", {"word": "a"})]), text("done")]
+    with Wire([*script, *script]) as wire:
+        model = chat(wire)
+        one, two = create_agent(model, [lookup]), create_agent(model, [lookup])
+        with install_ce(one, engine=engine), install_ce(two, engine=other):
+            call(one, {"messages": [HumanMessage("q")]}, THREAD)
+            assert (recorded(engine), recorded(other)) == ((4, 1), (0, 0))
+            call(two, {"messages": [HumanMessage("q")]}, THREAD)
+            assert (recorded(engine), recorded(other)) == ((4, 1), (4, 1))
+    assert model.callbacks is None
+    assert lookup.callbacks is None
+
+
+def test_the_outermost_installation_governs(engine: Any, other: Any, chat: Any) -> None:
+    """An agent that another agent calls as its tool, each installed by itself."""
+    with Wire([tool_calls([("ask", {"question": "x"})]), text("inner"), text("outer")]) as wire:
+        inner = create_agent(chat(wire), [])
+
+        @tool
+        def ask(question: str) -> str:
+            """Ask the expert."""
+            return str(inner.invoke({"messages": [HumanMessage(question)]})["messages"][-1].content)
+
+        outer = create_agent(chat(wire), [ask])
+        with install_ce(inner, engine=other), install_ce(outer, engine=engine):
+            outer.invoke({"messages": [HumanMessage("q")]}, THREAD)
+    assert recorded(other) == (0, 0)
+    messages, calls = recorded(engine)
+    assert calls == 1
+    assert messages == 6
+    turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
+    assert {t.lane for t in turns} == {"model", "tools|model"}
+    assert len({t.request_id for t in turns}) == 1
+
+
+def test_uninstalling_one_leaves_the_other(engine: Any, chat: Any) -> None:
+    with Wire("hi") as wire:
+        model = chat(wire)
+        first, second = model | str, model | str
+        one = install_ce(first, engine=engine, session_id="t")
+        two = install_ce(second, engine=engine, session_id="t")
+        one.uninstall()
+        second.invoke("q")
+        assert recorded(engine) == (2, 0)
+        two.uninstall()
+        assert model.callbacks is None
+        second.invoke("q")
+    assert recorded(engine) == (2, 0)
+
+
+def test_inside_a_call_of_another_framework_it_passes_through(
+    engine: Any, other: Any, chat: Any, call: Any
+) -> None:
+    """And adds what it used to that framework's turn (decision 5)."""
+    turn = Turn()
+    with Wire("hi") as wire:
+        model = chat(wire)
+        with install_ce(model, engine=engine, session_id="t"), governing("crewai", object(), turn):
+            call(model, "q")
+    assert recorded(engine) == (0, 0)
+    assert len(turn.inner) <= 1
+
+
+@pytest.mark.parametrize("mode", ["invoke", "ainvoke"], indirect=True)
+def test_usage_inside_reaches_the_outer_turn(engine: Any, chat: Any, call: Any) -> None:
+    turn = Turn()
+    with Wire("hi") as wire:
+        model = chat(wire)
+        with install_ce(model, engine=engine), governing("crewai", object(), turn):
+            answer = call(model, "q")
+    (usage,) = turn.inner
+    assert usage.total_tokens == answer.usage_metadata["total_tokens"] > 0
+
+
+def test_a_summary_of_the_middleware_is_a_helper_s_call(engine: Any, chat: Any, call: Any) -> None:
+    """It is recorded and nothing is put into it; its summary is no question of a person."""
+    with Wire(lambda body: f"to {len(body['messages'])}") as wire:
+        model = chat(wire)
+        agent = create_agent(
+            model,
+            [],
+            middleware=[
+                SummarizationMiddleware(model, trigger=("messages", 5), keep=("messages", 2))
+            ],
+            checkpointer=InMemorySaver(),
+        )
+        with install_ce(agent, engine=engine):
+            for n in range(4):
+                agent.invoke({"messages": [HumanMessage(f"question {n}")]}, THREAD)
+        assert wire.refusals == []
+    assert engine.sync.flush()
+    turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
+    purposes = [t.purpose for t in turns]
+    assert purposes.count("chat") == 4
+    assert purposes.count("helper") >= 1
+    assert len(purposes) == len(wire.bodies)
+    state = engine.loop.run(engine.store.state(Scope(session_id="t")))
+    origins = [row.origin for row in state.rows]
+    assert origins.count("host_summary") >= 1
+    assert origins.count("task") == 4
+
+
+@pytest.mark.parametrize("how", [{"tags": ["ce:skip"]}, {"metadata": {"ce:skip": True}}], ids=str)
+def test_the_app_can_say_that_a_call_is_its_own_helper(
+    engine: Any, chat: Any, call: Any, how: Any
+) -> None:
+    with Wire("hi") as wire:
+        model = chat(wire)
+        with install_ce(model, engine=engine, session_id="t"):
+            call(model, "remember this")
+            call(model, "route this", how)
+        assert [len(body["messages"]) for body in wire.bodies] == [1, 1]
+    assert recorded(engine) == (2, 0)
+
+
+def test_a_model_that_asks_another(engine: Any, chat: Any) -> None:
+    """A call nested in an open turn gets its own, which names that one as its parent."""
+    from langchain_core.language_models.chat_models import SimpleChatModel
+
+    with Wire("inner says") as wire:
+        asked = chat(wire)
+
+        class Router(SimpleChatModel):
+            model: Any
+
+            @property
+            def _llm_type(self) -> str:
+                return "router"
+
+            def _call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
+                return f"routed: {self.model.invoke(messages).content}"
+
+        router = Router(model=asked)
+        with install_ce(router, engine=engine, session_id="t"):
+            assert router.invoke([HumanMessage("q")]).content == "routed: inner says"
+    assert engine.sync.flush()
+    turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
+    assert [t.parent_turn_id for t in turns] == [None, turns[0].turn_id]
+    assert [t.status for t in turns] == ["committed"] * 2
