@@ -76,9 +76,13 @@ def changed(content: Any, step: Shorten | Extend) -> Any:
             return step.text
         return step.text + content if step.before else content + step.text
     addition = {"type": "text", "text": step.text}
-    if isinstance(step, Shorten):
-        return [addition, *other_blocks(content)]
-    return [addition, *content] if step.before else [*content, addition]
+    if isinstance(step, Extend):
+        return [addition, *content] if step.before else [*content, addition]
+    others = list(other_blocks(content))
+    results = [n for n, block in enumerate(others) if block.get("type") == "tool_result"]
+    for n in results:  # the text is theirs, the first one's here
+        others[n] = {**others[n], "content": step.text if n == results[0] else ""}
+    return others if results else [addition, *others]
 
 
 def _tokens(block: Mapping[Any, Any]) -> int:

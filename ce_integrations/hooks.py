@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ce_engine import (
     Answer,
+    Author,
+    AuthorKind,
+    HostMessage,
     Keep,
     Message,
     ModelCall,
+    Origin,
     Prepared,
     Retrieval,
     Role,
@@ -65,10 +69,10 @@ class Hooks(Generic[Native]):
         self._silent = (config or engine.config).model_copy(update={"enable_share_context": False})
         self.active = True
         self.agents: set[str] = set()
-        """Names of the target's agents, as far as the adapter knows them."""
+        """Names of the target's agents, as far as the adapter knows them: what they say is no task."""
         self.installation: Installation[Any, Native] | None = None
         """Kept alive as long as the target holds these hooks."""
-        self._known = KnownMessages(adapter)
+        self._known = KnownMessages(self._mapped, adapter.parts)
         self._handed_over: set[Future[None]] = set()
 
     # Before the model call
@@ -121,6 +125,15 @@ class Hooks(Generic[Native]):
             ephemeral=resolved.ephemeral,
             parent_turn_id=outer.turn_id if outer is not None else None,
         )
+
+    def _mapped(self, native: Native) -> HostMessage:
+        host = self.adapter.to_schema(native)
+        author = host.message.author
+        if host.origin is Origin.TASK and author is not None and author.id in self.agents:
+            # Frameworks let one agent speak to another in the role of the user.
+            host.origin = Origin.COLLEAGUE
+            host.message.author = Author(kind=AuthorKind.AGENT, id=author.id)
+        return host
 
     def _ready(
         self, natives: list[Native], call: ModelCall, prepared: Prepared

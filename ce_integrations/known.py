@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from ce_engine import HostMessage
 
-
-if TYPE_CHECKING:
-    from ce_integrations.base import Adapter
 
 Native = TypeVar("Native")
 
@@ -25,21 +23,26 @@ class KnownMessages(Generic[Native]):
     would also name whatever takes its place in memory.
     """
 
-    def __init__(self, adapter: Adapter[Any, Native]) -> None:
-        self._adapter = adapter
+    def __init__(
+        self,
+        to_schema: Callable[[Native], HostMessage],
+        parts: Callable[[Native], tuple[object, ...]],
+    ) -> None:
+        self._to_schema = to_schema
+        self._parts = parts
         self._weak: dict[int, tuple[weakref.ref[Any], tuple[object, ...], HostMessage]] = {}
         self._strong: OrderedDict[int, tuple[Native, tuple[object, ...], HostMessage]]
         self._strong = OrderedDict()
 
     def __call__(self, native: Native) -> HostMessage:
-        key, parts = id(native), self._adapter.parts(native)
+        key, parts = id(native), self._parts(native)
         weak = self._weak.get(key)
         if weak is not None and weak[0]() is native and _same(weak[1], parts):
             return weak[2]
         strong = self._strong.get(key)
         if strong is not None and strong[0] is native and _same(strong[1], parts):
             return strong[2]
-        host = self._adapter.to_schema(native)
+        host = self._to_schema(native)
         self._keep(key, native, parts, host)
         return host
 

@@ -53,9 +53,7 @@ class ClassPatches:
         self._patches: dict[tuple[type, str], _Patch] = {}
         self._abandoned: deque[list[tuple[type, str]]] = deque()
 
-    def hold(
-        self, wanted: Iterable[tuple[type, str, Make]], holder: object
-    ) -> Callable[[], None]:
+    def hold(self, wanted: Iterable[tuple[type, str, Make]], holder: object) -> Callable[[], None]:
         """Wrap what is not wrapped yet: all of it or, if anything raises, nothing.
 
         Only attributes that the class defines itself may be named. Returns the way back; where the

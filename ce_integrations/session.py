@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields
 from types import TracebackType
@@ -215,6 +215,8 @@ def _called(choice: IdChoice, info: CallInfo, name: str) -> str | None:
     value: object = choice(info)
     if value is None or isinstance(value, str):
         return value or None
+    if isinstance(value, Coroutine):
+        value.close()
     raise ConfigError(
         f"the {name} callable of install_ce gave {type(value).__name__}; expected a str or None "
         "(an async callable cannot be used here)"

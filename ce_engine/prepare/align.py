@@ -74,18 +74,22 @@ class Alignment:
         """Where no answer is known: the question that a lane ends with, and its entry."""
         matcher = self.matcher
         if len(matcher.line) < 2:
+            return -1, NEW  # a message alone has rules of its own
+        best = (0, 1, NEW)
+        for j in range(len(matcher.line) - 1, -1, -1):
+            if best[0] > matcher.at[j] + 1:
+                break  # what is left of the list is too short to be better
+            others = matcher.at[j] - j
+            for n in matcher.candidates(j):
+                if self.log.depth(n) + others >= best[0] and matcher.is_last_question(n, j):
+                    best = max(best, (matcher.run(j, n)[0], -j, n))
+        run, j, n = best[0], -best[1], best[2]
+        root = matcher.root() if n != NEW else None
+        start = 0 if root is None else matcher.run_on(root)
+        # Among equals: the newest message may be said again; one that others follow was said here.
+        if start > run or (start == run and j == len(matcher.line) - 1):
             return -1, NEW
-        last = [
-            (matcher.run(j, n)[0], -j, n)
-            for j in range(len(matcher.line))
-            for n in matcher.candidates(j)
-            if matcher.is_last_question(n, j)
-        ]
-        run, j, n = max(last, default=(0, 1, NEW))
-        root = matcher.root() if last else None
-        if root is not None and matcher.run_on(root) >= run:
-            return -1, NEW  # the list goes on from there
-        return -j, n
+        return j, n
 
     def _best(self, j: int, candidates: list[int]) -> int:
         """The entry that most speaks for; the newest among equals."""

@@ -1,4 +1,4 @@
-"""Stores: where sessions are kept. `open_store` picks one by its URL; a store decides nothing."""
+"""Keeps sessions behind one port, in memory or in SQL; a store decides nothing."""
 
 from __future__ import annotations
 

@@ -77,6 +77,8 @@ class DocumentContract:
         assert found.model_copy(update={"meta": None}) == empty
         assert version == (1, 1)
         assert await store.version(SCOPE) == (2, 2)
+        await store.apply(SCOPE, samples.message("next"))  # no number is given twice
+        assert [row.message.seq for row in (await read_state(store)).rows] == [6]
 
     async def test_a_message_that_stays_is_still_recognised(self, store: Store) -> None:
         rows = [samples.message_row("m1", "same"), samples.message_row("m2", "old")]

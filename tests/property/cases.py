@@ -47,7 +47,7 @@ MIXES: tuple[Mix | Pair, ...] = (
     *(Mix(repeat=True, window=window, ops=("retry",)) for window in ("3", "cut", "summary")),
     Mix(repeat=True, window="3", traits=("constant",)),
     *(Mix(window=window, tools="same", early=True) for window in ("2", "3", "cut", "summary")),
-    Mix(repeat=True, window="summary", tools="same", ops=("branch",)),
+    Mix(window="summary", tools="same", ops=("branch",)),
     Mix(ops=("edit", "branch", "regenerate")),
     Mix(repeat=True, ops=("edit",)),
     Mix(repeat=True, ops=("branch", "retry")),
@@ -100,6 +100,7 @@ def decidable(mix: Mix) -> Mix:
         ops -= {"regenerate"}
     if mix.window:  # no known answer may be left in the window
         ops -= {"edit"}
+        ops -= {"branch"} if mix.repeat else set()
         ops -= {"keep", "crash"} if mix.repeat or "regenerate" in ops else set()
         ops -= {"crash"} if mix.window == "cut" else set()
     if "ids" in traits:  # one object with one id is one message

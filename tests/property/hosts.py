@@ -61,6 +61,10 @@ class Host:
         self.count = 0
         self.constants: dict[str, Obj] = {}
 
+    def run(self, turns: int) -> Steps:
+        """Work for some turns, with a `yield` wherever another host may do something."""
+        raise NotImplementedError
+
     def truth(self) -> str:
         self.count += 1
         return f"{self.name}{self.count}"
@@ -156,12 +160,9 @@ class ChatHost(Host):
         yield from self.work()
 
     def change_history(self) -> None:
-        older = self.history[: self.last("assistant")]
-        line = [
-            i
-            for i, s in enumerate(older)
-            if s.obj.role in ("user", "assistant") and not s.obj.calls
-        ]
+        line = [i for i, s in enumerate(self.history) if s.obj.role != "tool" and not s.obj.calls]
+        answers = [i for i in line if self.history[i].obj.role == "assistant"]
+        line = [i for i in line if answers and i < answers[-1]]
         if line and self.chance("edit", 0.3):
             i = self.rng.choice(line)
             self.history[i] = self.edited(self.history[i])
@@ -342,17 +343,16 @@ class TeamHost(Host):
         """One agent answers, or two answer the same conversation at the same time."""
         together = 1 if self.mix.repeat else self.rng.choice((1, 1, 1, 2))
         agents = self.rng.sample(("ann", "bob", "cai"), together)
-        opened = [(agent, self.prepare(agent, said)) for agent in agents]
+        turns = {agent: self.prepare(agent, said) for agent in agents}
         yield
-        for agent, turn in opened:
+        for agent in agents:
             if self.fails():
-                self.witness.fail(turn)
+                self.witness.fail(turns[agent])
                 yield
-                turn = self.prepare(agent, said) if agent == agents[0] else None
-            if turn is not None:
-                answer = self.answer(author=agent)
-                self.witness.commit(turn, answer)
-                said.append(answer)
+                turns[agent] = self.prepare(agent, said)
+            answer = self.answer(author=agent)
+            self.witness.commit(turns[agent], answer)
+            said.append(answer)
             yield
 
     def prepare(self, agent: str, said: list[Sent]) -> Open:

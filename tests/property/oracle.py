@@ -184,7 +184,7 @@ class Ledger:
             path.pop()
         return [member for truth in path for member in self._group(truth)]
 
-    def _edited(self, truth: str, edits: dict[str | None, str]) -> str:
+    def _edited(self, truth: str, edits: dict[str, str]) -> str:
         return self._edited(edits[truth], edits) if truth in edits else truth
 
     def _group(self, truth: str) -> list[str]:

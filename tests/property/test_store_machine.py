@@ -25,6 +25,7 @@ from ce_engine.schema.rows import (
     AppendToolCalls,
     CreateSession,
     CutMark,
+    EvidenceRow,
     LinkEvidence,
     Placeholder,
     PutBlocks,

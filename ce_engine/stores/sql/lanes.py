@@ -53,7 +53,12 @@ class Lane:
             thread = threading.Thread(
                 target=_work, args=(self._jobs, link), name=f"ce-store-{self._name}", daemon=True
             )
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise StoreUnavailableError(
+                    "the store cannot start a thread: the interpreter is ending, or has too many"
+                ) from error
             self._threads.append(thread)
 
     def stop(self) -> list[Future[None]]:

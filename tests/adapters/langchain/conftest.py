@@ -14,7 +14,8 @@ import pytest
 from ce_engine import ContextEngine, MemoryStore, Scope, SessionDocument, create_context_engine
 from ce_integrations.base import Installation
 from ce_integrations.langchain import install_ce
-from ce_integrations.testing.wire import JsonObject, Script, Wire
+from ce_integrations.testing.answers import JsonObject, Script
+from ce_integrations.testing.wire import Wire
 
 
 pytest.importorskip("langchain")

@@ -105,9 +105,8 @@ def test_a_thread_is_one_session_with_everything_in_it(
     document = stored("t")
     assert [m.content for m in document.session.messages] == found.results[1]
     calls = {c.tool_call_id: c for c in document.session.tool_state.tool_calls}
-    assert {c.args_digest["word"]: (c.tool, c.status) for c in calls.values()} == {
-        word: ("lookup", ToolCallStatus.SUCCESS) for word in ("lane", "turn", "cut")
-    }
+    expected = dict.fromkeys(("lane", "turn", "cut"), ("lookup", ToolCallStatus.SUCCESS))
+    assert {c.args_digest["word"]: (c.tool, c.status) for c in calls.values()} == expected
     assert len(calls) == 3
     evidences = document.evidences
     results = [e for e in evidences.values() if e.type is EvidenceType.TOOL_RESULT]
@@ -171,12 +170,12 @@ def test_parallel_tools_are_answered_in_any_order(
     document = stored("t")
     assert len(document.session.tool_state.tool_calls) == 8
     results = [e for e in document.evidences.values() if e.type is EvidenceType.TOOL_RESULT]
-    assert sorted(e.content for e in results) == sorted(f"{w['word']} means 意思 {len(w['word'])}" for _, w in many)
+    assert sorted(e.content for e in results) == sorted(
+        f"{w['word']} means 意思 {len(w['word'])}" for _, w in many
+    )
 
 
-def test_every_request_carries_tools_and_the_system_prompt(
-    twins: Any, chat: Any, run: Any
-) -> None:
+def test_every_request_carries_tools_and_the_system_prompt(twins: Any, chat: Any, run: Any) -> None:
     found = twins(build(chat, saved=True), converse(run, saved=True), SCRIPT)
     for raw in found.ours:
         body = json.loads(raw)

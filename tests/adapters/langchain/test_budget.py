@@ -46,10 +46,15 @@ def whole_pairs(messages: list[dict[str, Any]]) -> bool:
 def test_an_agent_stays_within_its_budget(
     chat: Any, engine: Any, call: Any, mode: str, tokens: int, count: Any
 ) -> None:
-    script = [tool_calls([("read", {"page": n}), ("read", {"page": n + 100})]) for n in range(1, 11)]
+    script = [
+        tool_calls([("read", {"page": n}), ("read", {"page": n + 100})]) for n in range(1, 11)
+    ]
     with Wire([*script, text("first answer"), *script, text("second answer")]) as wire:
         agent: Any = create_agent(
-            chat(wire, model="gpt-4"), [read], system_prompt="You read.", checkpointer=InMemorySaver()
+            chat(wire, model="gpt-4"),
+            [read],
+            system_prompt="You read.",
+            checkpointer=InMemorySaver(),
         )
         config = {"configurable": {"thread_id": "t"}, "recursion_limit": 100}
         with install_ce(agent, engine=engine, config=budget(tokens)) as installation:

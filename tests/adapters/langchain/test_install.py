@@ -67,12 +67,12 @@ def test_uninstall_leaves_no_trace(engine: Any) -> None:
     found = attributes()
     assert all(found[key] is classes[key] for key in classes)
     assert (dict(vars(model)), set(model.model_fields_set), repr(model)) == before
-    assert model.callbacks is None
+    assert not model.callbacks
     installation.uninstall()  # again: nothing
 
 
 def test_a_graph_gets_its_very_configuration_back(engine: Any) -> None:
-    graph: Any = create_agent("openai:gpt-4o-mini" and a_model(), [])
+    graph: Any = create_agent(a_model(), [])
     before = graph.config
     with install_ce(graph, engine=engine):
         assert graph.config is not before
@@ -94,7 +94,8 @@ def test_the_app_s_own_handlers_stay(engine: Any) -> None:
 
     own = Own()
     as_list, as_manager = [own], CallbackManager([own])
-    for callbacks in (as_list, as_manager):
+    given: list[Any] = [as_list, as_manager]
+    for callbacks in given:
         model = FakeListChatModel(responses=["x"], callbacks=callbacks)
         kept = model.callbacks
         with install_ce(model, engine=engine):
@@ -159,7 +160,7 @@ def test_a_shared_model_cannot_have_two_masters(engine: Any) -> None:
     assert model.callbacks is None
 
 
-@pytest.mark.parametrize("target", [object(), "a text", 5, None, [1], {"a": 1}, len], ids=repr)
+@pytest.mark.parametrize("target", [object(), "a text", 5, None, [1], {"a": 1}, len], ids=type)
 def test_what_is_no_target(target: Any, engine: Any) -> None:
     with pytest.raises(UnsupportedTargetError, match="expected a model, chain, retriever"):
         install_ce(target, engine=engine)
@@ -168,7 +169,7 @@ def test_what_is_no_target(target: Any, engine: Any) -> None:
 def test_a_chain_without_anything_to_govern(engine: Any) -> None:
     classes = attributes()
     with pytest.raises(UnsupportedTargetError, match="found no model"):
-        install_ce(RunnableLambda(len) | StrOutputParser(), engine=engine)
+        install_ce(StrOutputParser() | RunnableLambda(len), engine=engine)
     assert attributes() == classes
 
 
@@ -179,9 +180,9 @@ def test_an_unknown_store(engine: Any) -> None:
     with pytest.raises(ConfigError, match="engine and a store"):
         install_ce(model, engine=engine, store="memory://")
     with pytest.raises(ConfigError, match="RuntimeConfig"):
-        install_ce(model, config={"budget": 5})  # type: ignore[arg-type] - what it is about
+        install_ce(model, config={"budget": 5})  # type: ignore[arg-type]  # what it is about
     with pytest.raises(ConfigError, match="'open' or 'closed'"):
-        install_ce(model, engine=engine, fail="ajar")  # type: ignore[arg-type] - what it is about
+        install_ce(model, engine=engine, fail="ajar")  # type: ignore[arg-type]  # what it is about
     assert model.callbacks is None
     assert attributes() == classes
 
@@ -205,7 +206,7 @@ def test_nothing_is_half_installed(engine: Any, monkeypatch: pytest.MonkeyPatch)
     from ce_integrations.langchain import installer
 
     model, other = a_model(), a_model()
-    classes, done = attributes(), []
+    classes, done = attributes(), list[Any]()
 
     def fails_at_the_second(place: Any, *args: Any) -> Any:
         if done:
@@ -213,7 +214,7 @@ def test_nothing_is_half_installed(engine: Any, monkeypatch: pytest.MonkeyPatch)
         done.append(place)
         return put(place, *args)
 
-    put = installer.put
+    put = vars(installer)["put"]
     monkeypatch.setattr(installer, "put", fails_at_the_second)
     with pytest.raises(RuntimeError):
         install_ce(model.with_fallbacks([other]), engine=engine)
@@ -252,9 +253,9 @@ def test_copies_in_depth_pickles_and_cache_keys_are_as_before(engine: Any, chat:
             assert (dumps(model), model._get_llm_string()) == plain
     fake = a_model()
     with install_ce(fake, engine=engine):
-        deep = copy.deepcopy(fake)
+        deep: Any = copy.deepcopy(fake)
         assert deep.callbacks == fake.callbacks
-        (mark,) = deep.callbacks  # type: ignore[misc,union-attr] - a list, as installed
+        (mark,) = deep.callbacks
         assert type(pickle.loads(pickle.dumps(mark))) is BaseCallbackHandler
 
 

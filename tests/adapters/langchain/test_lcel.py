@@ -105,8 +105,15 @@ def test_the_model_alone_takes_all_forms_of_input(twins: Any, chat: Any, call: A
     ]
 
     def drive(model: Any) -> Any:
-        return [call(model, form if isinstance(form, list | str) else [form]).content for form in forms]
+        return [
+            call(model, form if isinstance(form, list | str) else [form]).content for form in forms
+        ]
 
     found = twins(chat, drive)
     assert found.ours == found.plain
-    assert [json.loads(raw)["messages"][-1]["content"] for raw in found.ours] == ["hello", "h", "h", "h"]
+    assert [json.loads(raw)["messages"][-1]["content"] for raw in found.ours] == [
+        "hello",
+        "h",
+        "h",
+        "h",
+    ]

@@ -40,7 +40,7 @@ class Echo(BaseLLM):
         generations = [[Generation(text=f"{len(prompt)} 字")] for prompt in prompts]
         usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
         told = {"token_usage": usage} if self.tells_usage else None
-        return LLMResult(generations=generations, llm_output=told)  # type: ignore[arg-type] - LangChain's
+        return LLMResult(generations=generations, llm_output=told)
 
     def _stream(
         self,
@@ -88,7 +88,8 @@ def test_messages_become_the_very_text_of_before(engine: Any, call: Any) -> None
 
 @pytest.mark.parametrize("limit", [None, 2], ids=["at once", "by two"])
 def test_a_batch_has_a_turn_for_each(engine: Any, limit: int | None, runner: Any) -> None:
-    model, words = Echo(), ["a", "bb", "ccc"]
+    model = Echo()
+    words: list[Any] = ["a", "bb", "ccc"]
     configs: list[Any] = [
         {"configurable": {"thread_id": word}, "max_concurrency": limit} for word in words
     ]
@@ -110,7 +111,9 @@ def test_generate_by_hand(engine: Any, runner: Any, stored: Any) -> None:
         assert model.generate(prompts=["two!"]).generations[0][0].text == "4 字"
         assert runner.run(model.agenerate(["three"])).generations[0][0].text == "5 字"
     usages = stored("s").session.model_usage
-    assert [(u.prompt_tokens, u.completion_tokens, u.total_tokens) for u in usages] == [(7, 2, 9)] * 3
+    assert [(u.prompt_tokens, u.completion_tokens, u.total_tokens) for u in usages] == [
+        (7, 2, 9)
+    ] * 3
     assert not any(u.params.get("estimated") for u in usages)
 
 
@@ -144,14 +147,14 @@ def test_over_budget_one_text_stays_one_text(engine: Any, call: Any) -> None:
 
 def test_overrides_that_do_not_call_the_base(engine: Any, stored: Any) -> None:
     class Own(FakeListChatModel):
-        def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # type: ignore[override]
-            return super().invoke(input, config, **kwargs)
+        def invoke(self, *args: Any, **kwargs: Any) -> Any:
+            return super().invoke(*args, **kwargs)
 
         def generate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
             return super().generate(messages, *args, **kwargs)
 
-        def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
-            return super().stream(input, config, **kwargs)
+        def stream(self, *args: Any, **kwargs: Any) -> Any:
+            return super().stream(*args, **kwargs)
 
     model = Own(responses=["yes"])
     with install_ce(model, engine=engine, session_id="s"):

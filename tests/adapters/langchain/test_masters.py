@@ -63,14 +63,14 @@ def test_two_agents_with_one_model_use_their_own_engines(
 def test_the_outermost_installation_governs(engine: Any, other: Any, chat: Any) -> None:
     """An agent that another agent calls as its tool, each installed by itself."""
     with Wire([tool_calls([("ask", {"question": "x"})]), text("inner"), text("outer")]) as wire:
-        inner = create_agent(chat(wire), [])
+        inner: Any = create_agent(chat(wire), [])
 
         @tool
         def ask(question: str) -> str:
             """Ask the expert."""
             return str(inner.invoke({"messages": [HumanMessage(question)]})["messages"][-1].content)
 
-        outer = create_agent(chat(wire), [ask])
+        outer: Any = create_agent(chat(wire), [ask])
         with install_ce(inner, engine=other), install_ce(outer, engine=engine):
             outer.invoke({"messages": [HumanMessage("q")]}, THREAD)
     assert recorded(other) == (0, 0)
@@ -125,7 +125,7 @@ def test_a_summary_of_the_middleware_is_a_helper_s_call(engine: Any, chat: Any, 
     """It is recorded and nothing is put into it; its summary is no question of a person."""
     with Wire(lambda body: f"to {len(body['messages'])}") as wire:
         model = chat(wire)
-        agent = create_agent(
+        agent: Any = create_agent(
             model,
             [],
             middleware=[
@@ -186,3 +186,35 @@ def test_a_model_that_asks_another(engine: Any, chat: Any) -> None:
     turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
     assert [t.parent_turn_id for t in turns] == [None, turns[0].turn_id]
     assert [t.status for t in turns] == ["committed"] * 2
+
+
+def test_what_another_agent_says_in_the_user_s_role_is_no_task(engine: Any, chat: Any) -> None:
+    from langgraph.graph import END, START, MessagesState, StateGraph
+
+    with Wire([text("facts"), text("a text")]) as wire:
+        model = chat(wire)
+
+        def researcher(state: MessagesState) -> Any:
+            found = model.invoke(state["messages"]).content
+            return {"messages": [HumanMessage(found, name="researcher")]}
+
+        def writer(state: MessagesState) -> Any:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        graph = (
+            StateGraph(MessagesState)
+            .add_node("researcher", researcher)
+            .add_node("writer", writer)
+            .add_edge(START, "researcher")
+            .add_edge("researcher", "writer")
+            .add_edge("writer", END)
+            .compile()
+        )
+        with install_ce(graph, engine=engine):
+            given: Any = {"messages": [HumanMessage("q", name="ann")]}
+            config: Any = THREAD
+            graph.invoke(given, config)
+    assert engine.sync.flush()
+    state = engine.loop.run(engine.store.state(Scope(session_id="t")))
+    said = [(row.origin, row.speaker) for row in state.rows if row.message.role == "user"]
+    assert said == [("task", "ann"), ("colleague", "researcher")]

@@ -71,7 +71,7 @@ def test_without_an_id_a_run_is_one_session(
 ) -> None:
     """Model calls and tools of one run of an agent, in the session that was made for it."""
     with Wire([tool_calls([("lookup", {"word": "a"})]), text("done")]) as wire:
-        agent = create_agent(chat(wire), [lookup])
+        agent: Any = create_agent(chat(wire), [lookup])
         with install_ce(agent, engine=engine):
             config = {"tags": ["x"]}
             if mode in {"stream", "astream"}:

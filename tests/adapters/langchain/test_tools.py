@@ -100,7 +100,9 @@ class Verdict(BaseModel):
 
 
 @pytest.mark.req("A-24")
-@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # langchain-openai's own, in streams
+@pytest.mark.filterwarnings(
+    "ignore:Pydantic serializer warnings"
+)  # langchain-openai's own, in streams
 @pytest.mark.parametrize("method", ["json_schema", "function_calling"])
 def test_structured_output(twins: Any, chat: Any, mode: str, method: str, runner: Any) -> None:
     answer = {"good": True, "why": "好"}

@@ -1,0 +1,147 @@
+"""Whose session a call belongs to: who says it, who wins, and what is no id (decision 9)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import pytest
+
+from ce_engine import ConfigError, HostMessage, Message, Origin, Role, Scope
+from ce_integrations import CallInfo, ce_session
+from ce_integrations.session import Choice, remember_answer, resolve
+
+
+def found(info: CallInfo | None = None, **choice: Any) -> Scope:
+    return resolve(info or CallInfo(), Choice(**choice)).scope
+
+
+def answer(text: str, host_id: str | None) -> HostMessage:
+    return HostMessage(Message(role=Role.ASSISTANT, content=text), Origin.ANSWER, host_id=host_id)
+
+
+OWN = CallInfo(session_id="own", user_id="own user", agent="writer", request_id="r")
+
+
+def test_the_innermost_wins() -> None:
+    value: dict[str, Any] = {"session_id": "value", "scope": Scope(session_id="scope")}
+    called = {"session_id": lambda _: "called", "scope": lambda _: Scope(session_id="scope")}
+    assert found(OWN).session_id == "own"
+    assert found(OWN, scope=Scope(session_id="scope")).session_id == "scope"
+    assert found(OWN, **value).session_id == "value"
+    assert found(OWN, **called).session_id == "called"
+    assert found(OWN, session_id="value", scope=called["scope"]).session_id == "scope"
+    with ce_session("block"):
+        assert found(OWN, **called).session_id == "block"
+        with ce_session("inner"):
+            assert found(OWN, **value).session_id == "inner"
+        assert found(OWN).session_id == "block"
+    assert found(OWN).session_id == "own"
+
+
+def test_each_part_is_found_by_itself() -> None:
+    scope = Scope(session_id="s", account_id="acme", project_id="p")
+    with ce_session("block", user_id="ann"):
+        both = found(OWN, scope=scope, user_id="bob")
+    assert both == Scope(
+        session_id="block",
+        user_id="ann",
+        account_id="acme",
+        project_id="p",
+        agent_id="writer",
+        trace_id="r",
+    )
+    with ce_session("outer", user_id="ann", account_id="acme"), ce_session("inner", agent_id="x"):
+        assert found(OWN) == Scope(
+            session_id="inner", user_id="ann", account_id="acme", agent_id="x", trace_id="r"
+        )
+    with ce_session("outer", user_id="ann"), ce_session("inner", user_id=""):
+        assert found(OWN).user_id == ""
+
+
+@pytest.mark.parametrize("shared", ["default", "chat_history", "", None, True, object(), ["a"]])
+def test_what_everybody_has_is_no_id(shared: Any) -> None:
+    first, second = (resolve(CallInfo(session_id=shared), Choice()) for _ in range(2))
+    assert first.ephemeral
+    assert first.scope.session_id != second.scope.session_id
+    assert "default" not in first.scope.session_id
+
+
+@pytest.mark.parametrize("own", ["t", 12, uuid.UUID(int=1)], ids=str)
+def test_ids_of_frameworks_need_not_be_texts(own: Any) -> None:
+    assert resolve(CallInfo(session_id=own), Choice()).scope.session_id == str(own)
+    assert resolve(CallInfo(session_id=own), Choice()).ephemeral is False
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_a_callable_may_say_nothing(nothing: Any) -> None:
+    assert found(OWN, session_id=lambda _: nothing).session_id == "own"
+    assert found(OWN, scope=lambda _: None).session_id == "own"
+    assert resolve(CallInfo(), Choice(session_id=lambda _: nothing)).ephemeral
+
+
+def test_a_callable_that_gives_no_id() -> None:
+    async def asynchronous(info: CallInfo) -> str:
+        return "s"
+
+    for wrong in (lambda _: 5, lambda _: Scope(session_id="s")):
+        with pytest.raises(ConfigError, match="session_id callable"):
+            found(session_id=wrong)
+    with pytest.raises(ConfigError, match="scope callable"):
+        found(scope=lambda _: "s")
+    with pytest.raises(ConfigError, match="async callable"):
+        found(session_id=asynchronous)
+
+
+@pytest.mark.parametrize("wrong", ["", None, 5])
+def test_a_block_needs_an_id(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="not empty"):
+        ce_session(wrong)
+
+
+def test_a_run_without_an_id_is_one_session() -> None:
+    def of(request: str, user: str = "") -> Any:
+        return resolve(CallInfo(request_id=request, user_id=user), Choice())
+
+    one, same, other = of("r-1"), of("r-1"), of("r-2")
+    assert one == same
+    assert one.scope.session_id != other.scope.session_id
+    assert of("r-1", "ann").scope.session_id != one.scope.session_id  # a run id may be made up
+
+
+def test_a_list_with_an_answer_of_ours_goes_on_with_its_session() -> None:
+    def of(request: str, messages: list[HostMessage], user: str = "") -> str:
+        info = CallInfo(request_id=request, user_id=user)
+        return resolve(info, Choice(), messages).scope.session_id
+
+    first = resolve(CallInfo(request_id="a-1"), Choice()).scope
+    remember_answer(first, "id-1", "the answer")
+    assert of("a-2", [answer("the answer", "id-1")]) == first.session_id
+    later = [answer("the answer", "id-1"), *[answer("x", "y")] * 3]
+    assert of("a-3", later) == first.session_id
+    assert of("a-4", [answer("another answer", "id-1")]) != first.session_id
+    assert of("a-5", [answer("the answer", "id-2")]) != first.session_id
+    assert of("a-6", [answer("the answer", None)]) != first.session_id
+    assert of("a-7", [answer("the answer", "id-1")], "ann") != first.session_id
+    assert resolve(CallInfo(request_id="a-2"), Choice()).ephemeral
+
+
+async def test_blocks_hold_in_tasks_and_not_beside_them() -> None:
+    async def inside(name: str) -> str:
+        async with ce_session(name):
+            await asyncio.sleep(0)
+            return found().session_id
+
+    names = [f"s{n}" for n in range(20)]
+    assert await asyncio.gather(*map(inside, names)) == names
+    assert resolve(CallInfo(), Choice()).ephemeral
+
+
+def test_one_block_may_be_entered_again() -> None:
+    block = ce_session("s")
+    with block, block:
+        assert found().session_id == "s"
+    with block:
+        assert found().session_id == "s"
+    assert resolve(CallInfo(), Choice()).ephemeral
