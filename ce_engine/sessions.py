@@ -8,7 +8,7 @@ from collections import OrderedDict
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import StoreUnavailableError, VersionConflictError
+from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
 from ce_engine.ports import Clock, Redactor, Store
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.ids import Fingerprinter
@@ -38,6 +38,7 @@ class Sessions:
         self._locale = config.locale
         self._clock = clock
         self._views = ViewCache(config.store.view_bytes)
+        self._spare_secret = os.urandom(32)
         self._reports: OrderedDict[str, Report] = OrderedDict()
         self._mutex = threading.Lock()
 
@@ -120,9 +121,16 @@ class Sessions:
         view.top_up(state)
         return view
 
+    def _secret(self) -> bytes:
+        """The install's secret; one of this process alone while the store cannot give it."""
+        try:
+            return self._store.secret
+        except ContextEngineError:
+            return self._spare_secret
+
     def _fresh(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         salt = os.urandom(16)
-        fingerprinter = Fingerprinter(self._store.secret, salt, scope)
+        fingerprinter = Fingerprinter(self._secret(), salt, scope)
         head = SessionHead(
             salt=salt,
             key_id=fingerprinter.key_id,

@@ -7,6 +7,8 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
@@ -75,28 +77,32 @@ class Adapter(ABC, Generic[Target, Native]):
         name: the framework's; tags every event, and names the extra of `pip install`.
         requires: what must be installed, as in PEP 508; the one place of version facts.
         targets: the kinds of objects that it installs on, for people.
+        mapper: a module with `to_schema`, `to_native`, and perhaps `to_answer`, `map_model_usage`,
+            which imports the framework and is itself imported at first use; an adapter of one
+            file defines those methods instead.
     """
 
     name: ClassVar[str]
     requires: ClassVar[tuple[str, ...]]
     targets: ClassVar[str] = ""
+    mapper: ClassVar[str] = ""
     capabilities: ClassVar[Capabilities] = Capabilities()
 
     @abstractmethod
     def accepts(self, target: object) -> bool:
         """Whether `target` is an object to install on; must not import the framework."""
 
-    @abstractmethod
     def to_schema(self, native: Native) -> HostMessage:
         """Map a message of the framework; an unknown part is carried through, never filtered."""
+        return cast("HostMessage", self._mapper.to_schema(native))
 
-    @abstractmethod
     def to_native(self, step: Step, native: Native | None) -> Native:
         """Make the framework's message for a step of the plan.
 
         For Shorten and Extend `native` is the host's own: give a copy of it with its ids and extras.
         For Insert and Restore there is none.
         """
+        return cast("Native", self._mapper.to_native(step, native))
 
     @abstractmethod
     def attach(self, target: Target, hooks: Hooks[Native]) -> Detach:
@@ -108,7 +114,9 @@ class Adapter(ABC, Generic[Target, Native]):
         return (content, len(content)) if isinstance(content, list) else (content,)
 
     def to_answer(self, native: Native) -> Answer:
-        """Map what the model answered."""
+        """Map what the model answered, with what it says of itself."""
+        if hasattr(self._mapper, "to_answer"):
+            return cast("Answer", self._mapper.to_answer(native))
         host = self.to_schema(native)
         return Answer(host.message, host.host_id)
 
@@ -116,9 +124,15 @@ class Adapter(ABC, Generic[Target, Native]):
         """Map a message of the framework to the schema's (A-23)."""
         return self.to_schema(native).message
 
-    def map_model_usage(self, native: Native) -> Usage | None:  # noqa: ARG002 - for those who can
+    def map_model_usage(self, native: Native) -> Usage | None:
         """Give the usage that an answer carries, if it does (A-23)."""
+        if hasattr(self._mapper, "map_model_usage"):
+            return cast("Usage | None", self._mapper.map_model_usage(native))
         return None
+
+    @cached_property
+    def _mapper(self) -> Any:
+        return import_module(self.mapper) if self.mapper else None
 
     def map_tool_call(self, call: Any) -> ToolRun:
         """Map the framework's record of a tool's run, where it has one (A-23)."""

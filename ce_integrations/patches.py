@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,18 @@ def put(
             place[key] = after
 
     return undo
+
+
+def definitions(
+    makers: Mapping[type, Mapping[str, Make]], found: Iterable[object]
+) -> Iterator[tuple[type, str, Make]]:
+    """What to hold for methods of base classes: the bases' own, and overrides of `found` objects' classes."""
+    classes = {*makers, *map(type, found)}
+    for base, by_name in makers.items():
+        for cls in {each for kind in classes for each in kind.__mro__ if issubclass(each, base)}:
+            for name, make in by_name.items():
+                if name in vars(cls):
+                    yield cls, name, make
 
 
 @dataclass(slots=True)

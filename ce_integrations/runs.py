@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +22,8 @@ MAX_RUNS = 20_000
 """Runs that are remembered; a child of one that is forgotten counts as a root."""
 
 URI_KEYS = ("source", "uri", "url", "file_path", "path")
-"""Where a document's metadata names its origin, by convention."""
+SCORE_KEYS = ("relevance_score", "score", "_score")
+"""Where a document's metadata names its origin and its score, by convention."""
 
 
 class RunTree(Generic[Id, Owner]):
@@ -119,6 +120,17 @@ class OpenRuns(Generic[Id]):
             duration_ms=_ms_since(begun.clock),
         )
         self._hooks.retrieval(begun.info, hit)
+
+
+def retrieved_doc(text: str, metadata: Mapping[str, Any], id: str = "") -> RetrievedDoc:  # noqa: A002 - the field's name
+    """A hit of a retriever that tells origin and score in the metadata, if at all."""
+    score = next((metadata[key] for key in SCORE_KEYS if _is_number(metadata.get(key))), None)
+    uri = next((metadata[key] for key in URI_KEYS if metadata.get(key)), "")
+    return RetrievedDoc(text=text, uri=str(uri), score=score, metadata=metadata, id=id)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _ms_since(clock: float) -> int:

@@ -202,4 +202,5 @@ class Alignment:
         above = matcher.over_calls(self.log.parents[gap], j - 1)
         if not matcher.compatible(gap, m) or (j == 0) != (above < 0):
             return None
-        return gap if j == 0 or matcher.same(above, j - 1) else None
+        forms = () if j == 0 else (above, *self.log.replacements(above))
+        return gap if j == 0 or any(matcher.same(n, j - 1) for n in forms) else None

@@ -43,20 +43,22 @@ class Lanes:
                 yield roots[i]
 
     def _answered(self, root: int) -> list[int]:
-        entries, leaf = self.log.entries, self.log.leaf(root)
-        path = [] if leaf is None else [self._as_edited(n) for n in self.log.path(leaf)]
-        if any(
-            self.log.root(n) != root and self.log.leaf(self.log.root(n)) is not None for n in path
-        ):
+        log, leaf = self.log, self.log.leaf(root)
+        edits = [self._edits(n) for n in ([] if leaf is None else log.path(leaf))]
+        starts = {log.root(n) for forms in edits for n in forms} - {root}
+        if any(log.leaf(start) is not None for start in starts):
             return []  # the host edited its start and went on from there: this lane is abandoned
-        while path and (entries[path[-1]].role != "assistant" or entries[path[-1]].calls):
+        path = [forms[-1] for forms in edits]
+        while path and (log[path[-1]].role != "assistant" or log[path[-1]].calls):
             path.pop()
         return [member for n in path if n not in self.sent for member in self._group(n)]
 
-    def _as_edited(self, n: int) -> int:
-        """What the host made of entry `n` in its history, else `n`."""
-        edits = [e for e in self.log.replacements(n) if self.log.entries[e].aside]
-        return self._as_edited(edits[-1]) if edits else n
+    def _edits(self, n: int) -> list[int]:
+        """Entry `n` and what the host made of it in its history, the newest form last."""
+        forms = [n]
+        while edits := [e for e in self.log.replacements(forms[-1]) if self.log[e].aside]:
+            forms.append(edits[-1])
+        return forms
 
     def _group(self, n: int) -> list[int]:
         """Entry `n` with a result for each of its calls; nothing where one is missing."""

@@ -10,6 +10,10 @@ from ce_engine.prepare.match import NEW, Incoming
 from ce_engine.schema.log import Log
 
 
+Ids = set[str | None]
+"""The ids of a result's call: the host's, and the one that the call had when it was stored."""
+
+
 class Results:
     """Matches tool results as leaves under their call, in any order, each stored one at most once.
 
@@ -33,16 +37,16 @@ class Results:
             asked: the ids of the calls of that message, as the list has them: they may have changed.
             below: the next stored message of the line.
         """
-        call, call_id = own, m.call_id
-        if call is None or (call_id is not None and call_id not in asked):
-            call = self.log.caller(call_id) if below is None else None
-        elif call_id is not None:
-            call_id = self._stored_id(call, call_id, asked)
-        n = self._find(m, call, call_id, below)
+        call, ids = own, {m.call_id}
+        if call is None or (m.call_id is not None and m.call_id not in asked):
+            call = self.log.caller(m.call_id) if below is None else None
+        else:
+            ids.add(self._stored_id(call, m.call_id, asked))
+        n = self._find(m, call, ids, below)
         if n != NEW:
             self._used.add(n)
         elif call is not None:
-            self._added.setdefault(call, []).append(call_id)
+            self._added.setdefault(call, []).append(m.call_id)
         return n, call
 
     @cached_property
@@ -50,48 +54,46 @@ class Results:
         """The entries that are taken: at the first result those of the messages before it."""
         return {n for n in self._placed if n is not None}
 
-    def _stored_id(self, call: int, call_id: str, asked: Sequence[str]) -> str:
+    def _stored_id(self, call: int, call_id: str | None, asked: Sequence[str]) -> str | None:
         """The id that the call had when it was stored: the same position among the calls."""
         calls = self.log.entries[call].calls
-        if call_id in calls or len(calls) != len(asked):
+        if call_id is None or call_id in calls or len(calls) != len(asked):
             return call_id
         return calls[asked.index(call_id)]
 
-    def _find(self, m: Incoming, call: int | None, call_id: str | None, below: int | None) -> int:
+    def _find(self, m: Incoming, call: int | None, ids: Ids, below: int | None) -> int:
         if call is None:
             return self._anywhere(m, below)
-        n = self._equal(call, call_id, m.key)
-        if n != NEW or self._has_room(call, call_id):
+        n = self._equal(call, ids, m.key)
+        if n != NEW or self._has_room(call, ids):
             return n
         n = self._anywhere(m, below)
-        return n if n != NEW else self._edited(call, call_id)
+        return n if n != NEW else self._edited(call, ids)
 
     def _unused(self, call: int) -> Iterator[int]:
         return (r for r in self.log.results(call) if r not in self._used)
 
-    def _equal(self, call: int, call_id: str | None, key: bytes) -> int:
+    def _equal(self, call: int, ids: Ids, key: bytes) -> int:
         """The result of the call with this id and content; else with this content where an id is missing."""
         entries = self.log.entries
         equal = [r for r in self._unused(call) if entries[r].key == key]
-        for wanted in (call_id, None):
-            for r in equal:
-                if call_id is None or entries[r].call_id == wanted:
-                    return r
-        return NEW
+        named = [r for r in equal if entries[r].call_id in ids]
+        nameless = equal if None in ids else [r for r in equal if entries[r].call_id is None]
+        return next(iter(named or nameless), NEW)
 
-    def _has_room(self, call: int, call_id: str | None) -> bool:
+    def _has_room(self, call: int, ids: Ids) -> bool:
         """Whether the call still waits for a result that this one can be."""
         calls = self.log.entries[call].calls
-        ids = [self.log.entries[r].call_id for r in self.log.results(call)]
-        ids += self._added.get(call, [])
-        if call_id is None:
-            return len(ids) < len(calls)
-        return ids.count(call_id) < calls.count(call_id)
+        there = [self.log.entries[r].call_id for r in self.log.results(call)]
+        there += self._added.get(call, [])
+        if None in ids:
+            return len(there) < len(calls)
+        return sum(i in ids for i in there) < sum(i in ids for i in calls)
 
-    def _edited(self, call: int, call_id: str | None) -> int:
+    def _edited(self, call: int, ids: Ids) -> int:
         """The result of the same call with other content: the host shortened or cleared it."""
         entries = self.log.entries
-        return next((r for r in self._unused(call) if entries[r].call_id == call_id), NEW)
+        return next((r for r in self._unused(call) if entries[r].call_id in ids), NEW)
 
     def _anywhere(self, m: Incoming, below: int | None) -> int:
         """The newest result with this id and content, of any call, older than the next known message."""

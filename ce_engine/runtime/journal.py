@@ -105,9 +105,17 @@ class Journal:
             raise StoreUnavailableError(
                 f"the store did not answer within {self._config.deadline_s} s"
             ) from None
-        except StoreUnavailableError as error:
-            self.breaker.trip(error.code)
+        except VersionConflictError:
             raise
+        except ContextEngineError as error:
+            self.breaker.trip(error.code)
+            if isinstance(error, StoreUnavailableError):
+                raise
+            raise StoreUnavailableError(str(error)) from error
+        except Exception as error:
+            # A store of somebody else's may raise anything: it is as good as away.
+            self.breaker.trip(type(error).__name__)
+            raise StoreUnavailableError(f"the store raised {type(error).__name__}") from error
 
     def submit(
         self, scope: Scope, writes: Sequence[Write], landed: Landed | None = None

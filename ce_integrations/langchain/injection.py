@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,28 +20,15 @@ from langchain_core.runnables.config import ensure_config
 from ce_engine import Usage
 from ce_integrations.base import CallInfo, GovernedCall, is_inside
 from ce_integrations.blocks import text_of
-from ce_integrations.langchain.marks import Mark, info_of, mark_of, tree, with_mark
+from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, tree, with_mark
+from ce_integrations.patches import Make
+from ce_integrations.usage import usage_of
 
 
 Model = BaseChatModel | BaseLLM
-Make = Callable[[Any], Any]
 
 _asked: ContextVar[tuple[object, Any, str] | None] = ContextVar("ce_asked", default=None)
 """The model, configuration and entry point of a call on its way down: `generate` sees them no more."""
-
-
-def patches_for(found: Iterable[object]) -> Iterator[tuple[type, str, Make]]:
-    """The methods to wrap: those of the base classes, and overrides of classes that were found.
-
-    Never `_generate` or `_stream`: LangChain compares them with those of the base class, and tracing
-    and caches would see another input than the model.
-    """
-    classes = {*_MAKERS, *map(type, found)}
-    for base, makers in _MAKERS.items():
-        for cls in {each for kind in classes for each in kind.__mro__ if issubclass(each, base)}:
-            for name, make in makers.items():
-                if name in vars(cls):
-                    yield cls, name, make
 
 
 # Entry points: they see the configuration, and hand it down
@@ -49,11 +37,8 @@ def patches_for(found: Iterable[object]) -> Iterator[tuple[type, str, Make]]:
 def _entry(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(self: Model, *args: Any, **kwargs: Any) -> Any:
-        token = _asked.set((self, _config(args, kwargs), original.__name__))
-        try:
+        with _asking(self, original, args, kwargs):
             return original(self, *args, **kwargs)
-        finally:
-            _asked.reset(token)
 
     return call
 
@@ -61,17 +46,22 @@ def _entry(original: Callable[..., Any]) -> Callable[..., Any]:
 def _entry_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def call(self: Model, *args: Any, **kwargs: Any) -> Any:
-        token = _asked.set((self, _config(args, kwargs), original.__name__))
-        try:
+        with _asking(self, original, args, kwargs):
             return await original(self, *args, **kwargs)
-        finally:
-            _asked.reset(token)
 
     return call
 
 
-def _config(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    return args[1] if len(args) > 1 else kwargs.get("config")
+@contextmanager
+def _asking(
+    model: Model, entry: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[None]:
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    token = _asked.set((model, config, entry.__name__))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
 
 
 # Whole answers
@@ -81,24 +71,13 @@ def _generate(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def generate(self: Model, *args: Any, **kwargs: Any) -> Any:
         prompts, rest, named = _prompts_first(args, kwargs)
-        call = _call(self, prompts, rest, named, "generate")
+        call = _call(self, prompts, rest, named, original.__name__)
         if call is None:
             return original(self, *args, **kwargs)
-        return call.run(lambda goes: original(self, goes, *rest, **named), _answers)
+        run = call.arun if original.__name__ == "agenerate" else call.run
+        return run(lambda goes: original(self, goes, *rest, **named), _answers)
 
     return generate
-
-
-def _agenerate(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def agenerate(self: Model, *args: Any, **kwargs: Any) -> Any:
-        prompts, rest, named = _prompts_first(args, kwargs)
-        call = _call(self, prompts, rest, named, "agenerate")
-        if call is None:
-            return await original(self, *args, **kwargs)
-        return await call.arun(lambda goes: original(self, goes, *rest, **named), _answers)
-
-    return agenerate
 
 
 def _prompts_first(
@@ -204,11 +183,9 @@ def _answers(result: LLMResult) -> Iterator[tuple[BaseMessage, Usage | None]]:
 
 def _usage_of_text(result: LLMResult) -> Usage | None:
     """Usage of a model for texts, whose answers carry none; nothing ran at all on a cache hit."""
-    told = (result.llm_output or {}).get("token_usage")
-    if isinstance(told, Mapping) and told.get("total_tokens"):
-        prompt, completion = told.get("prompt_tokens", 0), told.get("completion_tokens", 0)
-        return Usage(prompt, completion, told["total_tokens"])
-    return Usage(cached=True) if result.llm_output == {} and result.run is None else None
+    if result.llm_output == {} and result.run is None:
+        return Usage(cached=True)
+    return usage_of((result.llm_output or {}).get("token_usage"))
 
 
 # Streams
@@ -276,12 +253,15 @@ _MODEL: dict[str, Make] = {
     "invoke": _entry,
     "ainvoke": _entry_async,
     "generate": _generate,
-    "agenerate": _agenerate,
+    "agenerate": _generate,
     "stream": _stream,
     "astream": _stream,
 }
-_MAKERS: dict[type, dict[str, Make]] = {
+MAKERS: dict[type, dict[str, Make]] = {
+    **STARTS,
     BaseChatModel: _MODEL,
     BaseLLM: {**_MODEL, "batch": _entry, "abatch": _entry_async},
     BaseRetriever: {"invoke": _retrieve, "ainvoke": _retrieve},
 }
+"""What is wrapped. Never `_generate` or `_stream`: LangChain compares them with those of the base, and
+tracing and caches would see another input than the model."""

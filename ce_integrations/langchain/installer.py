@@ -6,9 +6,9 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ce_engine import Answer, HostMessage, Step, UnsupportedTargetError, Usage
+from ce_engine import UnsupportedTargetError
 from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
-from ce_integrations.patches import ClassPatches, put
+from ce_integrations.patches import ClassPatches, definitions, put
 from ce_integrations.walk import walk
 
 
@@ -28,6 +28,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     requires = ("langchain-core>=1.7,<2",)
     targets = "a model, chain, retriever, tool or graph (a Runnable)"
     capabilities = Capabilities(single_string_input=True)
+    mapper = "ce_integrations.langchain.mapper"
 
     def accepts(self, target: object) -> bool:
         """Whether it is a Runnable; who has one has imported `langchain_core` already."""
@@ -37,33 +38,13 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     def parts(self, native: BaseMessage) -> tuple[object, ...]:
         """Content, blocks' texts (a block may be changed in place), calls, and what is set later."""
         content, calls = native.content, getattr(native, "tool_calls", ())
-        blocks = content if isinstance(content, list) else ()
-        texts = [part.get("text") if isinstance(part, dict) else part for part in blocks]
+        blocks = [part for part in content if isinstance(part, dict)]
+        texts = [block.get("text") for block in blocks]
         return (content, len(content), calls, len(calls), native.id, native.name, *texts)
 
-    def to_schema(self, native: BaseMessage) -> HostMessage:
-        from ce_integrations.langchain import mapper
-
-        return mapper.to_schema(native)
-
-    def to_native(self, step: Step, native: BaseMessage | None) -> BaseMessage:
-        from ce_integrations.langchain import mapper
-
-        return mapper.to_native(step, native)
-
-    def to_answer(self, native: BaseMessage) -> Answer:
-        from ce_integrations.langchain import mapper
-
-        return mapper.to_answer(native)
-
-    def map_model_usage(self, native: BaseMessage) -> Usage | None:
-        from ce_integrations.langchain import mapper
-
-        return mapper.usage_of(native)
-
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
-        from ce_integrations.langchain.injection import patches_for
-        from ce_integrations.langchain.marks import mark_of, marked, starts, without
+        from ce_integrations.langchain.injection import MAKERS
+        from ce_integrations.langchain.marks import mark_of, marked, without
         from ce_integrations.langchain.recorder import Recorder
 
         mark = Recorder(hooks)
@@ -79,7 +60,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
                 other = mark_of(getattr(each, "callbacks", None))
                 if hooks.installation is not None and other is not None:
                     hooks.installation.check_shared(each, other.hooks.installation)
-        release = _patches.hold([*starts(), *patches_for(each for each, _ in found)], mark)
+        release = _patches.hold(definitions(MAKERS, (each for each, _ in found)), mark)
         with ExitStack() as undo:
             undo.callback(release)
             for each, (key, value) in found:

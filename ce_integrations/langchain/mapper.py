@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import (
@@ -40,9 +40,8 @@ from ce_integrations.blocks import (
     other_blocks,
     text_of,
 )
+from ce_integrations.usage import usage_of
 
-
-Content = str | Sequence[str | dict[Any, Any]]
 
 SUMMARY = "summarization"
 """`lc_source` of the message in which SummarizationMiddleware hands on its summary."""
@@ -61,28 +60,22 @@ def to_schema(native: BaseMessage) -> HostMessage:
     """Map one message; parts that are no text count with digests and tokens and stay as they are."""
     if isinstance(native, AIMessage):
         return _from_model(native)
-    if isinstance(native, ToolMessage | FunctionMessage):
-        return _from_tool(native)
-    results = [
-        block for block in other_blocks(native.content) if block.get("type") == "tool_result"
-    ]
+    if isinstance(native, ToolMessage):
+        error, call_id = native.status == "error", native.tool_call_id
+        return _host(native, Role.TOOL, Origin.TOOL_RESULT, call_id=call_id, error=error)
+    if isinstance(native, FunctionMessage):  # it has no id: nothing but its place pairs it
+        return _host(native, Role.TOOL, Origin.TOOL_RESULT, protected=True)
+    results = [b for b in other_blocks(native.content) if b.get("type") == "tool_result"]
     if results:
         return _from_results(native, results)
-    role = _role(native)
+    said = "system" if isinstance(native, SystemMessage) else getattr(native, "role", native.type)
+    role = _ROLES.get(said, Role.USER)
     origin = {Role.SYSTEM: Origin.SYSTEM, Role.ASSISTANT: Origin.ANSWER}.get(role, Origin.TASK)
     if origin is Origin.TASK and (source := native.additional_kwargs.get("lc_source")):
         # The agent's harness wrote it, not a person.
         origin = Origin.HOST_SUMMARY if source == SUMMARY else Origin.COLLEAGUE
     known = isinstance(native, HumanMessage | SystemMessage | ChatMessage)
     return _host(native, role, origin, protected=not known)
-
-
-def _role(native: BaseMessage) -> Role:
-    if isinstance(native, SystemMessage):
-        return Role.SYSTEM
-    if isinstance(native, ChatMessage):
-        return _ROLES.get(native.role, Role.USER)
-    return _ROLES.get(native.type, Role.USER)
 
 
 def _host(
@@ -125,40 +118,20 @@ def _author(native: BaseMessage, role: Role) -> Author | None:
 
 
 def _from_model(native: AIMessage) -> HostMessage:
-    calls = _calls(native)
+    asked: list[Mapping[str, Any]] = [*native.tool_calls, *native.invalid_tool_calls]
+    known = {call.get("id") for call in asked}
+    for block in other_blocks(native.content):
+        call_id = block.get("call_id") or block.get("id")
+        if block.get("type") in CALLS and call_id not in known:
+            known.add(call_id)
+            asked.append({**block, "id": call_id})
     legacy = native.additional_kwargs.get("function_call")
-    if legacy and not calls:
-        calls = [ToolRequest(name=str(legacy.get("name", "")), args=call_args(legacy))]
+    calls = [
+        ToolRequest(name=call.get("name") or "", id=call.get("id"), args=call_args(call))
+        for call in asked or ([legacy] if legacy else [])
+    ]
     origin = Origin.TOOL_CALL if calls else Origin.ANSWER
     return _host(native, Role.ASSISTANT, origin, calls=calls, protected=bool(legacy))
-
-
-def _calls(native: AIMessage) -> list[ToolRequest]:
-    calls = [
-        ToolRequest(name=call["name"], id=call.get("id"), args=dict(call["args"]))
-        for call in native.tool_calls
-    ]
-    calls += [
-        ToolRequest(name=bad.get("name") or "", id=bad.get("id"), args={"": bad.get("args")})
-        for bad in native.invalid_tool_calls
-    ]
-    known = {call.id for call in calls}
-    for block in other_blocks(native.content):
-        if block.get("type") in CALLS:
-            call_id = block.get("call_id") or block.get("id")
-            if call_id not in known:
-                known.add(call_id)
-                args = call_args(block)
-                calls.append(ToolRequest(name=block.get("name") or "", id=call_id, args=args))
-    return calls
-
-
-def _from_tool(native: ToolMessage | FunctionMessage) -> HostMessage:
-    if isinstance(native, FunctionMessage):  # it has no id: nothing but its place pairs it
-        return _host(native, Role.TOOL, Origin.TOOL_RESULT, protected=True)
-    error = native.status == "error"
-    call_id = native.tool_call_id
-    return _host(native, Role.TOOL, Origin.TOOL_RESULT, call_id=call_id, error=error)
 
 
 def _from_results(native: BaseMessage, results: list[Mapping[Any, Any]]) -> HostMessage:
@@ -191,24 +164,12 @@ def to_answer(native: BaseMessage) -> Answer:
     )
 
 
-def usage_of(native: BaseMessage) -> Usage | None:
+def map_model_usage(native: BaseMessage) -> Usage | None:
     """The usage that an answer carries, `cached` where LangChain's cache gave it."""
     told = getattr(native, "usage_metadata", None)
-    if not told:
-        return None
-    details = {
-        f"{kind}_audio" if name == "audio" else name: tokens
-        for kind in ("input", "output")
-        for name, tokens in (told.get(f"{kind}_token_details") or {}).items()
-        if isinstance(tokens, int)
-    }
-    return Usage(
-        told.get("input_tokens", 0),
-        told.get("output_tokens", 0),
-        told.get("total_tokens", 0),
-        cached=told.get("total_cost") == 0,  # its mark on a cache hit; nothing else sets it
-        details=details,
-    )
+    usage = usage_of(told)
+    # Its mark on a cache hit, which nothing else sets: the tokens are those of the first time.
+    return Usage(cached=True) if told and told.get("total_cost") == 0 else usage
 
 
 # Back
@@ -236,14 +197,10 @@ def _has_reasoning(native: BaseMessage) -> bool:
 
 
 def _restored(message: Message) -> BaseMessage:
-    if message.role is Role.SYSTEM:
-        return SystemMessage(content=message.content)
-    if message.role is Role.ASSISTANT:
-        calls = [
-            {"name": call.name, "args": call.args, "id": call.id, "type": "tool_call"}
-            for call in message.tool_calls or ()
-        ]
-        return AIMessage(content=message.content, tool_calls=calls)
     if message.role is Role.TOOL:
         return ToolMessage(content=message.content, tool_call_id=message.tool_call_id or "")
-    return HumanMessage(content=message.content)
+    if message.role is Role.ASSISTANT:
+        calls = [{**call.model_dump(), "type": "tool_call"} for call in message.tool_calls or ()]
+        return AIMessage(content=message.content, tool_calls=calls)
+    kind = SystemMessage if message.role is Role.SYSTEM else HumanMessage
+    return kind(content=message.content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.uuid import uuid7
 
 from ce_integrations.base import CallInfo, Hooks
+from ce_integrations.patches import Make
 from ce_integrations.runs import RunTree
 
 
@@ -45,17 +46,8 @@ class Mark(BaseCallbackHandler):
     def active(self) -> bool:
         return self.hooks.active
 
-    @property
-    def ignore_llm(self) -> bool:
-        return True
-
-    @property
-    def ignore_chat_model(self) -> bool:
-        return True
-
-    @property
-    def ignore_chain(self) -> bool:
-        return True
+    # As values: what the base has as properties that say no.
+    ignore_llm = ignore_chat_model = ignore_chain = True
 
     def __deepcopy__(self, memo: object) -> Mark:
         return self  # a deep copy of a model stays in its installation
@@ -116,13 +108,6 @@ tree: RunTree[UUID, Mark] = RunTree()
 """A leaf sees its parent only, never its root, and may be the only one that is marked."""
 
 
-def starts() -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
-    """The methods by which runs start, to be wrapped."""
-    for manager in (CallbackManager, AsyncCallbackManager):
-        for name in ("on_chain_start", "on_tool_start", "on_retriever_start"):
-            yield manager, name, _noting
-
-
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     """Link each run to its root before its handlers hear of it; `run_id` is the third argument."""
 
@@ -135,6 +120,11 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, *args, **kwargs)
 
     return start
+
+
+_STARTS = dict.fromkeys(("on_chain_start", "on_tool_start", "on_retriever_start"), _noting)
+STARTS: dict[type, dict[str, Make]] = {CallbackManager: _STARTS, AsyncCallbackManager: _STARTS}
+"""The methods by which runs start, to be wrapped."""
 
 
 def info_of(

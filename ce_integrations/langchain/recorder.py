@@ -10,14 +10,10 @@ from uuid import UUID
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from ce_engine import RetrievedDoc
 from ce_integrations.base import Hooks
 from ce_integrations.blocks import text_of
 from ce_integrations.langchain.marks import Mark, info_of, tree
-from ce_integrations.runs import URI_KEYS, OpenRuns
-
-
-SCORE_KEYS = ("relevance_score", "score", "_score")
+from ce_integrations.runs import OpenRuns, retrieved_doc
 
 
 class Recorder(Mark):
@@ -77,7 +73,8 @@ class Recorder(Mark):
         **kwargs: Any,  # noqa: ARG002 - theirs
     ) -> None:
         with self.hooks.guard("callback"):
-            self._open.retrieved(run_id, [*map(_retrieved, documents)])
+            hits = [retrieved_doc(d.page_content, d.metadata, d.id or "") for d in documents]
+            self._open.retrieved(run_id, hits)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
         self._open.forget(run_id)
@@ -88,15 +85,3 @@ def _message(output: Any) -> ToolMessage | None:
     update = getattr(output, "update", None)
     messages = update.get("messages") if isinstance(update, Mapping) else [output]
     return next((m for m in messages or () if isinstance(m, ToolMessage)), None)
-
-
-def _retrieved(document: Document) -> RetrievedDoc:
-    told = document.metadata
-    score = next((told[key] for key in SCORE_KEYS if isinstance(told.get(key), float)), None)
-    return RetrievedDoc(
-        text=document.page_content,
-        uri=str(next((told[key] for key in URI_KEYS if told.get(key)), "")),
-        score=score,
-        metadata=told,
-        id=document.id or "",
-    )

@@ -22,7 +22,10 @@ def sentences_in_code() -> dict[str, str]:
     found = {}
     for package in ("ce_engine", "ce_integrations"):
         for path in (ROOT / package).rglob("__init__.py"):
-            name = ".".join(path.parent.relative_to(ROOT).parts)
+            parts = path.parent.relative_to(ROOT).parts
+            if len(parts) > 2:  # inside a package: its own business
+                continue
+            name = ".".join(parts)
             tree = ast.parse(path.read_text(encoding="utf-8"))
             found[name] = first_sentence(ast.get_docstring(tree) or "")
     return found

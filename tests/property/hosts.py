@@ -147,10 +147,10 @@ class ChatHost(Host):
         self.history = self.copies(self.history)
 
     def turn(self) -> Steps:
-        self.change_history()
         if self.chance("regenerate", 0.3) and self.forget_answer():
             yield from self.work()
             return
+        self.change_history()
         if self.chance("branch", 0.25):
             self.branch()
         if self.mix.window == "summary" and len(self.history) > 6:

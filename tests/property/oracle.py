@@ -7,7 +7,7 @@ ledger derives rows, parents and lanes from that, and the witness holds the log 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -99,7 +99,8 @@ class Ledger:
         below = self.said.get(line[i + 1].truth) if aside else None
         while old is not None and below is not None:
             over = (self.said[old].parent, self._over_calls(old))
-            if below.parent == old and above in over:
+            before = above and above in self.said and self.said[above].replaces
+            if below.parent == old and (above in over or (before and before in over)):
                 return old
             old = self.said[old].replaces  # edited again: the path has what it was before
         return None
@@ -174,18 +175,21 @@ class Ledger:
             path.insert(0, truth)
             truth = self.said[truth].parent
         edits = {s.replaces: s.truth for s in self.said.values() if s.replaces and s.aside}
-        path = [self._edited(truth, edits) for truth in path]
-        others = {self.root(truth) for truth in path} - {self.root(leaf)}
+        forms = [[*self._forms(truth, edits)] for truth in path]
+        others = {self.root(form) for chain in forms for form in chain} - {self.root(leaf)}
         if others & self.lanes().keys():
             return []  # the start was edited, and the conversation went on from there
+        path = [chain[-1] for chain in forms]
         while path and (
             self.said[path[-1]].obj.role != "assistant" or self.said[path[-1]].obj.calls
         ):
             path.pop()
         return [member for truth in path for member in self._group(truth)]
 
-    def _edited(self, truth: str, edits: dict[str, str]) -> str:
-        return self._edited(edits[truth], edits) if truth in edits else truth
+    def _forms(self, truth: str, edits: dict[str, str]) -> Iterator[str]:
+        yield truth
+        if truth in edits:
+            yield from self._forms(edits[truth], edits)
 
     def _group(self, truth: str) -> list[str]:
         calls = [call for call, _ in self.said[truth].obj.calls]

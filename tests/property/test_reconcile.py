@@ -13,7 +13,8 @@ from random import Random
 import pytest
 
 from tests.property import reconcile_run
-from tests.property.cases import MIXES, Mix, Pair, run_case, run_mix
+from tests.property.cases import MIXES, Pair, run_case, run_mix
+from tests.property.hosts import Mix
 
 
 SEEDS = 12  # of each mix

@@ -45,7 +45,9 @@ def test_a_failed_call_of_this_process_is_repeated_whatever_came_since() -> None
     app.ask(user("two"), gets=answer("2"))
     again = app.send(user("one"))
     assert again.tip == failed.tip
-    assert again.new == again.brought == again.ambiguous == []
+    assert not again.new
+    assert not again.brought
+    assert not again.ambiguous
 
 
 def test_equal_questions_at_the_same_time_are_one_row_with_several_answers() -> None:
@@ -71,7 +73,9 @@ def test_a_prefix_of_examples_counts_as_history() -> None:
     app.ask(*examples, user("3+3?"), gets=answer("6"))
     again = app.ask(*examples, user("3+3?"), gets=answer("six"))
     other = app.send(*examples, user("5+5?"))
-    assert again.new == again.brought == other.brought == []
+    assert not again.new
+    assert not again.brought
+    assert not other.brought
     assert again.ambiguous == [Ambiguity.REGENERATE]
     assert other.ambiguous == [Ambiguity.BRANCH]
     assert app.rows() == ["2+2?", "4", "3+3?", "6", "six", "5+5?"]
@@ -90,7 +94,8 @@ def test_a_host_that_says_that_it_starts_anew_gets_nothing() -> None:
     app.talk(user("a"), answer("A"))
     anew = app.send(user("a"), flags=Flags(new_conversation=True))
     assert app.new(anew) == ["a"]
-    assert anew.brought == anew.ambiguous == []
+    assert not anew.brought
+    assert not anew.ambiguous
 
 
 def test_another_last_message_is_a_sibling() -> None:
@@ -143,7 +148,9 @@ def test_a_retry_that_the_adapter_names_is_no_repetition() -> None:
     app = App()
     first = app.ask(user("hi"), gets=answer("unparsable"))
     again = app.send(user("hi"), flags=Flags(retry_of=first.tip))
-    assert again.new == again.brought == again.ambiguous == []
+    assert not again.new
+    assert not again.brought
+    assert not again.ambiguous
 
 
 # The traps, by their number in the notes.
@@ -277,7 +284,7 @@ def test_an_answer_that_the_list_brought_first_is_recorded_once() -> None:
     turn = app.send(user("a"))
     app.send(user("a"), answer("A"), user("b"))
     assert app.commit(turn, answer("<think>hm</think>A")) == 1
-    assert app.rows() == ["a", "<think>hm</think>A", "b"]
+    assert app.rows() == ["a", "A", "b"]
 
 
 def test_a_second_answer_is_a_variant_even_if_it_says_the_same() -> None:

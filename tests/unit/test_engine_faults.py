@@ -156,6 +156,37 @@ def test_a_deleted_file_loses_the_past_but_not_the_app(tmp_path: Path) -> None:
     engine.sync.close()
 
 
+def test_a_folder_that_is_not_there_is_a_store_that_is_away(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    engine = create_context_engine(f"sqlite:///{folder / 'ce.db'}", config=QUICK)
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    first = app.ask("one?", "1")
+    assert first.unchanged
+    assert first.report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]
+    engine.loop.close()
+
+
+class Odd(MemoryStore):
+    """A store of somebody else's that raises what it likes."""
+
+    async def version(self, scope: Scope) -> tuple[int, int] | None:
+        raise KeyError(scope.session_id)
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        raise ZeroDivisionError
+
+
+def test_a_store_that_raises_anything_is_away_too() -> None:
+    engine = create_context_engine(Odd(), config=QUICK)
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    for n in range(3):
+        prepared = app.ask(f"{n}?", str(n))
+        assert prepared.report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]
+    engine.loop.close()
+
+
 def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
     store = Switch()
     engine = create_context_engine(

@@ -1,0 +1,31 @@
+"""What a model call used, from the mappings in which providers and frameworks say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ce_engine import Usage
+
+
+_KINDS = {"input": ("input", "prompt"), "output": ("output", "completion")}
+
+
+def usage_of(told: Mapping[str, Any] | None) -> Usage | None:
+    """Read a usage in OpenAI's names, Anthropic's or LangChain's; `None` where nothing is told.
+
+    Details keep their names, but for `audio`, which both directions have: `input_audio`.
+    """
+    if not told:
+        return None
+    tokens: dict[str, int] = {}
+    details: dict[str, int] = {}
+    for kind, names in _KINDS.items():
+        tokens[kind] = next((n for name in names if (n := told.get(f"{name}_tokens"))), 0)
+        for name in names:
+            for plural in ("token", "tokens"):
+                for part, n in (told.get(f"{name}_{plural}_details") or {}).items():
+                    if isinstance(n, int) and n:
+                        details[f"{kind}_audio" if part.startswith("audio") else part] = n
+    total = told.get("total_tokens") or tokens["input"] + tokens["output"]
+    return Usage(tokens["input"], tokens["output"], total, details=details)
