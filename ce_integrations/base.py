@@ -109,7 +109,7 @@ class Adapter(ABC, Generic[Target, Native]):
         """Wire the framework to the hooks; all or nothing."""
 
     def parts(self, native: Native) -> tuple[object, ...]:
-        """What tells that a native is unchanged: its objects, compared by identity, and lengths."""
+        """What tells that a native is unchanged: its objects, and the lengths of those that may grow."""
         content = getattr(native, "content", None)
         return (content, len(content)) if isinstance(content, list) else (content,)
 

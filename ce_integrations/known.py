@@ -19,8 +19,8 @@ MAX_STRONG = 4096
 class KnownMessages(Generic[Native]):
     """Mapped messages of natives that have not changed; the same `HostMessage` object every time.
 
-    A native counts as known only while it lives and its parts are the same objects: an id alone
-    would also name whatever takes its place in memory.
+    A native counts as known only while it lives and its parts are the same: an id alone would also
+    name whatever takes its place in memory. Parts that are the same objects are not looked into.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class KnownMessages(Generic[Native]):
     def __call__(self, native: Native) -> HostMessage:
         key, parts = id(native), self._parts(native)
         weak = self._weak.get(key)
-        if weak is not None and weak[0]() is native and _same(weak[1], parts):
+        if weak is not None and weak[0]() is native and weak[1] == parts:
             return weak[2]
         strong = self._strong.get(key)
-        if strong is not None and strong[0] is native and _same(strong[1], parts):
+        if strong is not None and strong[0] is native and strong[1] == parts:
             return strong[2]
         host = self._to_schema(native)
         self._keep(key, native, parts, host)
@@ -60,9 +60,3 @@ class KnownMessages(Generic[Native]):
             self._strong[key] = (native, parts, host)
             while len(self._strong) > MAX_STRONG:
                 self._strong.popitem(last=False)
-
-
-def _same(known: tuple[object, ...], parts: tuple[object, ...]) -> bool:
-    return len(known) == len(parts) and all(
-        a is b or (type(a) is int and a == b) for a, b in zip(known, parts, strict=True)
-    )

@@ -104,17 +104,14 @@ def _call(
         _, config, mode = asked
 
     def describe() -> list[tuple[list[BaseMessage], CallInfo]]:
-        n = len(prompts)
+        n, natives = len(prompts), list[list[BaseMessage]]()
+        natives += ([HumanMessage(p)] if isinstance(p, str) else p for p in prompts)
         return [
-            (_natives(prompt), _info(model, _of(i, n, told), _one(config, i, n, dict), mode))
-            for i, prompt in enumerate(prompts)
+            (natives[i], _info(model, _of(i, n, told), _one(config, i, n, dict), mode))
+            for i in range(n)
         ]
 
     return GovernedCall(mark.hooks, model, prompts, describe, _replaced)
-
-
-def _natives(prompt: str | list[BaseMessage]) -> list[BaseMessage]:
-    return [HumanMessage(content=prompt)] if isinstance(prompt, str) else prompt
 
 
 def _replaced(given: Any, sent: list[BaseMessage]) -> Any:
@@ -225,10 +222,10 @@ def _chunk_text(chunk: Any) -> str:
 
 def _merged(chunks: list[Any]) -> BaseMessage:
     """The whole answer; a model that cannot stream gives it as its only chunk."""
-    first, *rest = chunks or [""]
-    if isinstance(first, AIMessageChunk) and rest:
-        return add_ai_message_chunks(first, *rest)
-    return first if isinstance(first, BaseMessage) else AIMessage(content="".join(chunks))
+    whole = chunks[0] if chunks else ""
+    if isinstance(whole, AIMessageChunk):
+        return add_ai_message_chunks(*chunks)
+    return whole if isinstance(whole, BaseMessage) else AIMessage("".join(chunks))
 
 
 # Retrievers

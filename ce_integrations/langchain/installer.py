@@ -37,10 +37,11 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
 
     def parts(self, native: BaseMessage) -> tuple[object, ...]:
         """Content, blocks' texts (a block may be changed in place), calls, and what is set later."""
-        content, calls = native.content, getattr(native, "tool_calls", ())
-        blocks = [part for part in content if isinstance(part, dict)]
-        texts = [block.get("text") for block in blocks]
-        return (content, len(content), calls, len(calls), native.id, native.name, *texts)
+        fields = native.__dict__  # reading attributes that are not there is slow in pydantic
+        content, calls = fields["content"], fields.get("tool_calls", ())
+        blocks = () if isinstance(content, str) else content
+        texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+        return (content, len(content), calls, len(calls), fields["id"], fields["name"], *texts)
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
         from ce_integrations.langchain.injection import MAKERS

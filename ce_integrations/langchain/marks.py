@@ -46,8 +46,7 @@ class Mark(BaseCallbackHandler):
     def active(self) -> bool:
         return self.hooks.active
 
-    # As values: what the base has as properties that say no.
-    ignore_llm = ignore_chat_model = ignore_chain = True
+    ignore_llm = ignore_chat_model = ignore_chain = True  # properties of the base that say no
 
     def __deepcopy__(self, memo: object) -> Mark:
         return self  # a deep copy of a model stays in its installation
@@ -122,8 +121,10 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     return start
 
 
-_STARTS = dict.fromkeys(("on_chain_start", "on_tool_start", "on_retriever_start"), _noting)
-STARTS: dict[type, dict[str, Make]] = {CallbackManager: _STARTS, AsyncCallbackManager: _STARTS}
+STARTS: dict[type, dict[str, Make]] = {
+    manager: dict.fromkeys(("on_chain_start", "on_tool_start", "on_retriever_start"), _noting)
+    for manager in (CallbackManager, AsyncCallbackManager)
+}
 """The methods by which runs start, to be wrapped."""
 
 

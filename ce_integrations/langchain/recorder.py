@@ -45,11 +45,9 @@ class Recorder(Mark):
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
         with self.hooks.guard("callback"):
             message = _message(output)
-            if message is None:
-                self._open.tool_ended(run_id, output)
-            else:
-                text, failed = text_of(message.content), message.status == "error"
-                self._open.tool_ended(run_id, text, failed=failed)
+            failed = message is not None and message.status == "error"
+            result = output if message is None else text_of(message.content)
+            self._open.tool_ended(run_id, result, failed=failed)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
         with self.hooks.guard("callback"):

@@ -1,0 +1,83 @@
+"""The examples run, with and without us, and differ by the lines that install us."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ce_engine import open_store
+from ce_engine.schema.rows import SessionInfo
+from ce_integrations.testing.wire import Wire, text, tool_calls
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "langchain"
+SCRIPTS: dict[str, Any] = {
+    "chain_app": "An answer.",
+    "rag_app": "From the documents.",
+    "agent_app": [
+        tool_calls([("version_of", {"distribution": "pydantic"})]),
+        text("It is there."),
+        tool_calls([("summary_of", {"distribution": "langchain-core"})]),
+        text("And so is that."),
+    ],
+}
+
+
+def run(name: str, wire: Wire) -> str:
+    """Run an example as a user does."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py")],
+        env={**os.environ, "OPENAI_BASE_URL": wire.base_url, "OPENAI_API_KEY": "no key"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
+def test_the_examples_differ_by_the_lines_that_install_us(name: str) -> None:
+    plain, ours = ((EXAMPLES / f"{each}.py").read_text("utf-8") for each in (name, f"{name}_ce"))
+    lines = difflib.ndiff(plain.splitlines(), ours.splitlines())
+    changed = [line for line in lines if line[0] in "+-" and line[1:].strip()]
+    assert [line[0] for line in changed] == ["+", "+"]
+    assert changed[0] == "+ from ce_integrations.langchain import install_ce"
+    assert changed[1].startswith("+     install_ce(")
+
+
+@pytest.mark.req("A-24")
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
+def test_the_examples_send_the_same(name: str) -> None:
+    with Wire(SCRIPTS[name]) as wire:
+        printed = run(name, wire)
+        plain = wire.bodies
+    with Wire(SCRIPTS[name]) as wire:
+        assert run(f"{name}_ce", wire) == printed
+        ours = wire.bodies
+        assert wire.refusals == []
+    assert printed.strip()
+    assert ours[0] == plain[0]
+    assert len(ours) == len(plain)
+    if name != "rag_app":  # that one has no memory of its own, and gets one
+        assert ours == plain
+    assert Path("ce.db").exists()
+
+    async def sessions() -> list[SessionInfo]:
+        store = open_store("sqlite:///ce.db")
+        try:
+            return await store.list_sessions()
+        finally:
+            await store.close()
+
+    (session,) = asyncio.run(sessions())
+    assert session.messages == {"chain_app": 4, "rag_app": 4, "agent_app": 8}[name]
