@@ -75,7 +75,7 @@ def test_the_query_stands_exactly_once() -> None:
             checkpoint_messages=HISTORY,
             contexts=CONTEXTS,
             query=3,
-            placement=placement,  # type: ignore[arg-type]  # a plain tuple of both values
+            placement=placement,
         )
         assert sum(getattr(step, "index", None) == 3 for step in plan) == 1
 

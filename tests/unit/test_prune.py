@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ce_engine.ports import PruneBudget, PruneRules
@@ -10,7 +12,7 @@ from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import BlockType, Priority
 
 
-def block(name: str, priority: Priority, tokens: int, **more: str) -> ContextBlock:
+def block(name: str, priority: Priority, tokens: int, **more: Any) -> ContextBlock:
     return ContextBlock(
         block_id=name,
         block_type=BlockType.EVIDENCE,
