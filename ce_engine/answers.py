@@ -8,7 +8,7 @@ from typing import Any
 from ce_engine.counting import Counter
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.reconcile import place_answer
-from ce_engine.recording import Records
+from ce_engine.recording import Records, put_turn
 from ce_engine.schema.call import Answer, HostMessage, Usage
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
 from ce_engine.schema.enums import (
@@ -21,7 +21,7 @@ from ce_engine.schema.enums import (
     TurnStatus,
 )
 from ce_engine.schema.events import EventType
-from ce_engine.schema.rows import AppendModelUsage, MessageRow, PutTurn, TurnRow
+from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
 from ce_engine.upload.ingest import Ingest, refs
 from ce_engine.view import OpenTurn
 
@@ -43,6 +43,7 @@ def commit_turn(
     if turn is not None:
         counted = (counter.name, counter.message(answer.message))
         record_answer(records, turn, answer, usage, status, counted)
+        close_turn(records, turn, status)
 
 
 def fail_turn(
@@ -79,7 +80,7 @@ def record_answer(
     status: TurnStatus,
     counted: tuple[str, int],
 ) -> None:
-    """Record what the model said: message, usage and `llm_output` evidence, and close the turn."""
+    """Record what the model said: message, usage and `llm_output` evidence."""
     view, ingest = records.view, records.ingest
     row = turn.row
     used = _model_usage(ingest, answer, usage, turn, status) if usage is not None else None
@@ -91,9 +92,9 @@ def record_answer(
         _record_answer_message(records, turn, answer, status, used, counted)
     elif answer.message.content:
         _record_output(records, turn, answer, used, None)
-    close_turn(records, turn, status)
     memory = view.requests.get(row.request_id)
-    if memory is not None and not answer.message.tool_calls:
+    is_last = status is TurnStatus.COMMITTED and not answer.message.tool_calls
+    if memory is not None and is_last:  # a retry of a failed turn needs them once more
         memory.documents.clear()
 
 
@@ -109,7 +110,7 @@ def _record_answer_message(
     stored = _answer_row(records, turn, answer, counted)
     if status is not TurnStatus.COMMITTED:
         stored.message.status = str(status)
-    agent = turn.handle.scope.agent_id
+    agent = records.ingest.name(turn.handle.scope.agent_id)
     place = place_answer(view.log, turn.question, _incoming(stored), agent=agent, since=turn.since)
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.
@@ -219,10 +220,10 @@ def _model_usage(
         stage = ModelUsageStage.OTHER
     return ModelUsage(
         model_usage_id=ingest.ids.generate(),
-        provider=answer.provider,
-        model=answer.model,
+        provider=ingest.name(answer.provider),
+        model=ingest.name(answer.model),
         stage=stage,
-        params=params,
+        params=ingest.data(params) or {},
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.total_tokens or usage.prompt_tokens + usage.completion_tokens,
@@ -237,7 +238,10 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
     view, row = records.view, turn.row
     row.status = turn.handle.status = status
     row.closed_at = records.ingest.clock.now_iso()
-    records.writes.append(PutTurn(row))
+    code = records.ingest.code(error_code, "error") if error_code else ""
+    if code and status is not TurnStatus.COMMITTED:
+        row.report = {**row.report, "errors": [*row.report.get("errors", ()), code]}
+    records.writes.append(put_turn(row))
     view.turns.pop(row.turn_id, None)
     if status is TurnStatus.COMMITTED:
         if turn.question is not None:
@@ -245,12 +249,11 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
         return
     if turn.question is not None and status is TurnStatus.FAILED:
         view.failed[turn.question] = turn
-    if error_code:
-        row.report.setdefault("errors", []).append(error_code)
+    if code:
         records.events.append(
             records.ingest.event(
                 EventType.ERROR,
-                payload={"code": error_code, "status": str(status)},
+                payload={"code": code, "status": str(status)},
                 turn_id=row.turn_id,
                 request_id=row.request_id,
             )
@@ -262,4 +265,4 @@ def abandon(records: Records, turns: Sequence[TurnRow]) -> None:
     for row in turns:
         row.status = TurnStatus.ABANDONED
         row.closed_at = records.ingest.clock.now_iso()
-        records.writes.append(PutTurn(row))
+        records.writes.append(put_turn(row))

@@ -99,11 +99,10 @@ class PruneConfig(_Config):
 
 
 class RedactionRules(_Config):
-    """The user's own rules: name -> regex, name -> words, and JSON field paths."""
+    """The user's own rules: name -> regex, and name -> words."""
 
     patterns: dict[str, str] = Field(default_factory=dict)
     dictionaries: dict[str, list[str]] = Field(default_factory=dict)
-    field_paths: list[str] = Field(default_factory=list)
 
 
 class RedactionConfig(_Config):

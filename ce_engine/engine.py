@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from ce_engine.answers import commit_turn, fail_turn, joined
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
-from ce_engine.errors import BudgetExceededError, StoreUnavailableError, TurnAmbiguousError
+from ce_engine.errors import (
+    BudgetExceededError,
+    ContextEngineError,
+    StoreUnavailableError,
+    TurnAmbiguousError,
+)
 from ce_engine.facts import FactRecorder, Record
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
-from ce_engine.runtime.journal import Journal, settled
+from ce_engine.runtime.fork import renew_after_fork
+from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.waiting import settled
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
     Message,
@@ -39,6 +48,7 @@ from ce_engine.view import OpenTurn, SessionView
 
 
 CHECK_S = 15.0
+logger = logging.getLogger("ce_engine")
 
 
 class Engine(FactRecorder):
@@ -69,10 +79,12 @@ class Engine(FactRecorder):
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
         self.loop = LoopThread()
+        self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
         self._posted = Posted()
+        renew_after_fork(self.bus.renew)
 
     # Prepare
 
@@ -82,28 +94,64 @@ class Engine(FactRecorder):
         Raises:
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
         """
+        if self.loop.is_current():
+            return await self._prepare(call)
+        future = self.loop.submit(self._prepare(call))
+        try:
+            await settled(future)
+        except BaseException:  # the caller is cancelled: nobody will commit this turn
+            future.add_done_callback(self._abandon)
+            raise
+        return future.result()
+
+    async def _prepare(self, call: ModelCall) -> Prepared:
         config = call.config or self.config
         await self._settle(call.scope)
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
-            records = self._records(view, call.framework, config, call.tags)
+            records = self._records(view, call.scope, call.framework, config, call.tags)
+            for code in degraded:
+                records.events.append(
+                    records.ingest.event(EventType.DEGRADED, payload={"code": code})
+                )
             try:
                 prepared = Preparation(
                     call, config, records, self.estimator, self.pruner, degraded
                 ).run()
+                self._submit(records, config)
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
-            self._submit(records)
-        self._sessions.remember(call.scope.session_id, prepared.report)
-        if prepared.report.over_budget and config.fail == "closed":
-            await self.fail(prepared.turn, BudgetExceededError.code)
-            raise BudgetExceededError(
-                f"the input needs {prepared.report.token_used} tokens, the budget has "
-                f"{prepared.report.token_budget}, and nothing more may be left out. Raise "
+            self._sessions.grown(view)
+        self._sessions.remember(call.scope, prepared.report)
+        if config.fail == "closed":
+            await self._refuse(prepared)
+        return prepared
+
+    async def _refuse(self, prepared: Prepared) -> None:
+        """With `fail="closed"`, end a turn that is over its budget or cannot be recorded."""
+        report = prepared.report
+        if report.over_budget:
+            error: ContextEngineError = BudgetExceededError(
+                f"the input needs {report.token_used} tokens, the budget has "
+                f"{report.token_budget}, and nothing more may be left out. Raise "
                 "budget.max_input_tokens, or shorten the system prompt, the task or the tools."
             )
-        return prepared
+        elif report.degradations:
+            error = StoreUnavailableError(
+                f"the call cannot be recorded ({', '.join(report.degradations)}), and "
+                'fail="closed" is set. See that the store works: ce doctor'
+            )
+        else:
+            return
+        with suppress(StoreUnavailableError):
+            await self.fail(prepared.turn, error.code)
+        raise error
+
+    def _abandon(self, future: Future[Prepared]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            turn = future.result().turn
+            self.loop.submit(self.fail(turn, "cancelled", status=TurnStatus.ABANDONED))
 
     # Upload
 
@@ -118,9 +166,11 @@ class Engine(FactRecorder):
         """Record the answer and close the turn. A second commit of the same turn is ignored."""
 
         def record(records: Records) -> None:
-            commit_turn(records, turn.turn_id, answer, status, usage, self._counter(answer.model))
+            if _is_open(records, turn):
+                counter = self._counter(answer.model)
+                commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
-        await self._record(turn.scope, record, framework=_framework(turn), wait=True)
+        await self._record(turn.scope, record, turn=turn, wait=True)
 
     async def fail(
         self,
@@ -134,25 +184,27 @@ class Engine(FactRecorder):
         """Close a turn without a whole answer; `partial` is what had come of it."""
 
         def record(records: Records) -> None:
-            fail_turn(records, turn.turn_id, error_code, status, partial, usage, self._counter(""))
+            if _is_open(records, turn):
+                counter = self._counter("")
+                fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
 
-        await self._record(turn.scope, record, framework=_framework(turn), wait=True)
+        await self._record(turn.scope, record, turn=turn, wait=True)
 
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
         """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""
         opened = turn.state
-        view = self._sessions.known(turn.scope)
-        if not isinstance(opened, OpenTurn) or view is None:
+        if not isinstance(opened, OpenTurn):
             return
         opened.chunks[index] = text
-        if not self.bus.is_idle:
-            event = self._records(view, _framework(turn), self.config).ingest.event(
+        view = self._sessions.known(turn.scope)
+        if view is not None and not self.bus.is_idle:
+            event = self._records(view, turn.scope, opened.row.framework, self.config).ingest.event(
                 EventType.ASSISTANT_CHUNK_RECEIVED,
                 payload={"index": index, "length": len(text)},
                 turn_id=turn.turn_id,
                 request_id=turn.request_id,
             )
-            self.loop.submit(self.bus.emit(event))
+            self._events.submit(self.bus.emit(event))
 
     async def finalize(
         self,
@@ -186,9 +238,13 @@ class Engine(FactRecorder):
             )
         return turns[0].handle
 
-    def last_report(self, session_id: str) -> Report | None:
-        """The report of the newest preparation of a session in this process."""
-        return self._sessions.last_report(session_id)
+    def last_report(self, session: Scope | str) -> Report | None:
+        """The report of the newest preparation of a session in this process.
+
+        A session id alone means the session of no account and no user (an exact match).
+        """
+        scope = session if isinstance(session, Scope) else Scope(session_id=session)
+        return self._sessions.last_report(scope)
 
     async def check(self) -> None:
         """Open the store and prove that it works; it may take its time, once (`CHECK_S`).
@@ -218,14 +274,16 @@ class Engine(FactRecorder):
         await self.flush()
         await self.store.close()
         self._sessions.clear()
-        if not self.loop.is_current():
-            self.loop.close()
+        for loop in (self._events, self.loop):
+            if not loop.is_current():
+                loop.close()
 
     # Inside
 
     def _records(
         self,
         view: SessionView,
+        scope: Scope,
         framework: str,
         config: RuntimeConfig,
         tags: Mapping[str, str] | None = None,
@@ -233,7 +291,7 @@ class Engine(FactRecorder):
         tags = {**config.observability.tags, **(tags or {})}
         redact = config.redaction.enabled
         ingest = Ingest(
-            view.scope,
+            scope,
             view.fingerprinter,
             view.redactor if redact else None,
             self.redactor.version if redact else "off",
@@ -252,40 +310,66 @@ class Engine(FactRecorder):
         scope: Scope,
         record: Record,
         *,
+        turn: TurnHandle | None = None,
         framework: str = "",
         ephemeral: bool = False,
         wait: bool = False,
-        settle: bool = True,
     ) -> Any:
-        if settle:
+        work = self._recorded(scope, record, turn, framework, ephemeral=ephemeral, wait=wait)
+        return await self.loop.share(work)
+
+    async def _recorded(
+        self,
+        scope: Scope,
+        record: Record,
+        turn: TurnHandle | None,
+        framework: str,
+        *,
+        ephemeral: bool,
+        wait: bool,
+    ) -> Any:
+        if wait:
             await self._settle(scope)
+        opened = turn.state if turn is not None else None
+        config, tags = self.config, None
+        if isinstance(opened, OpenTurn):
+            config, tags = opened.config or config, opened.tags
+            framework = opened.row.framework
         async with self._locks.hold(scope.key):
             view, _ = await self._sessions.view(scope, ephemeral=ephemeral)
-            records = self._records(view, framework, self.config)
-            result = record(records)
-            future = self._submit(records)
+            records = self._records(view, scope, framework, config, tags)
+            try:
+                result = record(records)
+                future = self._submit(records, config)
+            except BaseException as error:
+                self._sessions.drop(scope)  # it may hold half of this record
+                logger.warning("a record was not made (%s)", type(error).__name__)
+                raise
+            self._sessions.grown(view)
         if wait and future is not None:
-            await self._journal.wait(future)
+            landed = await self._journal.wait(future)
+            if not landed and config.fail == "closed":
+                raise StoreUnavailableError(
+                    'the record is not stored yet, and fail="closed" is set. See: ce doctor'
+                )
         return result
 
     def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
-        future = self.loop.submit(
-            self._record(scope, record, framework=framework, ephemeral=ephemeral, settle=False)
-        )
-        self._posted.add(scope.key, future)
+        work = self._recorded(scope, record, None, framework, ephemeral=ephemeral, wait=False)
+        self._posted.add(scope.key, self.loop.submit(work))
 
     async def _settle(self, scope: Scope) -> None:
         await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
 
-    def _submit(self, records: Records) -> Future[PutResult | None] | None:
+    def _submit(self, records: Records, config: RuntimeConfig) -> Future[PutResult | None] | None:
         writes = records.finish()
         if not writes:
             return None
         view = records.view
         view.created = True
         future = self._journal.submit(view.scope, writes, view.landed)
-        if records.events and not self.bus.is_idle:
-            self.loop.submit(self._announce(future, records.events))
+        if records.events and config.observability.emit_events and not self.bus.is_idle:
+            self._events.submit(self._announce(future, records.events))
         return future
 
     def _gap(self, scope: Scope, groups: int) -> Sequence[Write]:
@@ -293,7 +377,7 @@ class Engine(FactRecorder):
         view = self._sessions.known(scope)
         if view is None:
             return []
-        records = self._records(view, "", self.config)
+        records = self._records(view, scope, "", self.config)
         payload = {"code": "CONTEXT_RECORDING_GAP", "groups": groups}
         records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
         return records.finish()
@@ -308,5 +392,7 @@ def _redactor(config: RuntimeConfig) -> PatternRedactor:
     return PatternRedactor(rules.patterns, rules.dictionaries) if rules else PatternRedactor()
 
 
-def _framework(turn: TurnHandle) -> str:
-    return turn.state.row.framework if isinstance(turn.state, OpenTurn) else ""
+def _is_open(records: Records, turn: TurnHandle) -> bool:
+    """Whether this very attempt is open: a later attempt of the same turn has another handle."""
+    opened = records.view.turns.get(turn.turn_id)
+    return opened is not None and opened.handle is turn

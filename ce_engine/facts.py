@@ -36,7 +36,6 @@ class FactRecorder(ABC):
         framework: str = "",
         ephemeral: bool = False,
         wait: bool = False,
-        settle: bool = True,
     ) -> Any:
         """Run `record` on the session's view and submit what it made."""
 
@@ -52,9 +51,11 @@ class FactRecorder(ABC):
         request_id: str = "",
         ephemeral: bool = False,
         framework: str = "",
+        lane_key: str = "",
     ) -> None:
         """Hand a tool's run over without waiting; the next phase of the session waits for it."""
-        self._post(scope, lambda r: record_tool_run(r, run, request_id), ephemeral, framework)
+        lane = lane_key or scope.agent_id
+        self._post(scope, lambda r: record_tool_run(r, run, request_id, lane), ephemeral, framework)
 
     def post_retrieval(
         self,
@@ -64,9 +65,16 @@ class FactRecorder(ABC):
         request_id: str = "",
         ephemeral: bool = False,
         framework: str = "",
+        lane_key: str = "",
     ) -> None:
-        """Hand a retrieval over without waiting; its hits become `rag_doc` evidence."""
-        self._post(scope, lambda r: record_retrieval(r, hit, request_id), ephemeral, framework)
+        """Hand a retrieval over without waiting; its hits become `rag_doc` evidence.
+
+        They are the lane's alone: `lane_key`, else the scope's agent, as in `ModelCall`.
+        """
+        lane = lane_key or scope.agent_id
+        self._post(
+            scope, lambda r: record_retrieval(r, hit, request_id, lane), ephemeral, framework
+        )
 
     async def record_tool_call(
         self,
@@ -75,13 +83,16 @@ class FactRecorder(ABC):
         result_evidence_ids: Sequence[str] | None = None,
         turn_id: str | None = None,
     ) -> None:
-        """Record a tool call of the host's own; its `args_digest` is redacted."""
+        """Record a tool call of the host's own, redacted."""
 
         def record(records: Records) -> None:
+            ingest, by = records.ingest, tool_call.provider
             ids = [*tool_call.result_evidence_ids, *(result_evidence_ids or ())]
             call = tool_call.model_copy(
                 update={
-                    "args_digest": records.ingest.args(tool_call.args_digest),
+                    "tool": ingest.name(tool_call.tool),
+                    "provider": ingest.provider(by.kind, by.name, by.uri),
+                    "args_digest": ingest.args(tool_call.args_digest),
                     "result_evidence_ids": list(dict.fromkeys(ids)),
                 }
             )
@@ -92,12 +103,21 @@ class FactRecorder(ABC):
     async def record_model_usage(
         self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None
     ) -> None:
-        """Record what a model call used; once for one `model_usage_id`."""
-        await self._record(
-            scope,
-            lambda r: r.writes.append(AppendModelUsage([model_usage], turn_id)),
-            wait=True,
-        )
+        """Record what a model call used, redacted; once for one `model_usage_id`."""
+
+        def record(records: Records) -> None:
+            ingest = records.ingest
+            usage = model_usage.model_copy(
+                update={
+                    "provider": ingest.name(model_usage.provider),
+                    "model": ingest.name(model_usage.model),
+                    "params": ingest.data(model_usage.params) or {},
+                    "error": ingest.name(model_usage.error),
+                }
+            )
+            records.writes.append(AppendModelUsage([usage], turn_id))
+
+        await self._record(scope, record, wait=True)
 
     async def record_evidence(
         self,
@@ -124,12 +144,15 @@ class FactRecorder(ABC):
         return found
 
     async def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
-        """Record an event of the host's own (planner, reflection, aggregate, hitl), redacted."""
+        """Record an event of the host's own, redacted.
+
+        `kind` is a word (planner, reflection, aggregate, hitl); what is none becomes `recorded`.
+        """
 
         def record(records: Records) -> None:
-            clean = records.ingest.data(dict(payload)) or {}
-            records.events.append(
-                records.ingest.event(EventType.RECORDED, payload=clean, kind=kind)
-            )
+            ingest = records.ingest
+            clean = ingest.data(dict(payload)) or {}
+            word = ingest.code(kind, "recorded")
+            records.events.append(ingest.event(EventType.RECORDED, payload=clean, kind=word))
 
         await self._record(scope, record, wait=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
 from ce_engine.answers import abandon
@@ -93,6 +93,7 @@ class Preparation:
         view.last_report = telling.report(turn.report, bound.tokens, extras)
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(turn.report, view.fingerprinter)
+        self.records.writes.append(PutTurn(replace(turn.row)))  # a copy: the row goes on changing
         return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
 
     # Reconcile
@@ -146,8 +147,7 @@ class Preparation:
             added.append(self._append(new.index, parent, new.aside, new.replaces, new.variant_of))
         self.places = [settle(place, added) for place in found.positions]
         self.question = settle(found.tip, added)
-        lane = view.lane(self.lane_key)
-        lane.sent, lane.places = list(call.messages), self.places
+        view.remember_sent(self.lane_key, call.messages, self.places)
         self._abandon()
         for code in found.ambiguous:
             self.records.events.append(
@@ -314,8 +314,6 @@ class Preparation:
             )
             row.attempt += 1
             row.status, row.closed_at = TurnStatus.OPEN, ""
-            handle = failed.handle
-            handle.attempt, handle.status = row.attempt, TurnStatus.OPEN
         else:
             row = TurnRow(
                 turn_id=ingest.ids.generate(),
@@ -326,11 +324,13 @@ class Preparation:
                 parent_turn_id=call.parent_turn_id,
                 owner=owner(),
             )
-            handle = TurnHandle(row.turn_id, call.scope, call.request_id, self.lane_key)
+        # A handle of its own for each attempt: a late end of an earlier one must not close this.
+        handle = TurnHandle(row.turn_id, call.scope, call.request_id, self.lane_key, row.attempt)
         row.opened_at = ingest.clock.now_iso()
         if self.question is not None:
             row.tip_message_id = view.log[self.question].message_id
         turn = OpenTurn(handle, row, self.question, Report(turn_id=row.turn_id), len(view.log))
+        turn.config, turn.tags = call.config, call.tags
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
         exact = "" if self.estimator.exact else " (upper bound)"
@@ -340,7 +340,6 @@ class Preparation:
         view.turns[row.turn_id] = turn
         for message in self.records.rows:
             message.turn_id = row.turn_id
-        self.records.writes.append(PutTurn(row))
         return turn
 
     def _lane_name(self) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from ce_engine.schema.document import (
-    Evidence,
     EvidenceLinks,
     EvidenceSource,
     ToolCall,
@@ -31,11 +29,17 @@ from ce_engine.schema.rows import (
     MessageRow,
     PutEvidence,
     PutPlaceholders,
+    PutTurn,
     ToolCallRow,
+    TurnRow,
     Write,
 )
 from ce_engine.upload.ingest import Ingest, refs
 from ce_engine.view import SessionView
+
+
+CALLS_BACK = 64
+"""Messages that are searched for the call of a run's own request, where hosts reuse their ids."""
 
 
 @dataclass(slots=True)
@@ -113,16 +117,33 @@ class Records:
         )
 
 
+def put_turn(row: TurnRow) -> PutTurn:
+    """The write of a turn as it is now: the row goes on changing while a store writes it."""
+    return PutTurn(replace(row, attempts=list(row.attempts), report=dict(row.report)))
+
+
 def tool_call_key(message_id: str, position: int) -> str:
     """Our id of a tool call that a message asks for: hosts reuse theirs (`call_0` every turn)."""
     return f"{message_id}:{position}"
 
 
-def find_call(view: SessionView, host_call_id: str | None) -> tuple[str, str, int] | None:
-    """(our id, message id, position) of the newest call with the host's id, if a message asked for it."""
-    n = view.log.caller(host_call_id)
-    if n is None or host_call_id is None:
+def find_call(
+    view: SessionView, host_call_id: str | None, request_id: str = ""
+) -> tuple[str, str, int] | None:
+    """(our id, message id, position) of the newest call with the host's id, if a message asked for it.
+
+    One of the same request comes first: requests side by side may all say `call_0`.
+    """
+    newest = view.log.caller(host_call_id)
+    if newest is None or host_call_id is None:
         return None
+    back = range(newest, max(-1, newest - CALLS_BACK), -1) if request_id else ()
+    own = (
+        n
+        for n in back
+        if view.rows[n].request_id == request_id and host_call_id in view.log[n].calls
+    )
+    n = next(own, newest)
     entry = view.log[n]
     position = entry.calls.index(host_call_id)
     return tool_call_key(entry.message_id, position), entry.message_id, position
@@ -181,19 +202,15 @@ def _call_of(row: MessageRow, caller: MessageRow | None) -> tuple[ToolCall, str 
     return call, asked_by
 
 
-def record_tool_run(records: Records, run: ToolRun, request_id: str) -> str:
+def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: str = "") -> str:
     """Record a tool's run; its result becomes evidence when its message comes, or at once without one."""
     view, ingest = records.view, records.ingest
-    asked = find_call(view, run.host_call_id)
+    asked = find_call(view, run.host_call_id, request_id)
     key = asked[0] if asked else run.run_id
     call = ToolCall(
         tool_call_id=key,
-        tool=run.name,
-        provider=ToolProvider(
-            kind=run.provider_kind,
-            name=run.provider_name,
-            uri=ingest.text(run.provider_uri)[0].text,
-        ),
+        tool=ingest.name(run.name),
+        provider=ingest.provider(run.provider_kind, run.provider_name, run.provider_uri),
         type=ToolType.FUNCTION_CALL if asked else ToolType.TOOL,
         called_at=run.started_at or ingest.clock.now_iso(),
         args_digest=ingest.args(run.args),
@@ -215,12 +232,15 @@ def record_tool_run(records: Records, run: ToolRun, request_id: str) -> str:
         )
         # Results are not deduplicated by content: two runs are two facts (design, small rules).
         evidence.dedup_key = view.fingerprinter.mac("evidence", f"run\x00{key}")
+        evidence.lane_key = lane_key
         call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
     records.add_tool_call(ToolCallRow(call, run.host_call_id), request_id)
     return key
 
 
-def record_retrieval(records: Records, hit: Retrieval, request_id: str) -> list[str]:
+def record_retrieval(
+    records: Records, hit: Retrieval, request_id: str, lane_key: str = ""
+) -> list[str]:
     """Record a retrieval as a tool call, and its hits as `rag_doc` evidence (A-29)."""
     view, ingest = records.view, records.ingest
     ids = []
@@ -235,14 +255,15 @@ def record_retrieval(records: Records, hit: Retrieval, request_id: str) -> list[
             metadata={key: value for key, value in metadata.items() if value not in (None, "")},
             confidence=confidence_of(document.score),
         )
+        row.lane_key = lane_key
         evidence_id = records.add_evidence(row, request_id)
         ids.append(evidence_id)
         if request_id:
             view.request(request_id).documents.append((evidence_id, document.text))
     call = ToolCall(
         tool_call_id=hit.run_id,
-        tool=hit.name,
-        provider=ToolProvider(kind=hit.provider_kind, name=hit.provider_name, uri=hit.provider_uri),
+        tool=ingest.name(hit.name),
+        provider=ingest.provider(hit.provider_kind, hit.provider_name, hit.provider_uri),
         called_at=hit.started_at or ingest.clock.now_iso(),
         args_digest=ingest.args({"query": hit.query}),
         duration_ms=hit.duration_ms,
@@ -255,21 +276,3 @@ def record_retrieval(records: Records, hit: Retrieval, request_id: str) -> list[
 def confidence_of(score: float | None) -> float | None:
     """A retriever's score as confidence where it is one already, in 0..1 (A-09)."""
     return score if score is not None and 0.0 <= score <= 1.0 else None
-
-
-def evidence_row(
-    records: Records,
-    content: str,
-    source: EvidenceSource,
-    kind: EvidenceType,
-    links: EvidenceLinks | None,
-    metadata: dict[str, Any] | None,
-    request_id: str,
-    turn_id: str | None,
-) -> Evidence:
-    """Record a piece of evidence of the host's own."""
-    row = records.ingest.evidence_row(
-        content, source, kind, links=links or EvidenceLinks(), metadata=metadata
-    )
-    evidence_id = records.add_evidence(row, request_id, turn_id)
-    return records.view.evidence[evidence_id].evidence

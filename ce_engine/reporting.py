@@ -23,7 +23,7 @@ Unit = tuple[Hashable, int]
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Tells about one outcome; `lane` remembers the body for the next one."""
+    """Tells about one outcome; `lane` remembers the body of a chat for the next one."""
 
     call: ModelCall
     outcome: Outcome
@@ -83,7 +83,15 @@ class Telling:
         }
 
     def _prefix(self, report: Report, extras: dict[str, int]) -> None:
-        """Compare with the lane's last body (decision 8), and hash what should be stable (D-05)."""
+        """Hash what should be stable (D-05), and compare with the lane's last chat (decision 8)."""
+        rules = hashlib.sha256()
+        for item in self.outcome.line.system:
+            if item.index is not None:
+                content = self.call.messages[item.index].message.content
+                rules.update(content.encode("utf-8", "surrogatepass") + b"\x00")
+        report.stable_prefix_hash = rules.hexdigest()
+        if self.call.purpose != "chat":
+            return  # a helper call has a prompt of its own, and comes in between
         lane = self.lane
         body = [("tools", extras.get("tools", 0)), *self._body()]
         if lane.body:
@@ -91,12 +99,6 @@ class Telling:
             same = takewhile(lambda pair: pair[0] == pair[1], pairs)
             report.prefix_tokens_unchanged = sum(unit[1] for unit, _ in same)
         lane.body = body
-        rules = hashlib.sha256()
-        for item in self.outcome.line.system:
-            if item.index is not None:
-                content = self.call.messages[item.index].message.content
-                rules.update(content.encode("utf-8", "surrogatepass") + b"\x00")
-        report.stable_prefix_hash = rules.hexdigest()
         report.stable_prefix_unchanged = lane.prefix_hash == report.stable_prefix_hash
         lane.prefix_hash = report.stable_prefix_hash
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
+from ce_engine.errors import (
+    ContextEngineError,
+    ScopeViolationError,
+    StoreUnavailableError,
+    VersionConflictError,
+)
 from ce_engine.ports import Clock, Redactor, Store
+from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CreateSession, SessionHead
 from ce_engine.schema.scope import Scope
-from ce_engine.view import SessionView, ViewCache
+from ce_engine.view import Bounded, SessionView, ViewCache
 
 
 MAX_REPORTS = 256
+MAX_EPHEMERAL = 10_000
+Key = tuple[str, str, str]
 
 
 class Sessions:
@@ -39,27 +45,32 @@ class Sessions:
         self._clock = clock
         self._views = ViewCache(config.store.view_bytes)
         self._spare_secret = os.urandom(32)
-        self._reports: OrderedDict[str, Report] = OrderedDict()
-        self._mutex = threading.Lock()
+        self._reports: Bounded[Key, Report] = Bounded(MAX_REPORTS)
+        self._replaced: dict[Key, SessionView] = {}
+        self._heads: dict[Key, SessionHead] = {}
+        self._ephemeral: Bounded[Key, None] = Bounded(MAX_EPHEMERAL)
+        renew_after_fork(self._views.renew)
 
-    def remember(self, session_id: str, report: Report) -> None:
+    def remember(self, scope: Scope, report: Report) -> None:
         """Keep the newest report of a session; old sessions' are forgotten."""
-        with self._mutex:
-            self._reports[session_id] = report
-            self._reports.move_to_end(session_id)
-            while len(self._reports) > MAX_REPORTS:
-                self._reports.popitem(last=False)
+        self._reports[scope.key] = report
 
-    def last_report(self, session_id: str) -> Report | None:
-        return self._reports.get(session_id)
+    def last_report(self, scope: Scope) -> Report | None:
+        return self._reports.get(scope.key)
 
     def known(self, scope: Scope) -> SessionView | None:
         """The view as it is remembered, without asking the store."""
         return self._views.get(scope)
 
     def drop(self, scope: Scope) -> None:
-        """Forget a view; the next call builds it anew from the store."""
-        self._views.drop(scope)
+        """Forget a view; the next call builds it anew from the store and goes on with its open turns."""
+        view = self._views.drop(scope)
+        if view is not None and (view.turns or view.failed):
+            self._replaced[scope.key] = view
+
+    def grown(self, view: SessionView) -> None:
+        """Count a view again after it took something in."""
+        self._views.put(view)
 
     def clear(self) -> None:
         self._views.clear()
@@ -71,16 +82,35 @@ class Sessions:
         only the host's own list is known (the ladder of decision 10).
         """
         view = self._views.get(scope)
+        if view is not None and view.scope.project_id != scope.project_id:
+            raise ScopeViolationError(
+                f"session {scope.session_id!r} belongs to project {view.scope.project_id!r}, and was "
+                f"asked for from {scope.project_id!r}. Use another session id for another project."
+            )
         try:
             if view is None or not await self._is_current(view):
-                view = self._fresh(scope, ephemeral=True) if ephemeral else await self._load(scope)
-                self._views.put(view)
+                view = self._put(await self._made(scope, ephemeral=ephemeral), view)
         except StoreUnavailableError as error:
             if view is None:
-                view = self._fresh(scope, ephemeral=ephemeral)
-                self._views.put(view)
+                view = self._put(self._fresh(scope, ephemeral=ephemeral), None)
             return view, [error.code]
         return view, []
+
+    async def _made(self, scope: Scope, *, ephemeral: bool) -> SessionView:
+        if ephemeral and scope.key not in self._ephemeral:
+            self._ephemeral[scope.key] = None
+            return self._fresh(scope, ephemeral=True)
+        if not await self._journal.settle(scope):
+            raise StoreUnavailableError("records of this session are still on their way")
+        return await self._load(scope)
+
+    def _put(self, view: SessionView, old: SessionView | None) -> SessionView:
+        """Keep a view that was built anew, with what was under way in the one before."""
+        old = old or self._replaced.pop(view.scope.key, None)
+        if old is not None:
+            view.adopt(old)
+        self._views.put(view)
+        return view
 
     async def _is_current(self, view: SessionView) -> bool:
         """Bring a view up to date; false if it must be built anew."""
@@ -108,13 +138,14 @@ class Sessions:
         state = await self._journal.read(lambda: self._store.state(scope))
         if state is None:
             # The session row first: all who write to it must make their fingerprints with one salt.
-            head = self._fresh(scope, ephemeral=False).head
+            head = self._heads[scope.key] = self._fresh(scope, ephemeral=False).head
             create = CreateSession(head.salt, head.key_id, at=head.created_at)
             with suppress(VersionConflictError):  # somebody else was faster
                 await self._journal.read(lambda: self._store.apply(scope, [create]))
             state = await self._journal.read(lambda: self._store.state(scope))
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
+        self._heads.pop(scope.key, None)
         fingerprinter = Fingerprinter(self._store.secret, state.head.salt, scope)
         redactor = self._redactor.bind(fingerprinter.key, state.placeholders, self._locale)
         view = SessionView(scope, state.head, fingerprinter, redactor)
@@ -129,7 +160,8 @@ class Sessions:
             return self._spare_secret
 
     def _fresh(self, scope: Scope, *, ephemeral: bool) -> SessionView:
-        salt = os.urandom(16)
+        begun = self._heads.get(scope.key)  # its creation may be on its way: the same salt
+        salt = begun.salt if begun is not None else os.urandom(16)
         fingerprinter = Fingerprinter(self._secret(), salt, scope)
         head = SessionHead(
             salt=salt,

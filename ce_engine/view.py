@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+from weakref import ReferenceType, ref
 
+from ce_engine.config import RuntimeConfig
 from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.schema.call import HostMessage, TurnHandle
 from ce_engine.schema.document import ToolCall
+from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Entry, Log
 from ce_engine.schema.report import PutResult, Report
@@ -28,7 +32,26 @@ from ce_engine.schema.scope import Scope
 ENTRY_BYTES = 900
 """What an entry costs beside its text: row, entry, indexes (measured with tracemalloc, rounded up)."""
 
-MAX_REQUESTS = 64
+MAX_REMEMBERED = 64
+"""Lanes, failed turns and requests that a view remembers."""
+
+MAX_RUNS = 1000
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class Bounded(OrderedDict[K, T]):
+    """A dict of bounded size: the oldest goes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: T) -> None:
+        super().__setitem__(key, value)
+        while len(self) > self._most:
+            self.popitem(last=False)
 
 
 @dataclass(slots=True)
@@ -37,7 +60,8 @@ class LaneMemory:
 
     body: list[tuple[Hashable, int]] = field(default_factory=list)
     prefix_hash: str = ""
-    sent: list[HostMessage] = field(default_factory=list)
+    sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
+    """Weak: the host's objects are not held beyond its own use of them."""
     places: list[int | None] = field(default_factory=list)
 
 
@@ -60,6 +84,8 @@ class OpenTurn:
     report: Report
     since: int = 0
     """The length of the log when the call was prepared."""
+    config: RuntimeConfig | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
     chunks: dict[int, str] = field(default_factory=dict)
 
 
@@ -86,12 +112,12 @@ class SessionView:
         self.cuts: dict[tuple[str, str, str], CutMark] = {}
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
-        self.tool_runs: dict[str, ToolCall] = {}
-        self.failed: dict[int, OpenTurn] = {}
+        self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
+        self.failed: Bounded[int, OpenTurn] = Bounded(MAX_REMEMBERED)
         self.answers: set[int] = set()
         """Entries that a turn of this process was committed with: no other turn's answer."""
-        self.lanes: dict[str, LaneMemory] = {}
-        self.requests: OrderedDict[str, RequestMemory] = OrderedDict()
+        self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
+        self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
         self.last_report: Report | None = None
         self.last_seq = 0
         self.last_evidence = 0
@@ -169,7 +195,7 @@ class SessionView:
         self.by_dedup[row.dedup_key] = evidence.evidence_id
         if row.message_id is not None:
             self.by_message[row.message_id] = evidence.evidence_id
-        elif evidence.content:
+        elif evidence.content and evidence.type is not EvidenceType.LLM_OUTPUT:
             self._document_ids.append(evidence.evidence_id)
         self.bytes += 2 * len(evidence.content) + ENTRY_BYTES
 
@@ -210,7 +236,17 @@ class SessionView:
     # Lanes, requests, turns
 
     def lane(self, name: str) -> LaneMemory:
-        return self.lanes.setdefault(name, LaneMemory())
+        memory = self.lanes.get(name)
+        if memory is None:
+            memory = self.lanes[name] = LaneMemory()
+        return memory
+
+    def remember_sent(
+        self, name: str, messages: Sequence[HostMessage], places: list[int | None]
+    ) -> None:
+        """Keep where the messages of a lane's list sit, for the next list that begins with them."""
+        lane = self.lane(name)
+        lane.sent, lane.places = [ref(message) for message in messages], places
 
     def known_places(self, name: str, messages: Sequence[HostMessage]) -> list[int | None]:
         """Places of the leading messages that are the very objects of the lane's last list."""
@@ -219,7 +255,7 @@ class SessionView:
             return []
         count = 0
         for known, message in zip(lane.sent, messages, strict=False):
-            if known is not message:
+            if known() is not message:
                 break
             count += 1
         return lane.places[:count] if count >= 2 else []
@@ -229,9 +265,25 @@ class SessionView:
         memory = self.requests.get(request_id)
         if memory is None:
             memory = self.requests[request_id] = RequestMemory()
-            while len(self.requests) > MAX_REQUESTS:
-                self.requests.popitem(last=False)
         return memory
+
+    def adopt(self, old: SessionView) -> None:
+        """Take over what this process has under way from the view that this one replaces."""
+        for turn in old.turns.values():
+            self.turns[turn.row.turn_id] = self._moved(turn)
+        for turn in old.failed.values():
+            moved = self._moved(turn)
+            if moved.question is not None:
+                self.failed[moved.question] = moved
+        self.requests, self.tool_runs = old.requests, old.tool_runs
+        self.stale_turns = [turn for turn in self.stale_turns if turn.turn_id not in self.turns]
+
+    def _moved(self, turn: OpenTurn) -> OpenTurn:
+        """The turn with its question's place in this log; a question that is gone is none."""
+        tip = turn.row.tip_message_id
+        turn.question = self.log.by_message_id(tip) if tip else None
+        turn.since = len(self.log)
+        return turn
 
     def in_flight(self) -> frozenset[int]:
         """Entries that an open turn of this process is answering."""
@@ -239,12 +291,21 @@ class SessionView:
 
 
 class ViewCache:
-    """Views by full scope, bounded in bytes; those with an open turn stay."""
+    """Views by full scope, bounded in bytes; those with an open turn stay.
+
+    The bytes are summed up as views are put and touched, so that no call pays for all sessions.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
-        self._mutex = threading.Lock()
         self._views: OrderedDict[tuple[str, str, str], SessionView] = OrderedDict()
+        self._counted: dict[tuple[str, str, str], int] = {}
+        self.bytes = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """A new lock, for a forked child."""
+        self._mutex = threading.Lock()
 
     def get(self, scope: Scope) -> SessionView | None:
         with self._mutex:
@@ -254,30 +315,32 @@ class ViewCache:
             return view
 
     def put(self, view: SessionView) -> None:
+        """Keep a view, or count again one that has grown; old ones go when there are too many bytes."""
         with self._mutex:
-            self._views[view.scope.key] = view
-            self._views.move_to_end(view.scope.key)
-            self._shrink(view)
+            key = view.scope.key
+            self._views[key] = view
+            self._views.move_to_end(key)
+            self.bytes += view.bytes - self._counted.get(key, 0)
+            self._counted[key] = view.bytes
+            if self.bytes > self._max:
+                self._shrink(view)
 
-    def drop(self, scope: Scope) -> None:
+    def drop(self, scope: Scope) -> SessionView | None:
+        """Forget a view and return it."""
         with self._mutex:
-            self._views.pop(scope.key, None)
+            self.bytes -= self._counted.pop(scope.key, 0)
+            return self._views.pop(scope.key, None)
 
     def clear(self) -> None:
         with self._mutex:
             self._views.clear()
-
-    @property
-    def bytes(self) -> int:
-        with self._mutex:
-            return sum(view.bytes for view in self._views.values())
+            self._counted.clear()
+            self.bytes = 0
 
     def _shrink(self, newest: SessionView) -> None:
-        total = sum(view.bytes for view in self._views.values())
         for key, view in list(self._views.items()):
-            if total <= self._max:
+            if self.bytes <= self._max:
                 return
-            if view is newest or view.turns:
-                continue
-            total -= view.bytes
-            del self._views[key]
+            if view is not newest and not view.turns:
+                self.bytes -= self._counted.pop(key)
+                del self._views[key]

@@ -66,6 +66,7 @@ class Hooks(Generic[Native]):
         self.choice = choice
         self.guard = guard
         self.config = config
+        # For one text that the app put together, and for runs that nobody gave a session.
         self._silent = (config or engine.config).model_copy(update={"enable_share_context": False})
         self.active = True
         self.agents: set[str] = set()
@@ -120,7 +121,7 @@ class Hooks(Generic[Native]):
             model_hint=info.model,
             context_window=info.context_window,
             purpose=info.purpose,
-            config=self._silent if info.opaque else self.config,
+            config=self._silent if info.opaque or resolved.ephemeral else self.config,
             framework=self.adapter.name,
             ephemeral=resolved.ephemeral,
             parent_turn_id=outer.turn_id if outer is not None else None,

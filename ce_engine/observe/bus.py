@@ -18,9 +18,13 @@ class InMemoryEventBus:
     """Calls handlers in the order of their registration; async ones are awaited."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        self.renew()
         self._handlers: dict[str | None, tuple[EventHandler, ...]] = {}
         self._reported: set[int] = set()
+
+    def renew(self) -> None:
+        """A new lock, for a forked child."""
+        self._mutex = threading.Lock()
 
     @property
     def is_idle(self) -> bool:

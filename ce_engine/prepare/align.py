@@ -118,8 +118,7 @@ class Alignment:
         # The newest message may be said again; one that others follow was said here.
         near = islice(self.log.children(n), CANDIDATES) if j < len(self.matcher.line) - 2 else ()
         followed = any(self.matcher.same(c, j + 1) for c in near)
-        same_form = m.key == entry.key and m.calls == entry.calls
-        return (run, same_id, same_lane, followed, same_form), whole
+        return (run, same_id, same_lane, followed, m.calls == entry.calls), whole
 
     def _place_older(self, known: Sequence[int], n: int) -> None:
         matcher, parents = self.matcher, self.log.parents
@@ -134,10 +133,12 @@ class Alignment:
                 n, parent = parent, parents[parent]
                 matcher.take(j, n)
             elif (found := self._find_older(j, parent, below=n)) is not None:
-                n, parent = found, self._above(found, parent)
+                n = found
                 matcher.take(j, n)
+                if parent < 0 or matcher.is_ancestor(n, parent):
+                    parent = parents[n]
             else:
-                parent = self._insert(j, parent)
+                self._insert(j)
 
     def _is_path(self, known: Sequence[int], n: int) -> bool:
         """Place the rest of the line at once if its known places are the path of `n`.
@@ -157,11 +158,10 @@ class Alignment:
         return True
 
     def _find_older(self, j: int, parent: int, below: int) -> int | None:
-        """The entry of a message off the path: an edit, a trimmed middle, else any (an aside)."""
-        edits = self.log.replacements(parent) if parent >= 0 else ()
-        for n in (self.matcher.by_host_id(j), *reversed(edits)):
-            if n is not None and n not in self.matcher.used and self.matcher.same(n, j):
-                return n
+        """The entry of a message off the path: of a trimmed middle, else any (an aside)."""
+        n = self.matcher.by_host_id(j)
+        if n is not None:
+            return n if self.matcher.same(n, j) else None  # the same id, other content: an edit
         found = self.matcher.candidates(j, below) or self.matcher.candidates(j)
         return self._nearest(found, parent) if found else None
 
@@ -177,21 +177,12 @@ class Alignment:
             n = self.log.parents[n]
         return candidates[0]
 
-    def _above(self, n: int, parent: int) -> int:
-        """Where the path goes on above entry `n`, which was not `parent`."""
-        if parent < 0 or self.matcher.is_ancestor(n, parent):
-            return self.log.parents[n]
-        return self.log.parents[parent] if self.log.entries[n].replaces == parent else parent
-
-    def _insert(self, j: int, parent: int) -> int:
-        """Note an older message that the log does not have; return where the path goes on."""
+    def _insert(self, j: int) -> None:
+        """Note an older message that the log does not have."""
         edited = self.matcher.by_host_id(j)
         if edited is None:
             edited = self._gap(j)
         self.novelties[j] = Novelty(aside=True, replaces=edited)
-        if edited is None or not self.matcher.is_ancestor(edited, parent):
-            return parent
-        return self.log.parents[edited]
 
     def _gap(self, j: int) -> int | None:
         """The one entry between the neighbours of message `j`: the host edited it."""

@@ -20,14 +20,12 @@ class Lanes:
         before: lanes whose root is older than this entry.
         lane_key: only lanes with this key.
         without: roots that are left out (in flight).
-        sent: entries that the host sends itself.
     """
 
     log: Log
     before: int = 0
     lane_key: str = ""
     without: frozenset[int] = frozenset()
-    sent: frozenset[int] = frozenset()
 
     def __iter__(self) -> Iterator[list[int]]:
         for root in self.roots():
@@ -51,7 +49,7 @@ class Lanes:
         path = [forms[-1] for forms in edits]
         while path and (log[path[-1]].role != "assistant" or log[path[-1]].calls):
             path.pop()
-        return [member for n in path if n not in self.sent for member in self._group(n)]
+        return [member for n in path for member in self._group(n)]
 
     def _edits(self, n: int) -> list[int]:
         """Entry `n` and what the host made of it in its history, the newest form last."""

@@ -17,7 +17,7 @@ class Item:
         n: its entry in the session's log; `None` for system messages and in helper calls.
         message_id: its id in the store, the anchor of cuts.
         tokens: with framing, calls and media.
-        calls: host ids of the tool calls it asks for.
+        calls: host ids of the tool calls it asks for, `""` for one without.
         call_id: host id of the call that it answers.
     """
 
@@ -76,10 +76,13 @@ def split(items: Sequence[Item]) -> Line:
         if item.origin is Origin.SYSTEM:
             line.system.append(item)
         elif item.is_tool_result:
-            if current is None or item.call_id not in open_calls:
+            answers = (
+                item.call_id or ""
+            )  # old function calls have no ids, and their results neither
+            if current is None or answers not in open_calls:
                 line.orphans.append(item)
             else:
-                open_calls.remove(item.call_id)
+                open_calls.remove(answers)
                 current.items.append(item)
                 current.complete = not open_calls
         else:

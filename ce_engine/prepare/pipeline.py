@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneRules
@@ -13,17 +13,18 @@ from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.derive import conversation_blocks, evidence_block
 from ce_engine.prepare.line import Group, Item, Line, split
 from ce_engine.prepare.render import (
-    Snippet,
     excerpt,
     knowledge,
     left_out,
+    replaced,
     short_result,
     snippet_line,
+    without_documents,
 )
 from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.schema.call import Step
 from ce_engine.schema.document import ContextBlock
-from ce_engine.schema.enums import Layer, Priority
+from ce_engine.schema.enums import Layer, Origin, Priority
 from ce_engine.schema.report import PruneDecision
 
 
@@ -51,6 +52,12 @@ class Outcome:
 
 FRAMING = 8
 """Tokens that a new message or a join may cost beyond its text; an upper bound."""
+
+FLOOR = 0.3
+"""Share of the best score of its kind that a candidate needs; room that is left is no reason to fill it."""
+
+ALWAYS = 4
+"""The best few candidates are let through whatever they score: an answer may share no word with its question."""
 
 
 def assemble(
@@ -105,7 +112,7 @@ class _Assembly:
         out.before = self.fixed + sum(
             item.tokens
             for item in self.items
-            if item.index is not None and item not in self.line.system
+            if item.index is not None and item.origin is not Origin.SYSTEM
         )
         if self.limit.tokens is None:
             out.cut = Cut(tokens=total, marks=marks)
@@ -159,18 +166,25 @@ class _Assembly:
         if task is None or len(task.items) != 1:
             return
         text = self.sources.text(task.items[0])
-        spans = sorted(self.sources.spans(text), key=lambda span: -span.rank)
-        whole = self.sources.count(text)
-        gone: list[Span] = []
-        for span in spans:
-            if self.out.cut.tokens <= room:
-                break
-            gone.append(span)
-            short = _without(text, gone, self.config.locale)
-            tokens = self.sources.count(short)
-            self.out.cut.tokens += tokens - whole
-            whole = tokens
-            self.out.task_text = short
+        waiting = sorted(self.sources.spans(text), key=lambda span: span.rank)
+        if not waiting:
+            return
+        count, rest = self.sources.count, self.out.cut.tokens - self.sources.count(text)
+        gone: list[tuple[int, int, str]] = []
+        while waiting and self.out.cut.tokens > room:
+            over = self.out.cut.tokens - room
+            while waiting and over > 0:
+                span = waiting.pop()
+                gone.append((span.start, span.end, span.evidence_id))
+                over -= count(text[span.start : span.end])
+            # A prompt is no sum of its parts, and notes cost too: what counts is the whole of it.
+            self.out.task_text = without_documents(text, gone, count, self.config.locale)
+            self.out.cut.tokens = rest + count(self.out.task_text)
+        if self.out.cut.tokens > room:
+            self.out.task_text = replaced(
+                text, [(start, end, "") for start, end, _ in sorted(gone)]
+            )
+            self.out.cut.tokens = rest + count(self.out.task_text)
 
     def _choose(self, room: int, *, inject: bool) -> None:
         """Let the pruner choose among what is above the cut and what relevance brings in again."""
@@ -234,7 +248,8 @@ class _Assembly:
     def _candidates(self, left: int) -> list[tuple[Candidate, ContextBlock]]:
         task = self._task() or self.line.groups[-1]
         query = self.sources.text(task.items[0])
-        query = _without(query, self.sources.spans(query), self.config.locale)
+        spans = sorted(self.sources.spans(query), key=lambda span: span.start)
+        query = replaced(query, [(span.start, span.end, " ") for span in spans])
         sent = frozenset(
             item.n
             for position, group in enumerate(self.line.groups)
@@ -249,7 +264,8 @@ class _Assembly:
         cap = max(240, left)
         chosen: list[tuple[Candidate, ContextBlock]] = []
         seen: set[str] = set()
-        for candidate in self.sources.recall(query, sent)[: self.config.prune.max_retrieved_chunks]:
+        found = _relevant(self.sources.recall(query, sent))
+        for candidate in found[: self.config.prune.max_retrieved_chunks]:
             if left <= FRAMING:
                 break
             snippet = candidate.snippet
@@ -257,15 +273,13 @@ class _Assembly:
                 continue
             seen.add(snippet.text)
             text = excerpt(snippet.text, terms, self.sources.terms, cap)
-            snippet = Snippet(snippet.kind, text, snippet.name, snippet.at, snippet.evidence_id)
+            snippet = replace(snippet, text=text)
             cost = self.sources.count(snippet_line(snippet, self.config.locale)) + 2
             if cost > left:
                 continue
             left -= cost
-            found = Candidate(candidate.id, snippet, candidate.score, candidate.order)
-            chosen.append(
-                (found, evidence_block(candidate.id, snippet.evidence_id, cost, snippet.at))
-            )
+            block = evidence_block(candidate.id, snippet.evidence_id, cost, snippet.at)
+            chosen.append((replace(candidate, snippet=snippet), block))
         return chosen
 
     def _inject(self, contexts: dict[str, str], chosen: list[Candidate], room: int) -> None:
@@ -273,11 +287,9 @@ class _Assembly:
         chosen.sort(key=lambda candidate: -candidate.score)
         while True:
             if chosen:
-                ordered = sorted(
-                    chosen, key=lambda candidate: (candidate.snippet.at, candidate.order)
-                )
+                ordered = sorted(chosen, key=lambda found: (found.snippet.at, found.order))
                 contexts["knowledge__context"] = knowledge(
-                    [candidate.snippet for candidate in ordered], self.config.locale
+                    [found.snippet for found in ordered], self.config.locale
                 )
             else:
                 contexts.pop("knowledge__context", None)
@@ -336,19 +348,17 @@ class _Assembly:
     def _compose(self) -> None:
         out, line = self.out, self.line
         place = {
-            id(item): (position, group)
-            for position, group in enumerate(line.groups)
-            for item in group.items
+            id(item): position for position, group in enumerate(line.groups) for item in group.items
         }
         leading = 0
-        while leading < len(self.items) and self.items[leading] in line.system:
+        while leading < len(self.items) and self.items[leading].origin is Origin.SYSTEM:
             leading += 1
         pieces: list[Piece] = []
         orphans = {id(item) for item in line.orphans}
         for item in self.items[leading:]:
             if id(item) in orphans:
                 continue
-            position = place[id(item)][0] if id(item) in place else -1
+            position = place.get(id(item), -1)
             if position not in out.cut.dropped:
                 pieces.append(self._piece(item, position))
         task = self._task()
@@ -384,9 +394,12 @@ class _Assembly:
         return Piece(index=item.index)
 
 
-def _without(text: str, spans: Sequence[Span], locale: str) -> str:
-    """The text with the spans replaced by a note of where their whole text is."""
-    for span in sorted(spans, key=lambda span: -span.start):
-        note = f"[… {span.evidence_id[:8]}]" if locale else ""
-        text = text[: span.start] + note + text[span.end :]
-    return text
+def _relevant(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, best first, without those that are far behind the best one of their kind."""
+    best: dict[str, float] = {}
+    kept: list[Candidate] = []
+    for candidate in candidates:
+        top = best.setdefault(candidate.id[:2], candidate.score)
+        if candidate.score >= FLOOR * top or len(kept) < ALWAYS:
+            kept.append(candidate)
+    return kept

@@ -181,7 +181,6 @@ def _bring_in(matcher: Matcher, flags: Flags, found: Reconciled) -> None:
         before=len(log) if own == NEW else log.root(own),
         lane_key=matcher.reader.lane_key,
         without=frozenset(map(log.root, flags.in_flight)),
-        sent=frozenset(n for n in found.positions if n is not None),
     )
     newest = next(lanes.roots(), None)
     if newest is None:

@@ -81,13 +81,51 @@ def short_result(text: str, evidence_id: str, locale: Locale) -> str:
 
 def left_out(groups: int, evidence_ids: Sequence[str], locale: Locale) -> str:
     """The one line that names what was left out of the current turn."""
-    words = TEMPLATES[locale]
+    ids = _named(evidence_ids, locale) or "-"
+    return TEMPLATES[locale]["left_out"].format(groups=groups, ids=ids)
+
+
+def without_documents(
+    text: str,
+    documents: Sequence[tuple[int, int, str]],
+    count: Callable[[str], int],
+    locale: Locale,
+) -> str:
+    """A prompt without some documents, each a start, an end and an evidence id; none overlap.
+
+    A note says where their text is: one for all that nothing but space and punctuation parts, none
+    where it costs as much as what it stands for.
+    """
+    runs: list[list[tuple[int, int, str]]] = []
+    for document in sorted(documents):
+        if runs and not any(map(str.isalnum, text[runs[-1][-1][1] : document[0]])):
+            runs[-1].append(document)
+        else:
+            runs.append([document])
+    spans = []
+    for run in runs:
+        note = f"[… {_named([evidence_id for _, _, evidence_id in run], locale)}]"
+        gained = sum(count(text[start:end]) for start, end, _ in run) - count(note)
+        spans.append((run[0][0], run[-1][1], note if gained > 0 else ""))
+    return replaced(text, spans)
+
+
+def _named(evidence_ids: Sequence[str], locale: Locale) -> str:
+    """The last few ids, and how many there are beside them."""
     named = [item[:SHORT_ID] for item in evidence_ids[-NAMED_IDS:]]
-    ids = ", ".join(named) or "-"
+    ids = ", ".join(named)
     more = len(evidence_ids) - len(named)
-    if more > 0:
-        ids = words["more"].format(ids=ids, more=more)
-    return words["left_out"].format(groups=groups, ids=ids)
+    return TEMPLATES[locale]["more"].format(ids=ids, more=more) if more > 0 else ids
+
+
+def replaced(text: str, spans: Sequence[tuple[int, int, str]]) -> str:
+    """The text with each span (start, end, what stands there instead) replaced; spans in order."""
+    parts: list[str] = []
+    at = 0
+    for start, end, instead in spans:
+        parts += (text[at:start], instead)
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def knowledge(snippets: Sequence[Snippet], locale: Locale) -> str:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ce_engine.config import StoreConfig
 from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
 from ce_engine.ports import Store
+from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.waiting import settled
 from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import AppendMessages, CreateSession, PutEvidence, Write
+from ce_engine.schema.rows import (
+    AppendEvents,
+    AppendMessages,
+    AppendModelUsage,
+    AppendToolCalls,
+    CreateSession,
+    PutEvidence,
+    PutTurn,
+    Write,
+)
 from ce_engine.schema.scope import Scope
 
 
@@ -77,16 +86,17 @@ class Journal:
         self._gap = gap
         self._loop = loop
         self._config = config
-        self._mutex = threading.Lock()
         self._reset()
+        renew_after_fork(self._reset)
 
     def _reset(self) -> None:
+        """Begin anew, as a forked child does: the parent writes what it accepted."""
+        self._mutex = threading.Lock()
         self.breaker = Breaker(self._config.breaker_s)
         self._lost: dict[tuple[str, str, str], int] = {}
         self._groups: deque[_Group] = deque()
         self._bytes = 0
         self._draining = False
-        self._pid = os.getpid()
 
     async def read(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Await a read within the deadline.
@@ -123,8 +133,8 @@ class Journal:
         """Accept a group of writes without waiting; the future ends when it landed, or with `None` if dropped."""
         group = _Group(scope, writes, _size(writes), landed)
         with self._mutex:
-            if self._pid != os.getpid():  # a forked child: the parent writes what it accepted
-                self._reset()
+            if self.breaker.is_open():
+                _mark_late(group)
             if self._bytes + group.size > self._config.buffer_bytes and self._groups:
                 self._count_lost(scope)
                 group.future.set_result(None)
@@ -160,22 +170,46 @@ class Journal:
         """How many groups have not landed yet."""
         return len(self._groups)
 
+    async def settle(self, scope: Scope) -> bool:
+        """Wait, within the deadline, for the groups of a session; false if they have not landed."""
+        with self._mutex:
+            futures = [group.future for group in self._groups if group.scope.key == scope.key]
+        until = monotonic() + self._config.deadline_s
+        return all([await settled(future, max(0.0, until - monotonic())) for future in futures])
+
     async def _drain(self) -> None:
-        while True:
-            with self._mutex:
-                if not self._groups:
-                    self._draining = False
-                    return
-                group = self._groups[0]
-            result = await self._write(group)
-            with self._mutex:
-                self._groups.popleft()
-                self._bytes -= group.size
+        try:
+            while True:
+                with self._mutex:
+                    if not self._groups:
+                        return
+                    group = self._groups[0]
+                result = await self._write(group)
+                with self._mutex:
+                    self._groups.popleft()
+                    self._bytes -= group.size
+                self._tell(group, result)
+        finally:
+            with self._mutex:  # also where the loop is stopped: the next group starts it again
+                self._draining = False
+
+    def _tell(self, group: _Group, result: PutResult | None) -> None:
+        try:
             if result is not None and group.landed is not None:
                 group.landed(result)
-            group.future.set_result(result)
             if result is not None and (lost := self._lost.pop(group.scope.key, 0)):
-                self.submit(group.scope, self._gap(group.scope, lost), group.landed)
+                self._soon(group.scope, self._gap(group.scope, lost), group.landed)
+        finally:
+            group.future.set_result(result)
+
+    def _soon(self, scope: Scope, writes: Sequence[Write], landed: Landed | None) -> None:
+        with self._mutex:
+            self._groups.append(_Group(scope, writes, 0, landed))
+
+    def _all_late(self) -> None:
+        with self._mutex:
+            for group in self._groups:
+                _mark_late(group)
 
     def _count_lost(self, scope: Scope) -> None:
         self._lost[scope.key] = self._lost.get(scope.key, 0) + 1
@@ -186,7 +220,7 @@ class Journal:
                 result = await self._store.apply(group.scope, group.writes)
             except StoreUnavailableError as error:
                 self.breaker.trip(error.code)
-                _mark_late(group)
+                self._all_late()
                 await asyncio.sleep(self.breaker.remaining() or 0.01)
             except VersionConflictError:
                 if not _without_keys(group):
@@ -204,33 +238,6 @@ class Journal:
             else:
                 self.breaker.reset()
                 return result
-
-
-async def settled(future: Future[Any], timeout_s: float) -> bool:
-    """Wait for a future of any thread; false when the time is over.
-
-    `asyncio.wrap_future` would cancel the work with its waiter, and would call a closed loop.
-    """
-    if future.done():
-        return True
-    loop = asyncio.get_running_loop()
-    waiter = loop.create_future()
-
-    def wake(_: object) -> None:
-        with suppress(RuntimeError):  # the waiter's loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_finish, waiter)
-
-    future.add_done_callback(wake)
-    try:
-        await asyncio.wait_for(waiter, timeout_s)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _finish(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 async def _awaited(ask: Callable[[], Awaitable[T]]) -> T:
@@ -267,10 +274,20 @@ def _without_keys(group: _Group) -> bool:
 
 
 def _size(writes: Sequence[Write]) -> int:
+    """Roughly what a group holds in memory, in bytes."""
     size = 512
     for write in writes:
         if isinstance(write, AppendMessages):
-            size += sum(len(row.message.content) + 512 for row in write.rows)
+            size += sum(2 * len(row.message.content) + 1024 for row in write.rows)
         elif isinstance(write, PutEvidence):
-            size += len(write.row.evidence.content) + 512
+            evidence = write.row.evidence
+            size += 2 * len(evidence.content) + len(str(evidence.metadata)) + 512
+        elif isinstance(write, AppendEvents):
+            size += sum(len(str(event.payload)) + 1024 for event in write.events)
+        elif isinstance(write, AppendToolCalls):
+            size += sum(len(str(row.call.args_digest)) + 512 for row in write.rows)
+        elif isinstance(write, AppendModelUsage):
+            size += sum(len(str(usage.params)) + 512 for usage in write.usages)
+        elif isinstance(write, PutTurn):
+            size += 200 * len(write.turn.report.get("prune_decisions", ())) + 2048
     return size

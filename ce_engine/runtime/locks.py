@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Hashable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+
+from ce_engine.runtime.fork import renew_after_fork
 
 
 class KeyedLocks:
@@ -17,7 +17,7 @@ class KeyedLocks:
 
     def __init__(self) -> None:
         self._reset()
-        os.register_at_fork(after_in_child=_resetter(weakref.ref(self)))
+        renew_after_fork(self._reset)
 
     def _reset(self) -> None:
         self._mutex = threading.Lock()
@@ -60,14 +60,3 @@ class KeyedLocks:
             if turn.set_running_or_notify_cancel():
                 turn.set_result(None)
                 return
-
-
-def _resetter(reference: weakref.ref[KeyedLocks]) -> Callable[[], None]:
-    """A forked child has none of the threads that hold or wait for a lock."""
-
-    def reset() -> None:
-        locks = reference()
-        if locks is not None:
-            locks._reset()  # noqa: SLF001 - its own
-
-    return reset

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
+import weakref
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ce_engine.errors import SyncCallError
+from ce_engine.runtime.fork import renew_after_fork
+from ce_engine.runtime.waiting import settled
 
 
 T = TypeVar("T")
@@ -20,18 +23,21 @@ class LoopThread:
 
     def __init__(self, name: str = "ce-engine") -> None:
         self._name = name
+        self._reset()
+        renew_after_fork(self._reset)
+
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._pid = 0
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """The running loop; it is started if need be."""
         loop = self._loop
-        if loop is not None and self._pid == os.getpid() and not loop.is_closed():
+        if loop is not None and not loop.is_closed():
             return loop
         with self._lock:
-            if self._loop is None or self._pid != os.getpid() or self._loop.is_closed():
+            if self._loop is None or self._loop.is_closed():
                 self._start()
             assert self._loop is not None
             return self._loop
@@ -52,7 +58,8 @@ class LoopThread:
         thread = threading.Thread(target=run, name=self._name, daemon=True)
         thread.start()
         ready.wait()
-        self._loop, self._thread, self._pid = loop, thread, os.getpid()
+        self._loop, self._thread = loop, thread
+        weakref.finalize(self, _stop, loop).atexit = False  # what is left is flushed at exit first
 
     def is_current(self) -> bool:
         """Whether the caller is on the loop's own thread."""
@@ -81,17 +88,33 @@ class LoopThread:
             future.cancel()
             raise
 
+    async def share(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and await it from any other loop.
+
+        The caller's loop may block meanwhile, and a caller that is cancelled does not tear the work.
+        """
+        if self.is_current():
+            return await work
+        future = self.submit(work)
+        await settled(future)
+        return future.result()
+
     def close(self) -> None:
         """Stop the loop; a later use starts a new one."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
-        if loop is None or thread is None or self._pid != os.getpid():
+        if loop is None or thread is None:
             return
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(loop.stop)
+        _stop(loop)
         if thread is not threading.current_thread():
             thread.join(timeout=2)
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    """Stop a loop from any thread; its thread ends with it."""
+    with suppress(RuntimeError):  # closed already
+        loop.call_soon_threadsafe(loop.stop)
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:

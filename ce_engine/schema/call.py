@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Purpose = Literal["chat", "helper"]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class HostMessage:
     """A message of the host, mapped. Adapters keep and reuse it while the host's object is unchanged.
 

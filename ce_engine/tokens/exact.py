@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
-from ce_engine.tokens.chars import PER_MESSAGE, PRIMING, CharBasedEstimator
+from ce_engine.tokens.chars import CharBasedEstimator
+from ce_engine.tokens.framing import PER_MESSAGE, PRIMING
 from ce_engine.tokens.models import bare_name
 from ce_engine.tokens.vocabulary import KNOWN, load_encoding
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ce_engine.ports import Clock, IdGenerator, RedactResult, SessionRedactor
 from ce_engine.schema.call import HostMessage
 from ce_engine.schema.document import (
+    Author,
     Evidence,
     EvidenceLinks,
     EvidenceSource,
     Message,
     Ref,
+    ToolProvider,
     ToolRequest,
 )
-from ce_engine.schema.enums import EvidenceType, Origin
+from ce_engine.schema.enums import EvidenceType, Origin, ProviderKind
 from ce_engine.schema.events import KIND, Event, EventType, payload_mac
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.rows import EvidenceRow, MessageRow
@@ -26,6 +29,13 @@ from ce_engine.schema.scope import Scope
 
 MAX_ARGS_CHARS = 4000
 """Tool arguments longer than this, redacted, are stored as their beginning and length."""
+
+MAX_NAME_CHARS = 200
+"""Names of tools, authors, sources, and tags: what is longer, redacted, is cut off."""
+
+MAX_URI_CHARS = 2000
+
+_CODE = re.compile(r"[\w.:-]{1,64}")
 
 _MESSAGE_KINDS = {
     Origin.TASK: "user_input",
@@ -46,6 +56,9 @@ class Ingest:
     ids: IdGenerator
     tags: Mapping[str, str]
     framework: str = ""
+    _names: dict[str, str] = field(default_factory=dict)
+    """Names met so far: a history names the same few authors over and over."""
+    _clean_tags: dict[str, str] | None = None
 
     def text(self, text: str) -> tuple[RedactResult, bool]:
         """The text as it may be stored, and whether it is withheld because redaction failed.
@@ -73,6 +86,24 @@ class Ingest:
         except Exception:  # noqa: BLE001 - as above
             return None
 
+    def name(self, text: str, most: int = MAX_NAME_CHARS) -> str:
+        """A name, a URI or another short text as it may be stored; empty where redaction failed.
+
+        Equal texts give equal names in the whole session, so that stored authors can be recognised.
+        """
+        known = self._names.get(text)
+        if known is None:
+            known = self._names[text] = self.text(text)[0].text
+        return known[:most]
+
+    def code(self, text: str, otherwise: str) -> str:
+        """A stable word such as `"Timeout"`; `otherwise` for what is none, or holds something sensitive."""
+        return text if _CODE.fullmatch(text) and self.name(text) == text else otherwise
+
+    def provider(self, kind: ProviderKind, name: str, uri: str) -> ToolProvider:
+        """Who runs a tool."""
+        return ToolProvider(kind=kind, name=self.name(name), uri=self.name(uri, MAX_URI_CHARS))
+
     def args(self, args: Mapping[str, Any] | str) -> dict[str, Any]:
         """Tool arguments, redacted and bounded."""
         value = self.data(dict(args) if isinstance(args, Mapping) else {"input": args})
@@ -92,18 +123,24 @@ class Ingest:
         speaker: str | None,
         tokens: tuple[str, int],
     ) -> MessageRow:
-        """A host message as a row; parent, lane and turn are the caller's to set."""
+        """A host message as a row; parent, lane and turn are the caller's to set.
+
+        `speaker` is the live name: the row has what `name` makes of it, and so must whoever compares.
+        """
         live = host.message
         redacted, withheld = self.text(live.content)
         asked = live.tool_calls or ()
-        calls = [ToolRequest(name=c.name, id=c.id, args=self.args(c.args)) for c in asked] or None
+        calls = [
+            ToolRequest(name=self.name(c.name), id=c.id, args=self.args(c.args)) for c in asked
+        ]
+        author = live.author
         stored = Message(
             role=live.role,
             content=redacted.text,
-            author=live.author,
+            author=Author(kind=author.kind, id=self.name(author.id)) if author else None,
             at=live.at or self.clock.now_iso(),
             message_id=message_id,
-            tool_calls=calls,
+            tool_calls=calls or None,
             tool_call_id=live.tool_call_id,
             status="error" if host.error else live.status,
         )
@@ -112,7 +149,7 @@ class Ingest:
             key=keys[0],
             loose_key=keys[1],
             origin=str(host.origin),
-            speaker=speaker,
+            speaker=self.name(speaker) if speaker else None,
             host_id=self.fingerprinter.mac("host-id", host.host_id) if host.host_id else None,
             tokens=tokens[1],
             counted_by=tokens[0],
@@ -146,11 +183,14 @@ class Ingest:
         stored["created_at"] = self.clock.now_iso()
         if withheld or redacted.has_sensitive:
             stored["has_sensitive"] = True
-        uri, _ = self.text(source.uri)
         evidence = Evidence(
             evidence_id=self.ids.generate(),
             type=kind,
-            source=source.model_copy(update={"uri": uri.text}),
+            source=EvidenceSource(
+                kind=source.kind,
+                name=self.name(source.name),
+                uri=self.name(source.uri, MAX_URI_CHARS),
+            ),
             content=redacted.text,
             confidence=confidence,
             metadata=stored,
@@ -185,7 +225,7 @@ class Ingest:
             kind=kind or KIND.get(event_type, ""),
             event_id=self.ids.generate(),
             ts=self.clock.now_iso(),
-            tags=dict(self.tags),
+            tags=self._stored_tags(),
             payload=dict(payload or {}),
             redacted=True,
             nonce=self.ids.generate()[:18],
@@ -193,6 +233,14 @@ class Ingest:
         )
         event.payload_mac = payload_mac(event, self.fingerprinter.key)
         return event
+
+    def _stored_tags(self) -> dict[str, str]:
+        if self._clean_tags is None:
+            tags = self.data(dict(self.tags)) or {}
+            self._clean_tags = {
+                key[:MAX_NAME_CHARS]: str(tag)[:MAX_NAME_CHARS] for key, tag in tags.items()
+            }
+        return dict(self._clean_tags)
 
     def appended(self, row: MessageRow) -> Event:
         """The event of a new message."""

@@ -158,8 +158,8 @@ def _info(model: Model, told: Mapping[str, Any], config: Any, mode: str) -> Call
         tags=told.get("tags"),
     )
     info.mode, info.opaque = mode, isinstance(model, BaseLLM)
-    own = {key: told[key] for key in ("model",) if key in told}
-    params = model._get_ls_params(**own)  # noqa: SLF001 - the one place where providers name a model
+    asked = {"model": told["model"]} if "model" in told else {}
+    params = model._get_ls_params(**asked)  # noqa: SLF001 - the one place where providers name a model
     info.model, info.provider = params.get("ls_model_name"), params.get("ls_provider") or ""
     profile = getattr(model, "profile", None)
     info.context_window = profile.get("max_input_tokens") if isinstance(profile, dict) else None

@@ -111,9 +111,9 @@ def _host(
 
 
 def _author(native: BaseMessage, role: Role) -> Author | None:
-    kinds = {Role.USER: AuthorKind.USER, Role.TOOL: AuthorKind.TOOL}
     if not native.name or role is Role.SYSTEM:
         return None
+    kinds = {Role.USER: AuthorKind.USER, Role.TOOL: AuthorKind.TOOL}
     return Author(kind=kinds.get(role, AuthorKind.AGENT), id=native.name)
 
 
@@ -190,8 +190,6 @@ def to_native(step: Step, native: BaseMessage | None) -> BaseMessage:
 
 
 def _has_reasoning(native: BaseMessage) -> bool:
-    if not isinstance(native, AIMessage):
-        return False
     kinds = {block.get("type") for block in other_blocks(native.content)}
     return bool(kinds & REASONING) or "reasoning_content" in native.additional_kwargs
 

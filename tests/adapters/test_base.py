@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -35,13 +34,9 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_integrations import Adapter, CallInfo, Hooks, ce_session
-from ce_integrations.guard import Guard
-from ce_integrations.known import MAX_STRONG, KnownMessages
-from ce_integrations.patches import ClassPatches, put
 from ce_integrations.registry import load_adapters
-from ce_integrations.runs import OpenRuns, RunTree
+from ce_integrations.runs import OpenRuns
 from ce_integrations.turns import governing, is_inside
-from ce_integrations.walk import walk
 
 
 @dataclass(eq=False)
@@ -355,160 +350,3 @@ def test_the_mark_of_a_governed_call() -> None:
         with governing("bots", other, None):
             assert not is_inside(model)
     assert not is_inside(model)
-
-
-# Parts
-
-
-def test_known_messages_are_mapped_once() -> None:
-    mapped: list[Note] = []
-
-    class Counting(BotAdapter):
-        def to_schema(self, native: Note) -> HostMessage:
-            mapped.append(native)
-            return super().to_schema(native)
-
-    adapter = Counting()
-    known = KnownMessages(adapter.to_schema, adapter.parts)
-    note = Note("user", "x")
-    first = known(note)
-    assert known(note) is first
-    note.content = "y"
-    assert known(note) is not first
-    assert known(note).message.content == "y"
-    assert len(mapped) == 2
-    mapped.clear()
-    for n in range(50):  # the next one may well have the id of the one before
-        assert known(Note("user", str(n))).message.content == str(n)
-    del note
-    mapped.clear()
-    gc.collect()
-    assert len(known._weak) == 0
-
-
-def test_natives_without_weak_references_are_known_too() -> None:
-    class Dicts(BotAdapter):
-        def parts(self, native: Any) -> tuple[object, ...]:
-            return (native["content"],)
-
-        def to_schema(self, native: Any) -> HostMessage:
-            return HostMessage(Message(role=Role.USER, content=native["content"]), Origin.TASK)
-
-    adapter = Dicts()
-    known: KnownMessages[Any] = KnownMessages(adapter.to_schema, adapter.parts)
-    native = {"content": "x"}
-    assert known(native) is known(native)
-    native["content"] = "y"
-    assert known(native).message.content == "y"
-    for n in range(MAX_STRONG + 5):
-        known({"content": str(n)})
-    assert len(known._strong) == MAX_STRONG
-
-
-@pytest.mark.production_guard
-def test_the_guard_lets_pass_what_is_not_ours() -> None:
-    guard = Guard()
-    for passing in (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SystemExit):
-        with pytest.raises(passing), guard("here"):
-            raise passing
-    with guard("here"):
-        raise LookupError("secret")
-    (fault,) = guard.faults
-    assert (fault.where, fault.kind) == ("here", "LookupError")
-    assert fault.line.startswith("test_base.py:")
-    assert "secret" not in repr(fault)
-
-
-def test_class_patches_come_and_go() -> None:
-    class Host:
-        def one(self) -> str:
-            return "one"
-
-        def two(self) -> str:
-            return "two"
-
-    def louder(original: Any) -> Any:
-        return lambda self: original(self).upper()
-
-    before = dict(vars(Host))
-    patches, holders = ClassPatches(), [Guard(), Guard(), Guard()]
-    first = patches.hold([(Host, "one", louder)], holders[0])
-    second = patches.hold([(Host, "one", louder), (Host, "two", louder)], holders[1])
-    assert (Host().one(), Host().two()) == ("ONE", "TWO")
-    first()
-    first()
-    assert Host().one() == "ONE"
-    with pytest.raises(KeyError):
-        patches.hold([(Host, "two", louder), (Host, "missing", louder)], holders[2])
-    second()
-    assert dict(vars(Host)) == before
-    patches.hold([(Host, "one", louder)], holders.pop())
-    gc.collect()
-    patches.hold([], holders[0])
-    assert dict(vars(Host)) == before
-
-
-def test_what_another_wrapped_later_stays_wrapped() -> None:
-    class Host:
-        def one(self) -> str:
-            return "one"
-
-    patches, holder = ClassPatches(), Guard()
-    release = patches.hold(
-        [(Host, "one", lambda original: lambda self: original(self) + "!")], holder
-    )
-    inner = Host.one
-    Host.one = lambda self: f"({inner(self)})"  # type: ignore[method-assign]  # as others do
-    release()
-    assert Host().one() == "(one!)"
-
-
-def test_put_and_back() -> None:
-    place: dict[str, Any] = {"a": 1}
-    undo_a, undo_b = put(place, "a", 2, lambda now: now), put(place, "b", [1], lambda now: None)
-    assert place == {"a": 2, "b": [1]}
-    undo_a()
-    place["b"] = [1, 2]
-    undo_b()
-    assert place == {"a": 1}
-
-
-def test_runs_know_their_roots() -> None:
-    tree: RunTree[str, Hooks[Any]] = RunTree()
-
-    class Owner:
-        active = True
-
-    outer, inner = Owner(), Owner()
-    owned: RunTree[str, Owner] = RunTree()
-    owned.add("root", None, outer)
-    owned.add("child", "root", inner)
-    owned.add("grandchild", "child", inner)
-    assert owned.of("grandchild") == ("root", outer)
-    outer.active = False
-    assert owned.of("grandchild", inner) == ("root", inner)
-    assert owned.of("unknown", inner) == ("unknown", inner)
-    tree.add("leaf", "a parent that nobody told of", None)
-    assert tree.of("leaf") == ("a parent that nobody told of", None)
-
-
-def test_the_walk_evaluates_nothing() -> None:
-    class Lazy:
-        __slots__ = ("set_one", "unset")
-
-        def __init__(self) -> None:
-            self.set_one = target
-
-        @property
-        def expensive(self) -> None:
-            raise AssertionError("a property was evaluated")
-
-    target = Note("user", "found me")
-    helper = Lazy()
-
-    def uses(default: Any = helper) -> Any:
-        return default
-
-    cyclic: dict[str, Any] = {"f": [uses]}
-    cyclic["self"] = cyclic
-    assert target in [each for each in walk(cyclic, ("no_such_package",)) if isinstance(each, Note)]

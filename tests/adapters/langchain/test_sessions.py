@@ -93,6 +93,7 @@ def test_a_chain_s_steps_share_its_run(chat: Any, engine: Any, call: Any, sessio
         both = first | (lambda answer: {"q": answer}) | second
         with install_ce(both, engine=engine):
             call(both, {"q": "hi"})
+        assert [len(body["messages"]) for body in wire.bodies] == [1, 1]
     (session,) = sessions()
     assert session.turns == 2
 

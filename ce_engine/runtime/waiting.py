@@ -1,0 +1,35 @@
+"""Waiting on any loop for work of any thread, without a hold on that work."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+
+async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
+    """Wait for a future of any thread; false when the time is over (`None` waits as long as it takes).
+
+    `asyncio.wrap_future` would cancel the work with its waiter, and would call a closed loop.
+    """
+    if future.done():
+        return True
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def wake(_: object) -> None:
+        with suppress(RuntimeError):  # the waiter's loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_finish, waiter)
+
+    future.add_done_callback(wake)
+    try:
+        await asyncio.wait_for(waiter, timeout_s)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

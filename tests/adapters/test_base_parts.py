@@ -1,0 +1,260 @@
+"""The parts that adapters are made of: known messages, the guard, patches, runs, the walk, blocks, usage."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ce_engine import Extend, HostMessage, Message, Origin, Role, Shorten, Usage
+from ce_integrations.blocks import call_args, changed, media_digests, media_tokens, text_of
+from ce_integrations.bounded import BoundedMap
+from ce_integrations.guard import Guard
+from ce_integrations.known import MAX_STRONG, KnownMessages
+from ce_integrations.patches import ClassPatches, definitions, put
+from ce_integrations.runs import RunTree, retrieved_doc
+from ce_integrations.usage import usage_of
+from ce_integrations.walk import walk
+
+
+@dataclass(eq=False)
+class Note:
+    """A message of a make-believe framework."""
+
+    role: str
+    content: str
+
+
+def to_schema(native: Note) -> HostMessage:
+    return HostMessage(Message(role=Role(native.role), content=native.content), Origin.TASK)
+
+
+def parts(native: Note) -> tuple[object, ...]:
+    return (native.content,)
+
+
+def test_known_messages_are_mapped_once() -> None:
+    mapped: list[Note] = []
+
+    def counting(native: Note) -> HostMessage:
+        mapped.append(native)
+        return to_schema(native)
+
+    known = KnownMessages(counting, parts)
+    note = Note("user", "x")
+    first = known(note)
+    assert known(note) is first
+    note.content = "y"
+    assert known(note) is not first
+    assert known(note).message.content == "y"
+    assert len(mapped) == 2
+    mapped.clear()
+    for n in range(50):  # the next one may well have the id of the one before
+        assert known(Note("user", str(n))).message.content == str(n)
+    del note
+    mapped.clear()
+    gc.collect()
+    assert len(known._weak) == 0
+
+
+def test_natives_without_weak_references_are_known_too() -> None:
+    def of_dict(native: dict[str, str]) -> HostMessage:
+        return HostMessage(Message(role=Role.USER, content=native["content"]), Origin.TASK)
+
+    known = KnownMessages(of_dict, lambda native: (native["content"],))
+    native = {"content": "x"}
+    assert known(native) is known(native)
+    native["content"] = "y"
+    assert known(native).message.content == "y"
+    for n in range(MAX_STRONG + 5):
+        known({"content": str(n)})
+    assert len(known._strong) == MAX_STRONG
+
+
+@pytest.mark.production_guard
+def test_the_guard_lets_pass_what_is_not_ours() -> None:
+    guard = Guard()
+    for passing in (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SystemExit):
+        with pytest.raises(passing), guard("here"):
+            raise passing
+    with guard("here"):
+        raise LookupError("secret")
+    (fault,) = guard.faults
+    assert (fault.where, fault.kind) == ("here", "LookupError")
+    assert fault.line.startswith("test_base_parts.py:")
+    assert "secret" not in repr(fault)
+
+
+def test_class_patches_come_and_go() -> None:
+    class Host:
+        def one(self) -> str:
+            return "one"
+
+        def two(self) -> str:
+            return "two"
+
+    def louder(original: Any) -> Any:
+        return lambda self: original(self).upper()
+
+    before = dict(vars(Host))
+    patches, holders = ClassPatches(), [Guard(), Guard(), Guard()]
+    first = patches.hold([(Host, "one", louder)], holders[0])
+    second = patches.hold([(Host, "one", louder), (Host, "two", louder)], holders[1])
+    assert (Host().one(), Host().two()) == ("ONE", "TWO")
+    first()
+    first()
+    assert Host().one() == "ONE"
+    with pytest.raises(KeyError):
+        patches.hold([(Host, "two", louder), (Host, "missing", louder)], holders[2])
+    second()
+    assert dict(vars(Host)) == before
+    patches.hold([(Host, "one", louder)], holders.pop())
+    gc.collect()
+    patches.hold([], holders[0])
+    assert dict(vars(Host)) == before
+
+
+def test_what_another_wrapped_later_stays_wrapped() -> None:
+    class Host:
+        def one(self) -> str:
+            return "one"
+
+    patches, holder = ClassPatches(), Guard()
+    release = patches.hold(
+        [(Host, "one", lambda original: lambda self: original(self) + "!")], holder
+    )
+    inner = Host.one
+    Host.one = lambda self: f"({inner(self)})"  # type: ignore[method-assign]  # as others do
+    release()
+    assert Host().one() == "(one!)"
+
+
+def test_put_and_back() -> None:
+    place: dict[str, Any] = {"a": 1}
+    undo_a, undo_b = put(place, "a", 2, lambda now: now), put(place, "b", [1], lambda now: None)
+    assert place == {"a": 2, "b": [1]}
+    undo_a()
+    place["b"] = [1, 2]
+    undo_b()
+    assert place == {"a": 1}
+
+
+def test_runs_know_their_roots() -> None:
+
+    class Owner:
+        active = True
+
+    outer, inner = Owner(), Owner()
+    owned: RunTree[str, Owner] = RunTree()
+    owned.add("root", None, outer)
+    owned.add("child", "root", inner)
+    owned.add("grandchild", "child", inner)
+    assert owned.of("grandchild") == ("root", outer)
+    outer.active = False
+    assert owned.of("grandchild", inner) == ("root", inner)
+    assert owned.of("unknown", inner) == ("unknown", inner)
+    owned.add("leaf", "a parent that nobody told of", None)
+    assert owned.of("leaf") == ("a parent that nobody told of", None)
+
+
+def test_the_walk_evaluates_nothing() -> None:
+    class Lazy:
+        __slots__ = ("set_one", "unset")
+
+        def __init__(self) -> None:
+            self.set_one = target
+
+        @property
+        def expensive(self) -> None:
+            raise AssertionError("a property was evaluated")
+
+    target = Note("user", "found me")
+    helper = Lazy()
+
+    def uses(default: Any = helper) -> Any:
+        return default
+
+    cyclic: dict[str, Any] = {"f": [uses]}
+    cyclic["self"] = cyclic
+    assert target in [each for each in walk(cyclic, ("no_such_package",)) if isinstance(each, Note)]
+
+
+def test_definitions_are_wrapped_where_they_stand() -> None:
+    class Base:
+        def run(self) -> str:
+            return "base"
+
+    class Child(Base):
+        def run(self) -> str:
+            return "child"
+
+    class Grandchild(Child):
+        pass
+
+    def louder(original: Any) -> Any:
+        return original
+
+    makers: dict[type, Any] = {Base: {"run": louder, "missing": louder}}
+    found = {(cls, name) for cls, name, _ in definitions(makers, [Grandchild(), object()])}
+    assert found == {(Base, "run"), (Child, "run")}
+
+
+def test_a_bounded_map_forgets_what_was_not_touched() -> None:
+    kept: BoundedMap[int, str] = BoundedMap(2)
+    assert kept.put(1, "one") == "one"
+    kept.put(2, "two")
+    assert kept.get(1) == "one"
+    kept.put(3, "three")
+    assert (kept.get(1), kept.get(2), kept.get(3)) == ("one", None, "three")
+    assert kept.put(1, "again") == "one"
+    assert kept.pop(1) == "one"
+    assert kept.pop(1) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (None, None),
+        ({}, None),
+        ({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}, Usage(3, 2, 5)),
+        ({"input_tokens": 3, "output_tokens": 2}, Usage(3, 2, 5)),
+        (
+            {
+                "prompt_tokens": 3,
+                "prompt_tokens_details": {"cached_tokens": 1, "audio_tokens": 2},
+                "completion_tokens_details": {"audio_tokens": 4, "reasoning_tokens": 0},
+            },
+            Usage(3, 0, 3, details={"cached_tokens": 1, "input_audio": 2, "output_audio": 4}),
+        ),
+    ],
+    ids=["none", "nothing", "openai", "anthropic", "details"],
+)
+def test_usage_in_all_its_names(told: Any, expected: Usage | None) -> None:
+    assert usage_of(told) == expected
+
+
+def test_blocks() -> None:
+    content = ["plain ", {"type": "text", "text": "block"}, {"type": "image", "url": "u"}, 5]
+    assert text_of(content) == "plain block"
+    assert text_of(None) == text_of(7) == ""
+    assert len(media_digests(content)) == 1
+    assert media_tokens(content) > 0
+    assert media_tokens("text") == media_tokens([{"type": "tool_use", "input": {"x": "y"}}]) == 0
+    assert media_tokens([{"type": "file", "file_id": "f"}]) > 0
+    assert call_args({"arguments": "[1]"}) == {"": [1]}
+    assert call_args({"name": "f"}) == {"": None}
+    assert changed("text", Shorten(0, "t")) == "t"
+    assert changed("text", Extend(0, "! ", before=True)) == "! text"
+
+
+@pytest.mark.req("A-29")
+def test_documents_tell_of_themselves_by_convention() -> None:
+    metadata = {"url": "https://example.org/a", "score": 0.5, "doc_version": "2"}
+    found = retrieved_doc("text", metadata, "id-1")
+    assert (found.uri, found.score, found.id) == ("https://example.org/a", 0.5, "id-1")
+    assert found.metadata == metadata
+    bare = retrieved_doc("text", {"score": True})
+    assert (bare.uri, bare.score) == ("", None)
