@@ -10,6 +10,7 @@ from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.prepare.terms import terms
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Message
+from ce_engine.schema.rows import EvidenceRow
 from ce_engine.view import SessionView
 
 
@@ -78,7 +79,7 @@ class Recall:
         present = {evidence_id for evidence_id, _ in memory.documents} if memory else set()
         for evidence_id, score in self.view.search_documents(query, self.limit):
             row = self.view.evidence[evidence_id]
-            if evidence_id in present or row.project_id != self.call.scope.project_id:
+            if evidence_id in present or not self._may_read(row):
                 continue
             evidence = row.evidence
             snippet = Snippet(
@@ -90,6 +91,13 @@ class Recall:
             )
             found.append(Candidate(f"e:{evidence_id}", snippet, score, row.seq))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _may_read(self, row: EvidenceRow) -> bool:
+        """Only the reader's own project, and its own lane, nobody's, or what is shared (decision 7, D-10)."""
+        scope = self.call.scope
+        lane = self.call.lane_key or scope.agent_id
+        own = row.shared or row.lane_key in ("", lane)
+        return own and row.project_id == scope.project_id
 
     def _allowed(self) -> frozenset[int]:
         """Entries of the reader's line: the path to the question with its tool results, and earlier lanes."""

@@ -50,6 +50,9 @@ KEEP_CHARS = 200
 
 NAMED_IDS = 8
 
+Document = tuple[int, int, str]
+"""A document in a prompt: where it starts and ends, and its evidence id; none overlap."""
+
 _SENTENCE = re.compile(r"[^\n.!?。！？；]+[\n.!?。！？；]*\s*")
 
 
@@ -85,18 +88,45 @@ def left_out(groups: int, evidence_ids: Sequence[str], locale: Locale) -> str:
     return TEMPLATES[locale]["left_out"].format(groups=groups, ids=ids)
 
 
-def without_documents(
+def fitted(
     text: str,
-    documents: Sequence[tuple[int, int, str]],
+    documents: Sequence[Document],
+    limit: int,
     count: Callable[[str], int],
     locale: Locale,
 ) -> str:
-    """A prompt without some documents, each a start, an end and an evidence id; none overlap.
+    """A prompt with as many of its first `documents` left out as bring it to `limit` tokens, or all.
+
+    It is counted as a whole only a few times, however many documents there are.
+    """
+    gone, short, tokens = 0, text, count(text)
+    while tokens > limit and gone < len(documents):
+        over = tokens - limit
+        while over > 0 and gone < len(documents):
+            start, end, _ = documents[gone]
+            over -= count(text[start:end])
+            gone += 1
+        short = _without(text, documents[:gone], count, locale)
+        tokens = count(short)
+    if tokens > limit:  # the notes may be what is too much
+        return replaced(text, [(start, end, "") for start, end, _ in sorted(documents)])
+    while gone > 1:  # counts of the parts add up to more than the whole: who fits comes back
+        more = _without(text, documents[: gone - 1], count, locale)
+        if count(more) > limit:
+            break
+        gone, short = gone - 1, more
+    return short
+
+
+def _without(
+    text: str, documents: Sequence[Document], count: Callable[[str], int], locale: Locale
+) -> str:
+    """A prompt without some documents.
 
     A note says where their text is: one for all that nothing but space and punctuation parts, none
     where it costs as much as what it stands for.
     """
-    runs: list[list[tuple[int, int, str]]] = []
+    runs: list[list[Document]] = []
     for document in sorted(documents):
         if runs and not any(map(str.isalnum, text[runs[-1][-1][1] : document[0]])):
             runs[-1].append(document)

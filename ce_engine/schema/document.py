@@ -117,6 +117,8 @@ class TaskState(Schema):
 
 
 class ToolProvider(Schema):
+    """Who provides a tool, and where."""
+
     kind: ProviderKind
     name: str = ""
     uri: str = ""

@@ -30,6 +30,9 @@ from ce_engine.tokens.char_prices import (
 from ce_engine.tokens.framing import FramedEstimator
 
 
+_PIECE_CHARS = 512
+
+
 class CharBasedEstimator(FramedEstimator):
     """Counts by kinds of characters, calibrated against cl100k_base and o200k_base.
 
@@ -59,8 +62,10 @@ class CharBasedEstimator(FramedEstimator):
             return min(len(data), 1 + _price(data))
         # Lone surrogates become three bytes, as many as what tokenizers put in their place.
         size = len(text.encode("utf-8", "surrogatepass"))
-        rest, tokens = _pay_for_wide(text)
-        return min(size, 1 + tokens + _price(rest))
+        # Most pieces of most texts are ASCII alone.
+        pieces = (text[i : i + _PIECE_CHARS] for i in range(0, len(text), _PIECE_CHARS))
+        rest, paid = zip(*map(_pay_for_wide, pieces), strict=True)
+        return min(size, 1 + sum(paid) + _price(b"".join(rest)))
 
 
 def _price(data: bytes) -> int:
@@ -76,8 +81,28 @@ def _price(data: bytes) -> int:
     pairs = (kinds | before << 8 + 5).to_bytes(size + 2, "little")[:size]
     classes = int.from_bytes(pairs.translate(PAIR_CLASSES), "little")
     quads = (classes | classes << 16 + 4).to_bytes(size + 3, "little")[:size]
-    units = sum(pairs.translate(PAIR_PRICES)) + sum(quads.translate(QUAD_PRICES))
-    return -(-units // UNITS)
+    return -(-(_PAIR_PRICES.total(pairs) + _QUAD_PRICES.total(quads)) // UNITS)
+
+
+class _Prices:
+    """A price for each value of a byte, and their total over bytes.
+
+    A price of 9 * n + m stands as n bits in one table and m in another: counting bits takes a third
+    of the time of `sum`.
+    """
+
+    def __init__(self, prices: bytes) -> None:
+        self._nines = bytes((1 << price // 9) - 1 for price in prices)
+        self._ones = bytes((1 << price % 9) - 1 for price in prices)
+
+    def total(self, codes: bytes) -> int:
+        nines = int.from_bytes(codes.translate(self._nines), "little").bit_count()
+        ones = int.from_bytes(codes.translate(self._ones), "little").bit_count()
+        return 9 * nines + ones
+
+
+_PAIR_PRICES = _Prices(PAIR_PRICES)
+_QUAD_PRICES = _Prices(QUAD_PRICES)
 
 
 def _by_byte(groups: tuple[str, ...], other: int) -> bytes:
@@ -117,6 +142,8 @@ def _pay_for_wide(text: str) -> tuple[bytes, int]:
     A sign is priced as a token by the tables, so each run costs one token less here. Bytes that
     are left outside ASCII are priced as a token each.
     """
+    if text.isascii():
+        return text.encode("ascii"), 0
     wide = _wide()
     letters = wide.letters.sub(ACCENTED, text)
     ones, signs = wide.one_token.subn(WIDE, letters)

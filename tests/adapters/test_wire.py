@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import importlib
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -24,7 +25,9 @@ from ce_integrations.testing.wire import (
 )
 
 
-openai = pytest.importorskip("openai")
+openai: Any = importlib.import_module("openai")  # as a program would use it: no types here
+langchain_openai: Any = importlib.import_module("langchain_openai")
+
 
 LOOKUP = {"type": "function", "function": {"name": "lookup", "parameters": {"type": "object"}}}
 TEXTS = [
@@ -374,7 +377,6 @@ def test_close_ends_kept_connections_and_may_be_repeated(connect: Callable[..., 
 
 
 async def test_langchain_speaks_with_it() -> None:
-    langchain_openai = pytest.importorskip("langchain_openai")
     script: list[str | Answer] = [tool_calls([("lookup", {"q": "a"})]), "done", "again"]
     with Wire(script, max_tokens=200) as wire:
         model = langchain_openai.ChatOpenAI(model="m", base_url=wire.base_url, api_key="k")

@@ -14,6 +14,7 @@ from ce_engine import (
     ContextEngine,
     Keep,
     MemoryStore,
+    ModelCall,
     Prepared,
     Retrieval,
     RetrievedDoc,
@@ -199,3 +200,67 @@ def test_an_orphaned_result_is_repaired_and_told(engine: ContextEngine) -> None:
     assert prepared.report.orphans_removed == 1
     assert not prepared.unchanged
     app.commit(prepared, assistant("ho"))
+
+
+def test_a_tool_result_without_ids_is_no_orphan(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    asked, result = tool_calls(("", "weather", {"city": "Oslo"})), tool_result("", "4 degrees")
+    assert asked.message.tool_calls
+    asked.message.tool_calls[0].id = result.message.tool_call_id = None
+    assert app.prepare(user("weather?"), asked, result).unchanged
+
+
+def test_a_helper_call_does_not_disturb_the_prefix_figures_of_its_lane(
+    engine: ContextEngine,
+) -> None:
+    app = HostApp(engine, SCOPE, [system("You help with the garden.")])
+    app.ask("one?", "1")
+    aside = ModelCall(scope=SCOPE, messages=[user("classify")], purpose="helper", request_id="h")
+    helper = engine.sync.prepare(aside).report
+    assert helper.stable_prefix_hash
+    assert helper.prefix_tokens_unchanged is None
+    report = app.ask("two?", "2").report
+    assert report.prefix_tokens_unchanged
+    assert report.stable_prefix_unchanged
+
+
+def rag(engine: ContextEngine, documents: int, words: int, tokens: int) -> Prepared:
+    """A prompt that is nearly all retrieved documents, in a budget for some of them."""
+    docs = [
+        f"Document {n}: " + " ".join(f"word{(n * 37 + i) % 997}" for i in range(words))
+        for n in range(documents)
+    ]
+    hits = Retrieval("kb", "q", [RetrievedDoc(doc) for doc in docs], run_id="r")
+    engine.post_retrieval(SCOPE, hits, request_id="request-1")
+    prompt = "Use:\n" + "\n".join(docs) + "\nQuestion?"
+    return HostApp(engine, SCOPE).prepare(user(prompt), config=budget(tokens))
+
+
+@pytest.mark.parametrize("tokens", [40, 100, 400, 1000])
+def test_notes_of_documents_left_out_do_not_fill_the_budget(
+    engine: ContextEngine, tokens: int
+) -> None:
+    prepared = rag(engine, 60, 100, tokens)
+    assert not prepared.report.over_budget
+    assert prepared.report.token_used <= tokens
+    assert text(prepared).endswith("Question?")
+
+
+class Counts(CharBasedEstimator):
+    """The simple estimator, and how much it was asked to read."""
+
+    chars = 0
+
+    def estimate_text(self, text: str, model_hint: str | None = None) -> int:
+        self.chars += len(text)
+        return super().estimate_text(text, model_hint)
+
+
+def test_shortening_a_prompt_of_documents_reads_it_a_few_times_only() -> None:
+    estimator = Counts()
+    engine = create_context_engine(MemoryStore(), token_estimator=estimator)
+    prepared = rag(engine, 60, 150, 1000)
+    assert prepared.report.shortened == 1
+    size = len(prepared.call.messages[0].message.content)
+    assert size < estimator.chars < 10 * size
+    engine.sync.close()

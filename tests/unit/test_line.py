@@ -51,6 +51,14 @@ def test_a_second_result_for_one_call_is_an_orphan() -> None:
     assert len(line.orphans) == 1
 
 
+def test_a_result_without_an_id_answers_a_call_without_one() -> None:
+    nameless = Item(Origin.TOOL_RESULT, 10, 0, 0, "r", call_id=None, is_tool_result=True)
+    line = split([TASK, call(""), nameless])  # function calls of the old style have no ids at all
+    assert line.orphans == []
+    assert line.groups[1].complete
+    assert split([TASK, call("a"), nameless]).orphans == [nameless]
+
+
 def test_a_group_that_waits_for_results_is_never_out() -> None:
     line = split([TASK, call("a", "b"), result("a"), TASK, ANSWER])
     assert not line.groups[1].complete

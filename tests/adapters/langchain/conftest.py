@@ -18,10 +18,6 @@ from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
 
 
-pytest.importorskip("langchain")
-pytest.importorskip("langchain_openai")
-
-
 @pytest.fixture
 def engine() -> Iterator[ContextEngine]:
     made = create_context_engine(MemoryStore())

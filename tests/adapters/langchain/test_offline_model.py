@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-
-
-pytest.importorskip("langchain_core")
-
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
