@@ -109,7 +109,7 @@ def fitted(
         short = _without(text, documents[:gone], count, locale)
         tokens = count(short)
     if tokens > limit:  # the notes may be what is too much
-        return replaced(text, [(start, end, "") for start, end, _ in sorted(documents)])
+        return replaced(text, [(run[0][0], run[-1][1], "") for run in _runs(text, documents)])
     while gone > 1:  # counts of the parts add up to more than the whole: who fits comes back
         more = _without(text, documents[: gone - 1], count, locale)
         if count(more) > limit:
@@ -123,21 +123,25 @@ def _without(
 ) -> str:
     """A prompt without some documents.
 
-    A note says where their text is: one for all that nothing but space and punctuation parts, none
-    where it costs as much as what it stands for.
+    A note says where their text is: one a run, none where it costs as much as what it stands for.
     """
+    spans = []
+    for run in _runs(text, documents):
+        note = f"[… {_named([evidence_id for _, _, evidence_id in run], locale)}]"
+        gained = sum(count(text[start:end]) for start, end, _ in run) - count(note)
+        spans.append((run[0][0], run[-1][1], note if gained > 0 else ""))
+    return replaced(text, spans)
+
+
+def _runs(text: str, documents: Sequence[Document]) -> list[list[Document]]:
+    """Documents as they stand in a prompt, those together that only space and punctuation parts."""
     runs: list[list[Document]] = []
     for document in sorted(documents):
         if runs and not any(map(str.isalnum, text[runs[-1][-1][1] : document[0]])):
             runs[-1].append(document)
         else:
             runs.append([document])
-    spans = []
-    for run in runs:
-        note = f"[… {_named([evidence_id for _, _, evidence_id in run], locale)}]"
-        gained = sum(count(text[start:end]) for start, end, _ in run) - count(note)
-        spans.append((run[0][0], run[-1][1], note if gained > 0 else ""))
-    return replaced(text, spans)
+    return runs
 
 
 def _named(evidence_ids: Sequence[str], locale: Locale) -> str:

@@ -64,8 +64,9 @@ class CharBasedEstimator(FramedEstimator):
         size = len(text.encode("utf-8", "surrogatepass"))
         # Most pieces of most texts are ASCII alone.
         pieces = (text[i : i + _PIECE_CHARS] for i in range(0, len(text), _PIECE_CHARS))
-        rest, paid = zip(*map(_pay_for_wide, pieces), strict=True)
-        return min(size, 1 + sum(paid) + _price(b"".join(rest)))
+        paid = [_pay_for_wide(piece) for piece in pieces]
+        rest = b"".join(data for data, _ in paid)
+        return min(size, 1 + sum(tokens for _, tokens in paid) + _price(rest))
 
 
 def _price(data: bytes) -> int:

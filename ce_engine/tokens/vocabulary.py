@@ -153,7 +153,7 @@ def _make(encoding: str, data: bytes) -> Encoding:
 
     # tiktoken's own reader would copy the file into its cache folder, which may be read-only.
     ranks = {b64decode(token): int(rank) for token, rank in map(bytes.split, data.splitlines())}
-    return tiktoken.Encoding(**_construct(encoding, lambda _url, expected_hash="": ranks))
+    return tiktoken.Encoding(**_construct(encoding, lambda *_args, **_options: ranks))
 
 
 def fetch_vocabulary(encoding: str, *, url: str | None = None) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,10 +129,6 @@ class Ingest:
         """
         live = host.message
         redacted, withheld = self.text(live.content)
-        asked = live.tool_calls or ()
-        calls = [
-            ToolRequest(name=self.name(c.name), id=c.id, args=self.args(c.args)) for c in asked
-        ]
         author = live.author
         stored = Message(
             role=live.role,
@@ -140,7 +136,7 @@ class Ingest:
             author=Author(kind=author.kind, id=self.name(author.id)) if author else None,
             at=live.at or self.clock.now_iso(),
             message_id=message_id,
-            tool_calls=calls or None,
+            tool_calls=self._requests(live.tool_calls or ()) or None,
             tool_call_id=live.tool_call_id,
             status="error" if host.error else live.status,
         )
@@ -159,6 +155,9 @@ class Ingest:
             withheld=withheld,
             redactor_version=self.redactor_version,
         )
+
+    def _requests(self, asked: Sequence[ToolRequest]) -> list[ToolRequest]:
+        return [ToolRequest(name=self.name(c.name), id=c.id, args=self.args(c.args)) for c in asked]
 
     def dedup_key(self, source: EvidenceSource, content: str) -> bytes:
         """Equal for the same live content of the same source, within the session (A-09)."""
