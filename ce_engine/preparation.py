@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 from ce_engine.answers import abandon
@@ -18,14 +18,14 @@ from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import Reconciled, reconcile, settle
 from ce_engine.recall import Recall
-from ce_engine.recording import Records, record_tool_message
+from ce_engine.recording import Records, put_turn, record_tool_message
 from ce_engine.reporting import Telling, stored_report
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
-from ce_engine.schema.rows import CutMark, PutCut, PutTurn, TurnRow
+from ce_engine.schema.rows import CutMark, PutCut, TurnRow
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -93,7 +93,7 @@ class Preparation:
         view.last_report = telling.report(turn.report, bound.tokens, extras)
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(turn.report, view.fingerprinter)
-        self.records.writes.append(PutTurn(replace(turn.row)))  # a copy: the row goes on changing
+        self.records.writes.append(put_turn(turn.row))
         return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
 
     # Reconcile
@@ -118,7 +118,7 @@ class Preparation:
         return Incoming(
             key=key,
             role=message.role.value,
-            author=message.author.id if message.author else None,
+            author=self.records.ingest.name(message.author.id) if message.author else None,
             origin=host.origin.value,
             calls=tuple(call.id or "" for call in calls) if calls else (),
             call_id=message.tool_call_id,
@@ -134,7 +134,7 @@ class Preparation:
         found = reconcile(
             view.log,
             [self._incoming(index) for index in range(len(call.messages))],
-            agent=call.scope.agent_id,
+            agent=self.records.ingest.name(call.scope.agent_id),
             lane_key=self.lane_key,
             known=view.known_places(self.lane_key, call.messages),
             flags=Flags(view.in_flight(), frozenset(view.failed), retried, call.new_conversation),

