@@ -201,10 +201,12 @@ class Preparation:
         """Stored history where the host sent none: newest lanes first, as much as may go out (decision 7)."""
         if self.found is None or not self.config.enable_share_context:
             return
-        room = bound.inject
+        room, call_id = bound.inject, self.call.request_id
         if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
             room -= sum(self.counter.host(host) for host in self.call.messages)
         for lane in self.found.bring:
+            if call_id and self.view.rows[lane[0]].request_id == call_id:
+                continue  # another step of the same invocation: no history of this one
             items = [item for n in lane if (item := self._stored_item(n)) is not None]
             room -= sum(item.tokens for item in items)
             if room < 0 and bound.tokens is None:

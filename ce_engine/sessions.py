@@ -82,11 +82,8 @@ class Sessions:
         only the host's own list is known (the ladder of decision 10).
         """
         view = self._views.get(scope)
-        if view is not None and view.scope.project_id != scope.project_id:
-            raise ScopeViolationError(
-                f"session {scope.session_id!r} belongs to project {view.scope.project_id!r}, and was "
-                f"asked for from {scope.project_id!r}. Use another session id for another project."
-            )
+        if view is not None:
+            _check_project(scope, view.head.project_id)
         try:
             if view is None or not await self._is_current(view):
                 view = self._put(await self._made(scope, ephemeral=ephemeral), view)
@@ -146,6 +143,7 @@ class Sessions:
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
+        _check_project(scope, state.head.project_id)
         fingerprinter = Fingerprinter(self._store.secret, state.head.salt, scope)
         redactor = self._redactor.bind(fingerprinter.key, state.placeholders, self._locale)
         view = SessionView(scope, state.head, fingerprinter, redactor)
@@ -168,6 +166,15 @@ class Sessions:
             key_id=fingerprinter.key_id,
             ephemeral=ephemeral,
             created_at=self._clock.now_iso(),
+            project_id=scope.project_id,
         )
         redactor = self._redactor.bind(fingerprinter.key, [], self._locale)
         return SessionView(scope, head, fingerprinter, redactor)
+
+
+def _check_project(scope: Scope, owner: str) -> None:
+    if scope.project_id != owner:
+        raise ScopeViolationError(
+            f"session {scope.session_id!r} belongs to project {owner!r}, and was asked for from "
+            f"{scope.project_id!r}. Use another session id for another project."
+        )

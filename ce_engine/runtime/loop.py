@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, TypeVar
 
 from ce_engine.errors import SyncCallError
@@ -43,12 +44,11 @@ class LoopThread:
             return self._loop
 
     def _start(self) -> None:
-        loop = asyncio.new_event_loop()
-        ready = threading.Event()
+        # In a context of its own, or the loop would hold the first caller's for ever.
+        loop = Context().run(asyncio.new_event_loop)
 
         def run() -> None:
             asyncio.set_event_loop(loop)
-            loop.call_soon(ready.set)
             try:
                 loop.run_forever()
             finally:
@@ -57,7 +57,6 @@ class LoopThread:
 
         thread = threading.Thread(target=run, name=self._name, daemon=True)
         thread.start()
-        ready.wait()
         self._loop, self._thread = loop, thread
         weakref.finalize(self, _stop, loop).atexit = False  # what is left is flushed at exit first
 

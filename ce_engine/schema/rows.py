@@ -109,6 +109,8 @@ class SessionHead:
     ephemeral: bool = False
     created_at: str = ""
     updated_at: str = ""
+    project_id: str = ""
+    """The project of who made the session; no other one reads it (D-10)."""
 
 
 @dataclass(slots=True)

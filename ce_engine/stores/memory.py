@@ -96,6 +96,7 @@ class MemoryStore(BaseStore):
             key_id=asked.key_id,
             ephemeral=asked.ephemeral,
             created_at=asked.at or now,
+            project_id=scope.project_id,
         )
 
     async def state(

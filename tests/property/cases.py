@@ -107,6 +107,7 @@ def decidable(mix: Mix) -> Mix:
         ops -= {"edit"} if "branch" in ops else set()
     if "remove" in ops:  # a question whose predecessor is gone is another question
         ops -= {"regenerate"}
+        ops -= {"branch"} if "edit" in ops else set()
     if mix.window:  # no known answer may be left in the window
         ops -= {"edit"}
         ops -= {"branch"} if mix.repeat else set()

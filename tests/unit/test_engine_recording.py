@@ -22,6 +22,7 @@ from ce_engine import (
     Role,
     RuntimeConfig,
     Scope,
+    ScopeViolationError,
     SessionDocument,
     SourceKind,
     Store,
@@ -319,7 +320,9 @@ def test_a_host_without_history_gets_it_back_and_it_is_not_stored_again(
     engine: ContextEngine,
 ) -> None:
     HostApp(engine, SCOPE).ask("my room is 42", "Noted.")
-    prepared = HostApp(engine, SCOPE).prepare(system("You help."), user("which room?"))
+    prepared = HostApp(engine, SCOPE).prepare(
+        system("You help."), user("which room?"), request_id="later"
+    )
     assert [p.content for p in prepared.assembled.parts] == [
         "You help.",
         "my room is 42",
@@ -327,3 +330,26 @@ def test_a_host_without_history_gets_it_back_and_it_is_not_stored_again(
         "which room?",
     ]
     assert len(document(engine).session.messages) == 3
+
+
+@pytest.mark.req("D-10")
+def test_a_session_of_another_project_is_refused_after_a_restart_too(store: Store) -> None:
+    mine, other = Scope(session_id="s", project_id="p1"), Scope(session_id="s", project_id="p2")
+    first = create_context_engine(store, config=PATIENT)
+    HostApp(first, mine).ask("the code is 7391", "noted")
+    first.sync.flush()
+    second = create_context_engine(store, config=PATIENT)
+    with pytest.raises(ScopeViolationError, match="p1"):
+        HostApp(second, other).prepare(user("which code?"))
+    assert len(document(second, mine).session.messages) == 2
+    first.loop.close()
+    second.sync.close()
+
+
+def test_steps_of_one_invocation_are_no_history_of_each_other(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE)
+    app.ask("translate: hi", "hallo", request_id="one")
+    second = HostApp(engine, SCOPE).prepare(user("summarise: hallo"), request_id="one")
+    assert second.unchanged
+    later = HostApp(engine, SCOPE).prepare(user("what did I say?"), request_id="two")
+    assert "translate: hi" in [part.content for part in later.assembled.parts]

@@ -144,8 +144,8 @@ def test_the_oldest_schema_is_brought_up_to_date(path: Path, with_a_row: bool) -
         texts = "account_id, user_id, session_id, chain_head, key_id, created_at, updated_at"
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(
-                f"INSERT INTO ce_sessions ({columns}, {texts}, salt, last_accessed_at) "
-                "VALUES (7, 0, 0, 0, 0, 0, 7, 'a', 'u', 's', '', 'k', '2025', '2025', x'00', '')"
+                f"INSERT INTO ce_sessions ({columns}, {texts}, salt, last_accessed_at, project_id) "
+                "VALUES (7, 0, 0, 0, 0, 0, 7, 'a', 'u', 's', '', 'k', '2025', '2025', x'00', '', '')"
             )
     run(path, append("m1"))
     version = run(path, lambda store: store.version(SCOPE))

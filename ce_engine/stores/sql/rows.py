@@ -41,6 +41,7 @@ HEAD = [
         "ephemeral",
         "created_at",
         "updated_at",
+        "project_id",
     )
 ]
 

@@ -109,6 +109,7 @@ sessions = Table(
     Column("salt", LargeBinary, nullable=False),
     _text("key_id"),
     _flag("ephemeral"),
+    _text("project_id"),
     _text("created_at"),
     _text("updated_at"),
     _text("last_accessed_at"),

@@ -77,6 +77,7 @@ def _create(connection: Connection, scope: Scope, asked: CreateSession, now: str
         "salt": asked.salt,
         "key_id": asked.key_id,
         "ephemeral": asked.ephemeral,
+        "project_id": scope.project_id,
         "created_at": asked.at or now,
         "updated_at": now,
         "last_accessed_at": now,

@@ -90,6 +90,7 @@ def _sessions() -> None:
         _bytes("salt"),
         *_text("key_id"),
         *_flags("ephemeral"),
+        *_text("project_id"),
         *_text("created_at", "updated_at", "last_accessed_at"),
         *_numbers("access_count"),
         *_text("frameworks", "summary", "meta", nullable=True),
