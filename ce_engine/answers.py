@@ -83,6 +83,8 @@ def record_answer(
     """Record what the model said: message, usage and `llm_output` evidence."""
     view, ingest = records.view, records.ingest
     row = turn.row
+    if usage is not None and usage.prompt_tokens and not (usage.estimated or usage.cached):
+        view.lane(row.lane).calibration.observe(turn.report.token_used, usage.prompt_tokens)
     used = _model_usage(ingest, answer, usage, turn, status) if usage is not None else None
     if used is not None:
         row.model_usage_id = used.model_usage_id

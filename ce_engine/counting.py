@@ -25,6 +25,7 @@ class Counter:
         self._estimator = estimator
         self._model = model_hint
         self.name = f"{estimator.name}/{model_hint or ''}"
+        self.exact = estimator.exact_for(model_hint)
         self.description = estimator.describe(model_hint)
 
     def text(self, text: str) -> int:

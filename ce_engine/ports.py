@@ -65,14 +65,13 @@ class Hasher(Protocol):
 class TokenEstimator(Protocol):
     """Counts tokens; synchronous and pure, never over the network (A-08).
 
-    `exact` says whether the count is the model's own; else it is an upper bound.
+    `exact_for` a model says whether the count is its own; else it is an upper bound.
     """
 
     @property
     def name(self) -> str: ...
 
-    @property
-    def exact(self) -> bool: ...
+    def exact_for(self, model_hint: str | None = None) -> bool: ...
 
     def describe(self, model_hint: str | None = None) -> str:
         """How it counts for a model, in words, for reports."""

@@ -64,7 +64,7 @@ class Preparation:
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""
         call, view = self.call, self.view
-        bound = limit(self.config, call.context_window)
+        bound = self._calibrated(limit(self.config, call.context_window))
         if call.purpose == "chat":
             self._reconcile()
             self._bring_in(bound)
@@ -95,6 +95,13 @@ class Preparation:
             turn.row.report = stored_report(turn.report, view.fingerprinter)
         self.records.writes.append(put_turn(turn.row))
         return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
+
+    def _calibrated(self, bound: Limit) -> Limit:
+        """A smaller limit where the lane's estimates proved too low: the provider counts (decision 11)."""
+        factor = self.view.lane(self.lane_key).calibration.factor
+        if bound.tokens is None or factor == 1.0 or self.counter.exact:
+            return bound
+        return Limit(int(bound.tokens / factor), bound.inject, f"{bound.source}, calibrated")
 
     # Reconcile
 
@@ -335,9 +342,8 @@ class Preparation:
         turn.config, turn.tags = call.config, call.tags
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
-        exact = "" if self.estimator.exact else " (upper bound)"
         turn.report.degradations = list(self.degradations)
-        turn.report.estimator = f"{self.counter.name}{exact}"
+        turn.report.estimator = self.counter.description
         handle.state = turn
         view.turns[row.turn_id] = turn
         for message in self.records.rows:

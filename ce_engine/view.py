@@ -27,6 +27,7 @@ from ce_engine.schema.rows import (
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.tokens import Calibration
 
 
 ENTRY_BYTES = 900
@@ -63,6 +64,7 @@ class LaneMemory:
     sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
     """Weak: the host's objects are not held beyond its own use of them."""
     places: list[int | None] = field(default_factory=list)
+    calibration: Calibration = field(default_factory=Calibration)
 
 
 @dataclass(slots=True)

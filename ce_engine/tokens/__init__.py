@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ce_engine.tokens.calibration import Calibration
 from ce_engine.tokens.chars import CharBasedEstimator
 from ce_engine.tokens.exact import TiktokenEstimator, default_estimator
 from ce_engine.tokens.media import image_tokens
@@ -14,6 +15,7 @@ from ce_engine.tokens.vocabulary import (
 
 
 __all__ = [
+    "Calibration",
     "CharBasedEstimator",
     "TiktokenEstimator",
     "available_encodings",

@@ -49,6 +49,11 @@ class TiktokenEstimator(FramedEstimator):
         """Whether a vocabulary was found; for a model that has another one the margin is added."""
         return any(load_encoding(encoding) is not None for encoding in KNOWN)
 
+    def exact_for(self, model_hint: str | None = None) -> bool:
+        """Whether the model's own vocabulary is on the machine."""
+        encoding, margin = _encoding(model_hint)
+        return encoding is not None and margin == 1.0
+
     def describe(self, model_hint: str | None = None) -> str:
         """The vocabulary in words, for reports."""
         encoding, margin = _encoding(model_hint)

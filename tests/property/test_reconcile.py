@@ -1,9 +1,9 @@
 """Reconcile holds its ten properties over random hosts that know which message is which.
 
-The properties are named in `reconcile_run.py --help`'s faults by number: rows are the distinct
-logical messages (1, 3, 10), retries append nothing (2), nothing goes out twice (4, 5), caches change
-no answer (6), lists that are cut, summarised, edited or branched keep their places (7, 8), and
-processes on one log do not disturb each other (9). The judge is `oracle.py`.
+A fault names its property by number: rows are the distinct logical messages (1, 3, 10), a retry
+appends nothing (2), nothing goes out twice (4, 5), caches change no answer (6), lists that are cut,
+summarised, edited or branched keep their places (7, 8), and hosts on one log do not disturb each
+other (9). The judge is `oracle.py`; many more cases run with `reconcile_run.py`.
 """
 
 from __future__ import annotations

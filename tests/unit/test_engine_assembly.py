@@ -21,6 +21,7 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     Shorten,
+    Usage,
     create_context_engine,
 )
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
@@ -264,3 +265,17 @@ def test_shortening_a_prompt_of_documents_reads_it_a_few_times_only() -> None:
     size = len(prepared.call.messages[0].message.content)
     assert size < estimator.chars < 10 * size
     engine.sync.close()
+
+
+@pytest.mark.req("D-03")
+def test_usage_of_earlier_calls_corrects_an_estimate_that_was_too_low(
+    engine: ContextEngine,
+) -> None:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    config = budget(2000)
+    first = app.prepare(user("word " * 600), config=config)
+    app.commit(first, assistant("ok"), Usage(int(first.report.token_used * 1.5), 1, 0))
+    second = app.prepare(user("again"), config=config)
+    assert second.report.token_budget is not None
+    assert 1300 <= second.report.token_budget <= 1340
+    assert second.report.token_used <= second.report.token_budget
