@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +93,7 @@ def offline(url: str) -> Run:
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The demo with the same model behind a strict provider, which keeps what it is sent."""
     model = OfflineChatModel(known=frozenset(PACKAGES))
 
@@ -108,7 +107,9 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         patch.setenv("OPENAI_MODEL", "quotes-1")
         done = run(f"sqlite:///{tmp_path_factory.mktemp('endpoint') / 'ce.db'}")
         assert server.refusals == []
-        yield Run(done.result, done.progress, done.document, done.turns, server.bodies)
+        bodies = server.bodies
+    # The environment is as it was again: the other fixture must not meet this endpoint.
+    return Run(done.result, done.progress, done.document, done.turns, bodies)
 
 
 def named(calls: list[ToolCall]) -> list[tuple[str, dict[str, Any]]]:
