@@ -137,7 +137,7 @@ def test_no_beginning_of_a_text_is_estimated_below_its_count() -> None:
 
 def test_a_character_that_is_far_from_ascii_does_not_disturb_the_rest() -> None:
     plain, marked = CHARS.estimate_text(ENGLISH * 20), CHARS.estimate_text(ENGLISH * 20 + "中")
-    assert plain <= marked <= plain + 8  # the sign, and roundings
+    assert abs(marked - plain) <= 4
 
 
 @pytest.mark.req("A-08", "D-03")
