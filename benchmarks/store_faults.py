@@ -3,85 +3,33 @@
     python benchmarks/store_faults.py
 
 Prints, a fault a line: the bare call, what the first call in trouble costs on top, and the median and
-the worst of the calls after it, in milliseconds of one run.
+the worst of the calls after it, in milliseconds of one run. Trouble begins after five good calls, or
+before the app starts.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sqlite3
+import logging
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 
-from ce_engine import MemoryStore, Scope, Store, open_store
-from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import Write
+from ce_engine import Store, create_context_engine, open_store
+from ce_engine.testing.faults import FAULTS, Fault, HangingStore
 from ce_integrations.langchain import install_ce
 
 
 CALLS = 60
 
 
-class Hanging(MemoryStore):
-    hangs = False
-
-    async def apply(
-        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
-    ) -> PutResult:
-        if self.hangs:
-            await asyncio.sleep(3600)
-        return await super().apply(scope, writes, expected_version=expected_version)
-
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        if self.hangs:
-            await asyncio.sleep(3600)
-        return await super().version(scope)
-
-
-@contextmanager
-def locked(path: Path, _: Store) -> Iterator[None]:
-    holder = sqlite3.connect(path, isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
-    yield
-    holder.execute("ROLLBACK")
-    holder.close()
-
-
-@contextmanager
-def deleted(path: Path, _: Store) -> Iterator[None]:
-    for file in path.parent.iterdir():
-        file.unlink()
-    yield
-
-
-@contextmanager
-def read_only(path: Path, _: Store) -> Iterator[None]:
-    for file in [*path.parent.iterdir(), path.parent]:
-        file.chmod(0o555 if file.is_dir() else 0o444)
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    yield
-    if root:
-        os.seteuid(0)
-    path.parent.chmod(0o777)
-
-
-@contextmanager
-def hung(_: Path, store: Store) -> Iterator[None]:
-    assert isinstance(store, Hanging)
-    store.hangs = True
-    yield
-    store.hangs = False
+def none(_: Path) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 def timed(model: Any, said: list[HumanMessage]) -> float:
@@ -91,45 +39,62 @@ def timed(model: Any, said: list[HumanMessage]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-Fault = Callable[[Path, Store], AbstractContextManager[None]]
-
-
-def measure(fault: Fault, make: Callable[[Path], Store]) -> tuple[float, float, float, float]:
+def measure(fault: Fault, path: Path, store: Store, *, at_start: bool) -> list[float]:
     bare_model = FakeListChatModel(responses=["ok"])
     said: list[HumanMessage] = []
     bare = statistics.median(timed(bare_model, said) for _ in range(CALLS))
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o777)
-        path = Path(name) / "ce.db"
-        store = make(path)
-        model = FakeListChatModel(responses=["ok"])
-        with install_ce(model, store=store, session_id="s") as installed:
-            said = []
+    model = FakeListChatModel(responses=["ok"])
+    with ExitStack() as stack:
+        if at_start:
+            stack.enter_context(fault(path))
+        installed = stack.enter_context(install_ce(model, store=store, session_id="s"))
+        said = []
+        if not at_start:
             for _ in range(5):
                 timed(model, said)
             installed.flush()
-            with fault(path, store):
-                first = timed(model, said)
-                later = [timed(model, said) for _ in range(CALLS)]
-    return bare, first - bare, statistics.median(later) - bare, max(later) - bare
+            stack.enter_context(fault(path))
+        first = timed(model, said)
+        later = [timed(model, said) for _ in range(CALLS)]
+    return [bare, first - bare, statistics.median(later) - bare, max(later) - bare]
 
 
-def sqlite(path: Path) -> Store:
-    return open_store(f"sqlite:///{path}")
+def on_sqlite(fault: Fault, *, at_start: bool) -> list[float]:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        path = Path(name) / "ce.db"
+        made = create_context_engine(f"sqlite:///{path}")
+        made.sync.check()
+        made.sync.close()
+        return measure(fault, path, open_store(f"sqlite:///{path}"), at_start=at_start)
+
+
+def hung() -> list[float]:
+    store = HangingStore(hangs=False)
+
+    class Hang:
+        def __enter__(self) -> None:
+            store.hangs = True
+
+        def __exit__(self, *_: object) -> None:
+            store.hangs = False
+
+    return measure(lambda _: Hang(), Path(), store, at_start=False)
 
 
 def main() -> None:
-    cases: list[tuple[str, Fault, Callable[[Path], Store]]] = [
-        ("none", lambda *_: nullcontext(), sqlite),
-        ("locked", locked, sqlite),
-        ("read_only", read_only, sqlite),
-        ("deleted", deleted, sqlite),
-        ("hung", hung, lambda _: Hanging()),
-    ]
-    print(f"{'fault':10} {'bare':>8} {'first +':>9} {'later p50 +':>12} {'later max +':>12}   ms")
-    for name, fault, make in cases:
-        bare, first, median, worst = measure(fault, make)
-        print(f"{name:10} {bare:8.2f} {first:9.2f} {median:12.2f} {worst:12.2f}")
+    logging.disable(logging.WARNING)  # that the store is away is the point here
+    print(f"{'fault':24} {'bare':>6} {'first +':>9} {'later p50 +':>12} {'later max +':>12}   ms")
+    for at_start in (False, True):
+        for fault in (none, *FAULTS):
+            name = fault.__name__ + (" from the start" if at_start else "")
+            print_row(name, on_sqlite(fault, at_start=at_start))
+    print_row("hung", hung())
+
+
+def print_row(name: str, figures: list[float]) -> None:
+    bare, first, median, worst = figures
+    print(f"{name:24} {bare:6.2f} {first:9.2f} {median:12.2f} {worst:12.2f}", flush=True)
 
 
 if __name__ == "__main__":

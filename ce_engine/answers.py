@@ -195,7 +195,10 @@ def _record_output(
         EvidenceSource(kind=SourceKind.LLM, name=answer.model or answer.provider),
         EvidenceType.LLM_OUTPUT,
         links=EvidenceLinks(model_usage_id=used.model_usage_id if used else None),
-        metadata={"turn_id": turn.row.turn_id, "finish_reason": answer.finish_reason},
+        clean={
+            "turn_id": turn.row.turn_id,
+            "finish_reason": records.ingest.name(answer.finish_reason),
+        },
         message_id=message_id,
     )
     row.dedup_key = records.view.fingerprinter.mac(
@@ -212,7 +215,7 @@ def _record_output(
 def _model_usage(
     ingest: Ingest, answer: Answer, usage: Usage, turn: OpenTurn, status: TurnStatus
 ) -> ModelUsage:
-    params: dict[str, Any] = dict(usage.details)
+    params: dict[str, Any] = (ingest.data(dict(usage.details)) or {}) if usage.details else {}
     if usage.estimated:
         params["estimated"] = True
     if usage.cached:
@@ -225,7 +228,7 @@ def _model_usage(
         provider=ingest.name(answer.provider),
         model=ingest.name(answer.model),
         stage=stage,
-        params=ingest.data(params) or {},
+        params=params,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.total_tokens or usage.prompt_tokens + usage.completion_tokens,

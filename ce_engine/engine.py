@@ -25,19 +25,17 @@ from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
 from ce_engine.runtime.fork import renew_after_fork
-from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.journal import Group, Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.runtime.waiting import settled
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
-from ce_engine.schema.document import (
-    Message,
-)
+from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.ids import SystemClock, UuidV4Generator
-from ce_engine.schema.report import PutResult, Report
+from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
@@ -299,6 +297,7 @@ class Engine(FactRecorder):
             self.ids,
             {**tags, "framework": framework} if framework else tags,
             framework,
+            *((view.names, view.tags) if redact else ()),
         )
         return Records(view, ingest)
 
@@ -336,18 +335,20 @@ class Engine(FactRecorder):
             config, tags = opened.config or config, opened.tags
             framework = opened.row.framework
         async with self._locks.hold(scope.key):
-            view, _ = await self._sessions.view(scope, ephemeral=ephemeral)
+            view, _ = await self._sessions.view(
+                scope, ephemeral=ephemeral, as_known=turn is not None
+            )
             records = self._records(view, scope, framework, config, tags)
             try:
                 result = record(records)
-                future = self._submit(records, config)
+                group = self._submit(records, config)
             except BaseException as error:
                 self._sessions.drop(scope)  # it may hold half of this record
                 logger.warning("a record was not made (%s)", type(error).__name__)
                 raise
             self._sessions.grown(view)
-        if wait and future is not None:
-            landed = await self._journal.wait(future)
+        if wait and group is not None:
+            landed = await self._journal.wait(group)
             if not landed and config.fail == "closed":
                 raise StoreUnavailableError(
                     'the record is not stored yet, and fail="closed" is set. See: ce doctor'
@@ -361,16 +362,16 @@ class Engine(FactRecorder):
     async def _settle(self, scope: Scope) -> None:
         await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
 
-    def _submit(self, records: Records, config: RuntimeConfig) -> Future[PutResult | None] | None:
+    def _submit(self, records: Records, config: RuntimeConfig) -> Group | None:
         writes = records.finish()
         if not writes:
             return None
         view = records.view
         view.created = True
-        future = self._journal.submit(view.scope, writes, view.landed)
+        group = self._journal.submit(view.scope, writes, view.landed)
         if records.events and config.observability.emit_events and not self.bus.is_idle:
-            self._events.submit(self._announce(future, records.events))
-        return future
+            self._events.submit(self._announce(group, records.events))
+        return group
 
     def _gap(self, scope: Scope, groups: int) -> Sequence[Write]:
         """What names a gap in the recording: groups of records that no buffer could hold."""
@@ -382,8 +383,8 @@ class Engine(FactRecorder):
         records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
         return records.finish()
 
-    async def _announce(self, future: Future[PutResult | None], events: Sequence[Event]) -> None:
-        await settled(future, self.config.store.deadline_s)
+    async def _announce(self, group: Group, events: Sequence[Event]) -> None:
+        await settled(group.heard, self.config.store.deadline_s)
         await self.bus.emit_all(events)
 
 

@@ -16,12 +16,12 @@ from ce_engine.prepare.cut import Marks
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.pipeline import Outcome, assemble
-from ce_engine.prepare.reconcile import Reconciled, reconcile, settle
+from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.recall import Recall
 from ce_engine.recording import Records, put_turn, record_tool_message
 from ce_engine.reporting import Telling, stored_report
 from ce_engine.runtime.process import is_gone, owner
-from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
+from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
@@ -105,23 +105,23 @@ class Preparation:
 
     # Reconcile
 
-    def _keys(self, index: int) -> tuple[bytes, bytes]:
-        host = self.call.messages[index]
-        fingerprinter = self.view.fingerprinter
-        cached = host.fingerprint
-        if cached is None or cached[0] != fingerprinter.key_id:
-            cached = (fingerprinter.key_id, *fingerprinter.message(host.message, host.media))
-            host.fingerprint = cached
-        return cached[1], cached[2]
+    def _incoming(self, messages: Sequence[HostMessage]) -> list[Incoming]:
+        """The messages as reconcile knows them; each is made once for a session."""
+        of = (self.view.fingerprinter.key_id, self.records.ingest.redactor_version)
+        found: list[Incoming] = []
+        for host in messages:
+            if host.recognised is None or host.recognised[0] != of:
+                host.recognised = (of, self._recognised(host))
+            found.append(host.recognised[1])
+        return found
 
-    def _incoming(self, index: int) -> Incoming:
-        host = self.call.messages[index]
-        message = host.message
+    def _recognised(self, host: HostMessage) -> Incoming:
+        message, fingerprinter = host.message, self.view.fingerprinter
         if host.origin is Origin.SYSTEM:
             return Incoming(b"", "system")
-        key, loose = self._keys(index)
+        key, loose = fingerprinter.message(message, host.media)
         calls = message.tool_calls
-        mac = self.view.fingerprinter.mac
+        mac = fingerprinter.mac
         return Incoming(
             key=key,
             role=message.role.value,
@@ -138,9 +138,10 @@ class Preparation:
         retried = next(
             (t.question for t in view.failed.values() if t.row.turn_id == call.retry_of), None
         )
+        incoming = self._incoming(call.messages)
         found = reconcile(
             view.log,
-            [self._incoming(index) for index in range(len(call.messages))],
+            incoming,
             agent=self.records.ingest.name(call.scope.agent_id),
             lane_key=self.lane_key,
             known=view.known_places(self.lane_key, call.messages),
@@ -151,7 +152,7 @@ class Preparation:
         added: list[int] = []
         for new in found.new:
             parent = settle(new.parent, added)
-            added.append(self._append(new.index, parent, new.aside, new.replaces, new.variant_of))
+            added.append(self._append(new, parent, incoming[new.index]))
         self.places = [settle(place, added) for place in found.positions]
         self.question = settle(found.tip, added)
         view.remember_sent(self.lane_key, call.messages, self.places)
@@ -165,15 +166,8 @@ class Preparation:
                 )
             )
 
-    def _append(
-        self,
-        index: int,
-        parent: int | None,
-        aside: bool,
-        replaces: int | None,
-        variant_of: int | None,
-    ) -> int:
-        host, view, ingest = self.call.messages[index], self.view, self.records.ingest
+    def _append(self, new: NewEntry, parent: int | None, incoming: Incoming) -> int:
+        host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest
         message = host.message
         speaker = message.author.id if message.author else None
         if speaker is None and message.role is Role.ASSISTANT:
@@ -181,15 +175,15 @@ class Preparation:
         row = ingest.message_row(
             host,
             message_id=ingest.ids.generate(),
-            keys=self._keys(index),
+            keys=(incoming.key, incoming.loose_key or b""),
             speaker=speaker,
             tokens=(self.counter.name, self.counter.host(host)),
         )
         stored = row.message
         stored.parent_id = None if parent is None else view.log[parent].message_id
-        stored.replaces = None if replaces is None else view.log[replaces].message_id
-        stored.variant_of = None if variant_of is None else view.log[variant_of].message_id
-        row.aside, row.lane_key, row.request_id = aside, self.lane_key, self.call.request_id
+        stored.replaces = None if new.replaces is None else view.log[new.replaces].message_id
+        stored.variant_of = None if new.variant_of is None else view.log[new.variant_of].message_id
+        row.aside, row.lane_key, row.request_id = new.aside, self.lane_key, self.call.request_id
         if message.role is Role.TOOL:
             caller = view.rows[parent] if parent is not None else None
             record_tool_message(self.records, row, caller)

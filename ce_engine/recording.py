@@ -162,7 +162,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
         EvidenceSource(kind=SourceKind.TOOL, name=call.tool),
         EvidenceType.TOOL_RESULT,
         links=EvidenceLinks(tool_call_id=call.tool_call_id),
-        metadata={"message_id": message.message_id},
+        clean={"message_id": message.message_id},
         message_id=message.message_id,
     )
     what = f"result\x00{call.tool_call_id}\x00{row.key.hex()}"

@@ -75,15 +75,20 @@ class Sessions:
     def clear(self) -> None:
         self._views.clear()
 
-    async def view(self, scope: Scope, *, ephemeral: bool) -> tuple[SessionView, list[str]]:
+    async def view(
+        self, scope: Scope, *, ephemeral: bool, as_known: bool = False
+    ) -> tuple[SessionView, list[str]]:
         """The session's view, and codes of what is degraded.
 
         It is fresh from the store where that answers; else what is remembered; else empty, and then
-        only the host's own list is known (the ladder of decision 10).
+        only the host's own list is known (the ladder of decision 10). `as_known` takes what is
+        remembered without asking: the end of a turn needs no more than its beginning knew.
         """
         view = self._views.get(scope)
         if view is not None:
             _check_project(scope, view.head.project_id)
+            if as_known:
+                return view, []
         try:
             if view is None or not await self._is_current(view):
                 view = self._put(await self._made(scope, ephemeral=ephemeral), view)

@@ -120,6 +120,8 @@ class SessionView:
         """Entries that a turn of this process was committed with: no other turn's answer."""
         self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
+        self.names: Bounded[str, str] = Bounded(MAX_RUNS)
+        self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self.last_report: Report | None = None
         self.last_seq = 0
         self.last_evidence = 0

@@ -41,15 +41,16 @@ def shares(room: int, budget: BudgetConfig, wanted: Mapping[Layer, int]) -> dict
 
     Each gets what it wants if all fit. Else shares and minima bind, shrunk in proportion when they
     exceed the room, and what a layer does not want goes to the ones that want more, in proportion
-    to their shares. The result never sums to more than `room`.
+    to their shares. Minima that together exceed the room do not bind: one of 2,000 tokens would leave
+    a budget of 700 without any recall. The result never sums to more than `room`.
     """
+    room = max(0, room)
+    minima = budget.minima if sum(budget.minima.values()) <= room else {}
     wanted = {layer: tokens for layer, tokens in wanted.items() if tokens > 0}
     if sum(wanted.values()) <= room:
         return dict(wanted)
     floor = {
-        layer: min(
-            tokens, max(int(budget.shares.get(layer, 0.0) * room), budget.minima.get(layer, 0))
-        )
+        layer: min(tokens, max(int(budget.shares.get(layer, 0.0) * room), minima.get(layer, 0)))
         for layer, tokens in wanted.items()
     }
     total = sum(floor.values())

@@ -41,15 +41,15 @@ def choose_cut(
     *,
     room: int,
     low_water: float,
-    reserve: float,
+    reserve: int,
     budget: int,
     marks: Marks,
     short: Shortened,
 ) -> Cut:
     """Choose what is left out (decisions 6 and 8).
 
-    With room for all, nothing is. Else `reserve` (a share of `room`) is kept for what relevance
-    brings in again; a standing cut that still fits is kept; a new one goes down to `low_water` of
+    With room for all, nothing is. Else `reserve` tokens are kept for what relevance brings in
+    again; a standing cut that still fits is kept; a new one goes down to `low_water` of
     what remains: past conversation first, then tool results of the current turn are shortened,
     oldest first, then whole groups of it go, oldest first. What must stay is never touched.
     """
@@ -59,7 +59,7 @@ def choose_cut(
         return Cut(tokens=total, marks=marks)
     state = _State(groups, short, total)
     must = sum(group.tokens for group in groups if group.must)
-    ceiling = max(min(room, must), int(room * (1 - reserve)))
+    ceiling = max(min(room, must), room - reserve)
     if marks.budget and budget < marks.budget * 1.25:
         state.replay(marks)
         if state.dropped | state.shortened and state.tokens <= ceiling:

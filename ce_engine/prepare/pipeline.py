@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneRules
-from ce_engine.prepare.budget import Limit
+from ce_engine.prepare.budget import Limit, shares
 from ce_engine.prepare.compose import Piece, compose, merge
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
+from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks, evidence_block
 from ce_engine.prepare.line import Group, Item, Line, split
 from ce_engine.prepare.render import (
@@ -22,7 +23,7 @@ from ce_engine.prepare.render import (
     snippet_line,
 )
 from ce_engine.prepare.sources import Candidate, Sources
-from ce_engine.schema.call import Step
+from ce_engine.schema.call import Keep, Step
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer, Origin
 from ce_engine.schema.report import PruneDecision
@@ -118,13 +119,14 @@ class _Assembly:
         if self.limit.tokens is None:
             out.cut = Cut(tokens=total, marks=marks)
         else:
-            out.cut = self._cut(self.limit.tokens - self.fixed, marks)
+            wanted = self.limit.tokens if inject and self.config.enable_share_context else 0
+            out.cut = self._cut(self.limit.tokens - self.fixed, marks, total, wanted)
         room = self._room()
         if out.cut.tokens > room:
             self._shorten_task(room)
         if out.cut.dropped or out.cut.shortened:
             self._choose(room, inject=inject)
-        self._decide()
+        out.decisions += decisions(self.line, out.cut, out.task_text is not None)
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
         self._compose()
@@ -135,14 +137,15 @@ class _Assembly:
             return self.out.cut.tokens
         return self.limit.tokens - self.fixed
 
-    def _cut(self, room: int, marks: Marks) -> Cut:
-        assert self.limit.tokens is not None
+    def _cut(self, room: int, marks: Marks, said: int, retrieved: int) -> Cut:
+        """Cut where what was `said` leaves no room for what may be `retrieved` (tokens wanted)."""
+        wanted = {Layer.IMMEDIATE: said, Layer.RETRIEVED: retrieved}
         return choose_cut(
             self.line,
             room=room,
             low_water=self.config.prune.keep_ratio,
-            reserve=self.config.budget.shares.get(Layer.RETRIEVED, 0.0),
-            budget=self.limit.tokens,
+            reserve=shares(room, self.config.budget, wanted).get(Layer.RETRIEVED, 0),
+            budget=self.limit.tokens or 0,
             marks=marks,
             short=lambda item: self._short(item)[1],
         )
@@ -296,43 +299,12 @@ class _Assembly:
             dict.fromkeys(c.snippet.evidence_id for c in chosen if c.snippet.evidence_id)
         )
 
-    def _decide(self) -> None:
-        """Tell the decisions about the line as runs."""
-        run: PruneDecision | None = None
-        for position, group in enumerate(self.line.groups):
-            action, reason = self._decision(position, group)
-            if run is not None and (run.action, run.reason) == (action, reason):
-                run.count += 1
-                run.token_estimate += group.tokens
-                continue
-            run = PruneDecision(
-                block_id=group.anchor or f"#{position}",
-                action=action,
-                reason=reason,
-                token_estimate=group.tokens,
-            )
-            self.out.decisions.append(run)
-        for orphan in self.line.orphans:
-            self.out.decisions.append(
-                PruneDecision(
-                    block_id=orphan.message_id or f"#{orphan.index}",
-                    action="dropped",
-                    reason="orphaned_tool_result",
-                    token_estimate=orphan.tokens,
-                )
-            )
-
-    def _decision(self, position: int, group: Group) -> tuple[str, str]:
-        if position in self.out.cut.dropped:
-            return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
-        if position in self.out.cut.shortened:
-            return "degraded", "older_tool_result"
-        if position == self.line.task and self.out.task_text is not None:
-            return "degraded", "retrieved_text"
-        return "kept", "never_out" if group.must and self.out.cut.dropped else "fits"
-
     def _compose(self) -> None:
         out, line = self.out, self.line
+        if self._is_untouched():
+            out.plan = [Keep(item.index) for item in self.items if item.index is not None]
+            out.unchanged = True
+            return
         place = {
             id(item): position for position, group in enumerate(line.groups) for item in group.items
         }
@@ -356,13 +328,19 @@ class _Assembly:
             block_ids=out.evidence_ids,
             placement=self.config.placement,
         )
-        out.unchanged = (
+        out.unchanged = len(out.plan) == len(self.items) and all(
+            isinstance(step, Keep) for step in out.plan
+        )
+
+    def _is_untouched(self) -> bool:
+        out = self.out
+        return (
             not out.injected
-            and not out.restored
-            and not out.shortened
+            and not out.cut.shortened
             and out.task_text is None
             and not out.cut.dropped
-            and not line.orphans
+            and not self.line.orphans
+            and all(item.index is not None for item in self.items)
         )
 
     def _piece(self, item: Item, position: int) -> Piece:

@@ -332,24 +332,6 @@ class LexicalIndex:
         return any(weights.values())
 
 
-def choose(hits: Sequence[Hit], cost: Callable[[int], int], budget_tokens: int) -> list[int]:
-    """Take hits by score while they fit, passing over what does not; their numbers, ascending.
-
-    Args:
-        hits: best first.
-        cost: tokens of an entry as it will be rendered.
-        budget_tokens: what they may cost together.
-    """
-    chosen: list[int] = []
-    left = budget_tokens
-    for hit in hits:
-        price = cost(hit.n)
-        if price <= left:
-            chosen.append(hit.n)
-            left -= price
-    return sorted(chosen)
-
-
 def _rarity(holding: int, total: int) -> float:
     """The idf of BM25, which is never below 0."""
     return math.log1p((total - holding + 0.5) / (holding + 0.5))

@@ -64,13 +64,41 @@ class Breaker:
 
 
 @dataclass(slots=True)
-class _Group:
+class Group:
+    """A group of writes that was accepted.
+
+    Attributes:
+        future: ends when it landed, or with `None` if it was dropped.
+        heard: ends with the first word of it: true if it landed; false if it was dropped, or follows
+            later because the store is away.
+    """
+
     scope: Scope
     writes: Sequence[Write]
     size: int
     landed: Landed | None
     future: Future[PutResult | None] = field(default_factory=Future)
-    tried: bool = False
+    heard: Future[bool] = field(default_factory=Future)
+    is_late: bool = False
+
+    def tell(self, landed: bool) -> None:
+        if not self.heard.done():
+            self.heard.set_result(landed)
+
+    def late(self) -> None:
+        """Nobody waits for it any more; its messages say that they came late."""
+        self.tell(landed=False)
+        if self.is_late:
+            return
+        self.is_late = True
+        for write in self.writes:
+            if isinstance(write, AppendMessages):
+                for row in write.rows:
+                    row.late = True
+
+    def end(self, result: PutResult | None) -> None:
+        self.future.set_result(result)
+        self.tell(landed=result is not None)
 
 
 class Journal:
@@ -94,7 +122,7 @@ class Journal:
         self._mutex = threading.Lock()
         self.breaker = Breaker(self._config.breaker_s)
         self._lost: dict[tuple[str, str, str], int] = {}
-        self._groups: deque[_Group] = deque()
+        self._groups: deque[Group] = deque()
         self._bytes = 0
         self._draining = False
 
@@ -109,7 +137,8 @@ class Journal:
                 "the store was unavailable a moment ago; not asked again yet"
             )
         try:
-            return await asyncio.wait_for(_awaited(ask), self._config.deadline_s)
+            async with asyncio.timeout(self._config.deadline_s):
+                return await ask()
         except TimeoutError:
             self.breaker.trip("too slow")
             raise StoreUnavailableError(
@@ -127,34 +156,30 @@ class Journal:
             self.breaker.trip(type(error).__name__)
             raise StoreUnavailableError(f"the store raised {type(error).__name__}") from error
 
-    def submit(
-        self, scope: Scope, writes: Sequence[Write], landed: Landed | None = None
-    ) -> Future[PutResult | None]:
-        """Accept a group of writes without waiting; the future ends when it landed, or with `None` if dropped."""
-        group = _Group(scope, writes, _size(writes), landed)
+    def submit(self, scope: Scope, writes: Sequence[Write], landed: Landed | None = None) -> Group:
+        """Accept a group of writes without waiting."""
+        group = Group(scope, writes, _size(writes), landed)
         with self._mutex:
             if self.breaker.is_open():
-                _mark_late(group)
+                group.late()
             if self._bytes + group.size > self._config.buffer_bytes and self._groups:
                 self._count_lost(scope)
-                group.future.set_result(None)
-                return group.future
+                group.end(None)
+                return group
             self._groups.append(group)
             self._bytes += group.size
             start = not self._draining
             self._draining = True
         if start:
-            self._loop.submit(self._drain())
-        return group.future
+            self._loop.start(self._drain())
+        return group
 
-    async def wait(self, future: Future[PutResult | None]) -> bool:
+    async def wait(self, group: Group) -> bool:
         """Wait for a group within the deadline; false if it has not landed (it may later)."""
-        if future.done():
-            return future.result() is not None
-        if self.breaker.is_open():
+        if self.breaker.is_open() and not group.heard.done():
             return False
-        if await settled(future, self._config.deadline_s):
-            return future.result() is not None
+        if await settled(group.heard, self._config.deadline_s):
+            return group.heard.result()
         self.breaker.trip("too slow")
         return False
 
@@ -173,9 +198,12 @@ class Journal:
     async def settle(self, scope: Scope) -> bool:
         """Wait, within the deadline, for the groups of a session; false if they have not landed."""
         with self._mutex:
-            futures = [group.future for group in self._groups if group.scope.key == scope.key]
+            groups = [group for group in self._groups if group.scope.key == scope.key]
         until = monotonic() + self._config.deadline_s
-        return all([await settled(future, max(0.0, until - monotonic())) for future in futures])
+        for group in groups:
+            if not await settled(group.heard, max(0.0, until - monotonic())):
+                return False
+        return all(group.future.done() for group in groups)
 
     async def _drain(self) -> None:
         try:
@@ -193,28 +221,28 @@ class Journal:
             with self._mutex:  # also where the loop is stopped: the next group starts it again
                 self._draining = False
 
-    def _tell(self, group: _Group, result: PutResult | None) -> None:
+    def _tell(self, group: Group, result: PutResult | None) -> None:
         try:
             if result is not None and group.landed is not None:
                 group.landed(result)
             if result is not None and (lost := self._lost.pop(group.scope.key, 0)):
                 self._soon(group.scope, self._gap(group.scope, lost), group.landed)
         finally:
-            group.future.set_result(result)
+            group.end(result)
 
     def _soon(self, scope: Scope, writes: Sequence[Write], landed: Landed | None) -> None:
         with self._mutex:
-            self._groups.append(_Group(scope, writes, 0, landed))
+            self._groups.append(Group(scope, writes, 0, landed))
 
     def _all_late(self) -> None:
         with self._mutex:
             for group in self._groups:
-                _mark_late(group)
+                group.late()
 
     def _count_lost(self, scope: Scope) -> None:
         self._lost[scope.key] = self._lost.get(scope.key, 0) + 1
 
-    async def _write(self, group: _Group) -> PutResult | None:
+    async def _write(self, group: Group) -> PutResult | None:
         while True:
             try:
                 result = await self._store.apply(group.scope, group.writes)
@@ -240,21 +268,7 @@ class Journal:
                 return result
 
 
-async def _awaited(ask: Callable[[], Awaitable[T]]) -> T:
-    return await ask()
-
-
-def _mark_late(group: _Group) -> None:
-    if group.tried:
-        return
-    group.tried = True
-    for write in group.writes:
-        if isinstance(write, AppendMessages):
-            for row in write.rows:
-                row.late = True
-
-
-def _without_keys(group: _Group) -> bool:
+def _without_keys(group: Group) -> bool:
     """Make a group fit a session that was there already; false if that is not what is wrong.
 
     Its rows were made while the store was away, with a salt of their own: nothing can recognise them

@@ -24,6 +24,7 @@ class LoopThread:
 
     def __init__(self, name: str = "ce-engine") -> None:
         self._name = name
+        self._tasks: set[asyncio.Task[None]] = set()  # a child keeps its parent's, untouched
         self._reset()
         renew_after_fork(self._reset)
 
@@ -47,7 +48,7 @@ class LoopThread:
         # In a context of its own, or the loop would hold the first caller's for ever.
         loop = Context().run(asyncio.new_event_loop)
 
-        def run() -> None:
+        def run(_held: object) -> None:
             asyncio.set_event_loop(loop)
             try:
                 loop.run_forever()
@@ -55,7 +56,8 @@ class LoopThread:
                 _cancel_all(loop)
                 loop.close()
 
-        thread = threading.Thread(target=run, name=self._name, daemon=True)
+        # The tasks are held by the thread, which outlives this object.
+        thread = threading.Thread(target=run, args=(self._tasks,), name=self._name, daemon=True)
         thread.start()
         self._loop, self._thread = loop, thread
         weakref.finalize(self, _stop, loop).atexit = False  # what is left is flushed at exit first
@@ -67,6 +69,15 @@ class LoopThread:
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the loop; the future may be waited on from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop())
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine on the loop that nobody waits for."""
+        if self.is_current():
+            task = self.loop().create_task(work)
+            self._tasks.add(task)  # the loop itself has only a weak hold on it
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self.submit(work)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for it.

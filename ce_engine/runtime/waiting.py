@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -18,13 +19,19 @@ async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
     loop = asyncio.get_running_loop()
     waiter = loop.create_future()
 
+    thread = threading.get_ident()
+
     def wake(_: object) -> None:
         with suppress(RuntimeError):  # the waiter's loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_finish, waiter)
+            if threading.get_ident() == thread:
+                _finish(waiter)
+            else:
+                loop.call_soon_threadsafe(_finish, waiter)
 
     future.add_done_callback(wake)
     try:
-        await asyncio.wait_for(waiter, timeout_s)
+        async with asyncio.timeout(timeout_s):
+            await waiter
     except TimeoutError:
         return False
     return True

@@ -45,8 +45,8 @@ class HostMessage:
     protected: bool = False
     counted: tuple[str, int] | None = None
     """The engine's: (estimator and model, tokens with framing, calls and media)."""
-    fingerprint: tuple[str, bytes, bytes] | None = None
-    """The engine's: (session key id, key, loose key)."""
+    recognised: tuple[tuple[str, str], Any] | None = None
+    """The engine's: (session key id and redactor version, what recognises the message there)."""
 
 
 @dataclass(slots=True, eq=False)

@@ -14,6 +14,9 @@ M = TypeVar("M", bound=BaseModel)
 _ESCAPED = "\x02json:"
 """Stands before a text that is kept as JSON because it holds NUL or half a surrogate pair."""
 
+_ASCII = json.JSONEncoder(separators=(",", ":"), default=str)
+_PLAIN = json.JSONEncoder(separators=(",", ":"), default=str, ensure_ascii=False)
+
 
 def to_json(value: Any) -> str:
     """Plain data as compact JSON; what is no plain data becomes its `str`.
@@ -21,10 +24,8 @@ def to_json(value: Any) -> str:
     Half a surrogate pair (a text that was cut in the middle of an emoji) cannot be stored as UTF-8:
     such data is written in ASCII escapes instead.
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    if _is_storable(text):
-        return text
-    return json.dumps(value, separators=(",", ":"), default=str)
+    text = _PLAIN.encode(value)
+    return text if _is_storable(text) else _ASCII.encode(value)
 
 
 def from_json(text: str) -> Any:

@@ -175,7 +175,7 @@ class Change:
         head, events = self.kept.head, self.kept.events
         known = {event.event_id for event in events}
         new = rules.chained(write.events, known, head.last_event_seq, head.chain_head, self.key)
-        events += new
+        events += map(fresh, new)
         if new:
             head.last_event_seq, head.chain_head = len(events), new[-1].hash
 

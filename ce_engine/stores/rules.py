@@ -15,7 +15,6 @@ from ce_engine.schema.events import Event, link
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import CreateSession, EvidenceRow, MessageRow, ToolCallRow
 from ce_engine.schema.scope import Scope
-from ce_engine.stores.codec import fresh
 
 
 def check_version(scope: Scope, expected: int | None, found: int) -> None:
@@ -87,10 +86,8 @@ def chained(
                 continue
             seen.add(event.event_id)
         last += 1
-        stored = fresh(event)
-        stored.seq = last
-        stored.hash = head = link(stored, last, head, key)
-        new.append(stored)
+        head = link(event, last, head, key)
+        new.append(event.model_copy(update={"seq": last, "hash": head}))
     return new
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,9 +56,12 @@ class Ingest:
     ids: IdGenerator
     tags: Mapping[str, str]
     framework: str = ""
-    _names: dict[str, str] = field(default_factory=dict)
-    """Names met so far: a history names the same few authors over and over."""
-    _clean_tags: dict[str, str] | None = None
+    names: MutableMapping[str, str] = field(default_factory=dict)
+    """Names of the session met so far: a history names the same few authors over and over."""
+    clean_tags: MutableMapping[tuple[tuple[str, str], ...], dict[str, str]] = field(
+        default_factory=dict
+    )
+    """Tags of the session's calls as they are stored."""
 
     def text(self, text: str) -> tuple[RedactResult, bool]:
         """The text as it may be stored, and whether it is withheld because redaction failed.
@@ -91,9 +94,9 @@ class Ingest:
 
         Equal texts give equal names in the whole session, so that stored authors can be recognised.
         """
-        known = self._names.get(text)
+        known = self.names.get(text)
         if known is None:
-            known = self._names[text] = self.text(text)[0].text
+            known = self.names[text] = self.text(text)[0].text
         return known[:most]
 
     def code(self, text: str, otherwise: str) -> str:
@@ -173,12 +176,17 @@ class Ingest:
         *,
         links: EvidenceLinks,
         metadata: Mapping[str, Any] | None = None,
+        clean: Mapping[str, str | None] | None = None,
         confidence: float | None = None,
         message_id: str | None = None,
     ) -> EvidenceRow:
-        """A piece of evidence as a row; with `message_id` the content is that message's."""
+        """A piece of evidence as a row; with `message_id` the content is that message's.
+
+        `clean` is metadata that needs no redaction: ids of our own, and what `name` gave.
+        """
         redacted, withheld = self.text(content) if message_id is None else (RedactResult(""), False)
-        stored = dict(self.data(dict(metadata or {})) or {})
+        stored = dict(self.data(dict(metadata)) or {}) if metadata else {}
+        stored |= clean or {}
         stored["created_at"] = self.clock.now_iso()
         if withheld or redacted.has_sensitive:
             stored["has_sensitive"] = True
@@ -234,12 +242,14 @@ class Ingest:
         return event
 
     def _stored_tags(self) -> dict[str, str]:
-        if self._clean_tags is None:
-            tags = self.data(dict(self.tags)) or {}
-            self._clean_tags = {
+        given = tuple(self.tags.items())
+        known = self.clean_tags.get(given)
+        if known is None:
+            tags = self.data(dict(given)) or {}
+            known = self.clean_tags[given] = {
                 key[:MAX_NAME_CHARS]: str(tag)[:MAX_NAME_CHARS] for key, tag in tags.items()
             }
-        return dict(self._clean_tags)
+        return dict(known)
 
     def appended(self, row: MessageRow) -> Event:
         """The event of a new message."""

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ce_engine.errors import RedactionError
@@ -25,6 +26,8 @@ MAX_DEPTH = 1000
 MAX_ROUNDS = 8
 REACH = 512
 """Characters beside a match that may read differently once it is gone."""
+SHORT = 80
+"""Characters of a text whose findings are remembered, in memory only."""
 _CONTEXT = 48  # characters of a JSON key that count as the label of its value
 
 
@@ -161,7 +164,8 @@ class PatternRedactor:
         return sorted(spans)
 
     def _scan(self, view: str) -> list[Span]:
-        spans = [*self._scan_custom(view), *scan(view)]
+        found = scan(view) if len(view) > SHORT else _scan_short(view)
+        spans = [*self._scan_custom(view), *found]
         if HOLE not in view:
             return spans
         return [
@@ -178,6 +182,12 @@ class PatternRedactor:
                 for found in rule.pattern.finditer(view):
                     if found[0]:  # `x*` matches nothing everywhere
                         yield Span(*found.span(), rule.label, rule.rule)
+
+
+@lru_cache(4096)
+def _scan_short(view: str) -> Sequence[Span]:
+    """`scan` for names, tags and keys, which come again with every call."""
+    return tuple(scan(view))
 
 
 _NO_LABEL = re.compile(r"[^\w \-.]")

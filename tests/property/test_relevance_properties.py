@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ce_engine.prepare.relevance import Hit, LexicalIndex, choose
+from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.prepare.tally import Tally, best, scored
 
 
@@ -117,16 +117,3 @@ def test_sums_and_the_best_of_them(
     ranked = sorted((p for p in among if sums[p]), key=lambda p: (-sums[p], p))[:count]
     total = tally.total()
     assert scored(total, best(total, mask(among), count)) == [(sums[p], p) for p in ranked]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 99)), unique_by=lambda pair: pair[0]),
-    st.integers(-5, 400),
-)
-def test_a_choice_fits_and_could_not_be_longer(pairs: list[tuple[int, int]], budget: int) -> None:
-    cost = dict(pairs)
-    chosen = choose([Hit(n, 1.0) for n, _ in pairs], cost.__getitem__, budget)
-    left = budget - sum(cost[n] for n in chosen)
-    assert chosen == sorted(chosen)
-    assert not chosen or left >= 0
-    assert all(cost[n] > left for n in cost.keys() - set(chosen))

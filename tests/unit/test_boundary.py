@@ -234,7 +234,7 @@ def test_an_author_whose_name_is_redacted_is_recognised(engine: ContextEngine) -
     for turn in range(3):
         app.commit(app.prepare(by(MAIL, f"question {turn}")), assistant(f"answer {turn}"))
     again = HostApp(engine, SCOPE, [*app.messages])  # mapped anew, as after a restart
-    again.messages = [replace(message, fingerprint=None) for message in app.messages]
+    again.messages = [replace(message, recognised=None) for message in app.messages]
     again.prepare(by("li.na@example.com", "question 0"))
     messages = stored(engine).session.messages
     assert len(messages) == 7

@@ -46,13 +46,19 @@ def test_over_the_room_minima_bind_and_the_rest_is_shared() -> None:
     assert sum(given_.values()) <= 6000
 
 
+@pytest.mark.req("D-02")
+def test_minima_that_no_room_holds_do_not_bind() -> None:
+    wanted = {Layer.RETRIEVED: 5000, Layer.IMMEDIATE: 5000}
+    assert shares(600, BudgetConfig(), wanted) == {Layer.RETRIEVED: 200, Layer.IMMEDIATE: 400}
+
+
 @given(
-    room=st.integers(0, 20_000),
+    room=st.integers(-500, 20_000),
     wanted=st.dictionaries(st.sampled_from(Layer), st.integers(0, 20_000)),
 )
 def test_shares_never_exceed_the_room_nor_what_is_wanted(
     room: int, wanted: dict[Layer, int]
 ) -> None:
     found = shares(room, BudgetConfig(), wanted)
-    assert sum(found.values()) <= room
+    assert sum(found.values()) <= max(0, room)
     assert all(0 <= tokens <= wanted[layer] for layer, tokens in found.items())

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from ce_engine.prepare.relevance import Hit, LexicalIndex, choose
+from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.prepare.terms import terms
 
 
@@ -332,23 +332,6 @@ def test_bytes_follow_the_memory_taken() -> None:
     tracemalloc.stop()
     assert taken / 2.5 < index.bytes < taken * 2.5
     assert LexicalIndex().bytes < index.bytes / 50
-
-
-class TestChoose:
-    HITS = (Hit(7, 0.9), Hit(2, 0.8), Hit(9, 0.5), Hit(4, 0.1))
-
-    def test_the_best_that_fit_in_original_order(self) -> None:
-        assert choose(self.HITS, {7: 50, 2: 40, 9: 10, 4: 1}.__getitem__, 100) == [2, 7, 9]
-
-    def test_what_does_not_fit_is_passed_over(self) -> None:
-        assert choose(self.HITS, {7: 50, 2: 400, 9: 40, 4: 20}.__getitem__, 100) == [7, 9]
-
-    def test_score_goes_before_score_per_token(self) -> None:
-        assert choose(self.HITS, {7: 100, 2: 10, 9: 10, 4: 10}.__getitem__, 100) == [7]
-
-    @pytest.mark.parametrize("budget", [0, -5])
-    def test_no_room_no_choice(self, budget: int) -> None:
-        assert choose(self.HITS, lambda _: 1, budget) == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Table
 from ce_engine.schema.scope import Scope
 from ce_engine.stores.sql import reads, rows
 from ce_engine.stores.sql import statements as sql
+from ce_engine.stores.sql.command import Command
 
 
 @dataclass(slots=True)
@@ -40,18 +41,20 @@ class Change:
     """The group itself made the session, without being told to."""
     updated_at: str
 
+    repeats: bool
+    """Some rows of the group may be there already: ask which. Seldom so, and it costs a query a table."""
+
     @property
     def this(self) -> int:
         return self.head.this
 
-    def put(self, statement: Any, values: Sequence[rows.Values]) -> None:
-        if values:
-            self.connection.execute(statement, values)
+    def put(self, command: Command, values: Sequence[rows.Values]) -> int:
+        return command.run(self.connection, *values)
 
-    def refill(self, table: Table, statement: Any, values: Sequence[rows.Values]) -> None:
+    def refill(self, table: Table, command: Command, values: Sequence[rows.Values]) -> None:
         """Put these rows in the place of all that the session has in the table."""
-        self.connection.execute(sql.CLEAR[table], {"this": self.this})
-        self.put(statement, values)
+        sql.CLEAR[table].run(self.connection, {"this": self.this})
+        self.put(command, values)
 
     def known(self, statement: Any, ids: Sequence[str]) -> list[Any]:
         """The rows that `statement` finds for these ids."""
@@ -59,3 +62,7 @@ class Change:
         for part in reads.chunks(ids):
             found += self.connection.execute(statement, {"this": self.this, "ids": part})
         return found
+
+    def repeated(self, statement: Any, ids: Sequence[str]) -> set[str]:
+        """Those of the ids whose rows are there already."""
+        return {row[0] for row in self.known(statement, ids)} if self.repeats else set()

@@ -13,6 +13,7 @@ from ce_engine.errors import ContextEngineError, StoreError, StoreUnavailableErr
 
 _PRIMARY = 0xFF  # SQLite's extended result codes carry the primary one in the low byte
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_REPEATED = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
 _OF_BEFORE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
 _SAYINGS = {
     sqlite3.SQLITE_READONLY: (
@@ -45,6 +46,12 @@ _SAYINGS = {
 def is_busy(error: BaseException) -> bool:
     """Somebody else holds the lock just now."""
     return _code(error) in _BUSY
+
+
+def is_repeated(error: BaseException) -> bool:
+    """A row with this key is there already."""
+    orig = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(orig, "sqlite_errorcode", None) in _REPEATED
 
 
 def may_be_of_before(error: BaseException) -> bool:

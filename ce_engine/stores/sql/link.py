@@ -38,6 +38,7 @@ class Link:
 
         Raises:
             StoreUnavailableError: the file is locked, full, read-only, damaged or not there.
+            IntegrityError: a row of this key is there already; nothing was written.
         """
         pause = _FIRST_PAUSE_S
         from_file = False
@@ -51,6 +52,8 @@ class Link:
                 with self._lock:
                     return self._transact(begin, work)
             except DBAPIError as error:
+                if faults.is_repeated(error):
+                    raise
                 if faults.is_busy(error):
                     if monotonic() + pause > deadline:
                         raise faults.locked(self._database.path, timeout_s) from error

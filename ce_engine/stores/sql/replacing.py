@@ -27,7 +27,7 @@ def replace_document(
         _replace_messages(change, session)
     if "summary" in names:
         summary = compact(session.summary) if session.summary else None
-        change.connection.execute(sql.SET_SUMMARY, {"this": change.this, "summary": summary})
+        change.put(sql.SET_SUMMARY, [{"this": change.this, "summary": summary}])
     if "task_state" in names:
         items = [
             rows.item_values(change.this, "task_id", task)
@@ -68,7 +68,7 @@ def _replace_blocks_and_meta(change: Change, document: SessionDocument) -> None:
         "meta": compact(meta, {"created_at", "updated_at"}) if meta else None,
         "created_at": (meta.created_at or None) if meta else None,
     }
-    change.connection.execute(sql.SET_META, values)
+    change.put(sql.SET_META, [values])
     if meta and meta.updated_at:
         change.updated_at = meta.updated_at
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BindParameter, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import BindParameter, Table, bindparam, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from ce_engine.stores.sql import reads, rows, tables
+from ce_engine.stores.sql.command import Command, inserting
 
 
 _THIS: BindParameter[int] = bindparam("this")
@@ -16,7 +17,7 @@ MOVING = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "ch
 HEAD = select(_s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)).where(
     reads.of_key()
 )
-UPDATE_HEAD = (
+UPDATE_HEAD = Command(
     update(_s)
     .where(_s.c.id == _THIS)
     .values(
@@ -32,7 +33,7 @@ def _known(table: Table, name: str) -> Any:
     return select(column).where(table.c.session == _THIS, column.in_(ids))
 
 
-def _put(table: Table, *key: str) -> Any:
+def _put(table: Table, *key: str) -> Command:
     """Insert, or replace all but the key and the number that gives the order."""
     statement = upsert(table)
     others = {
@@ -40,23 +41,20 @@ def _put(table: Table, *key: str) -> Any:
         for column in table.c
         if column.name not in {"id", "session", *key}
     }
-    return statement.on_conflict_do_update(index_elements=["session", *key], set_=others)
+    return inserting(
+        table, statement.on_conflict_do_update(index_elements=["session", *key], set_=others)
+    )
 
 
-def _put_once(table: Table) -> Any:
-    return upsert(table).on_conflict_do_nothing()
+def _put_once(table: Table) -> Command:
+    return inserting(table, upsert(table).on_conflict_do_nothing())
 
 
-def clear(table: Table) -> Any:
-    """Delete a session's rows."""
-    return delete(table).where(table.c.session == _THIS)
-
-
-NEW_SESSION = insert(_s)
+NEW_SESSION = inserting(_s)
 KNOWN_MESSAGES = _known(tables.messages, "message_id")
-NEW_MESSAGES = insert(tables.messages)
+NEW_MESSAGES = inserting(tables.messages)
 NEW_EVIDENCE = _put_once(tables.evidence)
-LINKED_EVIDENCE = (
+LINKED_EVIDENCE = Command(
     update(tables.evidence)
     .where(tables.evidence.c.session == _THIS, tables.evidence.c.evidence_id == bindparam("one"))
     .values(body=bindparam("body"))
@@ -71,16 +69,19 @@ KNOWN_CALLS = select(*rows.CALL).where(
 PUT_CALLS = _put(tables.tool_calls, "tool_call_id")
 PUT_TURN = _put(tables.turns, "turn_id")
 PUT_CUT = _put(tables.cuts, "lane_key", "kind", "anchor_message_id")
-DROP_CUT = clear(tables.cuts).where(
-    *(tables.cuts.c[n] == bindparam(n) for n in ("lane_key", "kind", "anchor_message_id"))
+DROP_CUT = Command(
+    delete(tables.cuts).where(
+        tables.cuts.c.session == _THIS,
+        *(tables.cuts.c[n] == bindparam(n) for n in ("lane_key", "kind", "anchor_message_id")),
+    )
 )
 KNOWN_EVENTS = _known(tables.events, "event_id")
-NEW_EVENTS = insert(tables.events)
+NEW_EVENTS = inserting(tables.events)
 NEW_PLACEHOLDERS = _put_once(tables.placeholders)
 
 
 CLEAR = {
-    table: clear(table)
+    table: Command(delete(table).where(table.c.session == _THIS))
     for table in (
         tables.messages,
         tables.evidence,
@@ -94,8 +95,8 @@ KNOWN_USAGE = select(tables.model_usage.c.model_usage_id, tables.model_usage.c.t
     tables.model_usage.c.session == _THIS
 )
 ALL_CALLS = select(*rows.CALL).where(tables.tool_calls.c.session == _THIS)
-SET_SUMMARY = update(_s).where(_s.c.id == _THIS).values(summary=bindparam("summary"))
-SET_META = (
+SET_SUMMARY = Command(update(_s).where(_s.c.id == _THIS).values(summary=bindparam("summary")))
+SET_META = Command(
     update(_s)
     .where(_s.c.id == _THIS)
     .values(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 from weakref import finalize
 
-from sqlalchemy import update
+from sqlalchemy import Connection, update
+from sqlalchemy.exc import IntegrityError
 
 from ce_engine.ports import Clock, IdGenerator
 from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument
@@ -90,11 +92,22 @@ class SqlStore(BaseStore):
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
     ) -> PutResult:
         now = self._clock.now_iso()
-        return await self._write(
-            lambda connection: apply_group(
-                connection, scope, writes, expected_version, now, lambda: self.secret
+
+        def work(connection: Connection, *, repeats: bool = False) -> PutResult:
+            return apply_group(
+                connection,
+                scope,
+                writes,
+                expected_version,
+                now,
+                lambda: self.secret,
+                repeats=repeats,
             )
-        )
+
+        try:
+            return await self._write(work)
+        except IntegrityError:  # written before, by an attempt of which nobody heard
+            return await self._write(partial(work, repeats=True))
 
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0

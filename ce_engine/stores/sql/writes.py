@@ -43,8 +43,14 @@ def apply(
     expected_version: int | None,
     now: str,
     secret: Callable[[], bytes],
+    *,
+    repeats: bool,
 ) -> PutResult:
-    """Apply all writes in order; the caller commits or rolls back."""
+    """Apply all writes in order; the caller commits or rolls back.
+
+    Raises:
+        IntegrityError: a message or event is there already and `repeats` is false.
+    """
     found = connection.execute(sql.HEAD, reads.key_values(scope)).first()
     rules.check_version(scope, expected_version, found.version if found else 0)
     if not writes:
@@ -57,7 +63,7 @@ def apply(
     key_id, frameworks, *numbers = found
     rules.check_key(scope, asked, key_id)
     change = Change(
-        connection, scope, Head(*numbers), secret, now, set(frameworks or ()), made, now
+        connection, scope, Head(*numbers), secret, now, set(frameworks or ()), made, now, repeats
     )
     for write in writes:
         HANDLERS[type(write)](change, write)
@@ -86,7 +92,7 @@ def _create(connection: Connection, scope: Scope, asked: CreateSession, now: str
         "summary": None,
         "meta": None,
     }
-    connection.execute(sql.NEW_SESSION, values)
+    sql.NEW_SESSION.run(connection, values)
 
 
 def _finish(change: Change) -> PutResult:
@@ -95,7 +101,7 @@ def _finish(change: Change) -> PutResult:
     values = {name: getattr(head, name) for name in ("this", *sql.MOVING)}
     values |= {"now": change.now, "updated_at": change.updated_at}
     values["frameworks"] = sorted(change.frameworks - {""})
-    change.connection.execute(sql.UPDATE_HEAD, values)
+    change.put(sql.UPDATE_HEAD, [values])
     return PutResult(success=True, version=head.version)
 
 
@@ -105,7 +111,7 @@ def _nothing(change: Change, write: CreateSession) -> None:
 
 def _append_messages(change: Change, write: AppendMessages) -> None:
     ids = [row.message.message_id for row in write.rows if row.message.message_id is not None]
-    known = {row[0] for row in change.known(sql.KNOWN_MESSAGES, ids)}
+    known = change.repeated(sql.KNOWN_MESSAGES, ids)
     new = rules.numbered(write.rows, known, change.head.last_seq)
     change.put(sql.NEW_MESSAGES, [rows.message_values(change.this, row) for row in new])
     change.head.last_seq += len(new)
@@ -114,15 +120,16 @@ def _append_messages(change: Change, write: AppendMessages) -> None:
 
 def _put_evidence(change: Change, write: PutEvidence) -> None:
     row = replace(write.row, seq=change.head.last_evidence + 1)
-    done = change.connection.execute(sql.NEW_EVIDENCE, rows.evidence_values(change.this, row))
-    change.head.last_evidence += done.rowcount
+    change.head.last_evidence += change.put(
+        sql.NEW_EVIDENCE, [rows.evidence_values(change.this, row)]
+    )
 
 
 def _link_evidence(change: Change, write: LinkEvidence) -> None:
     for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
         body = rows.evidence_body(rules.with_link(row.evidence, write.links))
         values = {"this": change.this, "one": write.evidence_id, "body": body}
-        change.connection.execute(sql.LINKED_EVIDENCE, values)
+        change.put(sql.LINKED_EVIDENCE, [values])
 
 
 def _put_blocks(change: Change, write: PutBlocks) -> None:
@@ -153,7 +160,7 @@ def _upsert_tasks(change: Change, write: UpsertTasks) -> None:
 
 
 def _put_turn(change: Change, write: PutTurn) -> None:
-    change.connection.execute(sql.PUT_TURN, rows.turn_values(change.this, write.turn))
+    change.put(sql.PUT_TURN, [rows.turn_values(change.this, write.turn)])
     change.frameworks.add(write.turn.framework)
 
 
@@ -161,14 +168,14 @@ def _put_cut(change: Change, write: PutCut) -> None:
     values = rows.cut_values(change.this, write.mark)
     if write.replaces is not None:
         old = {"this": change.this, **values, "anchor_message_id": write.replaces}
-        change.connection.execute(sql.DROP_CUT, old)
-    change.connection.execute(sql.PUT_CUT, values)
+        change.put(sql.DROP_CUT, [old])
+    change.put(sql.PUT_CUT, [values])
 
 
 def _append_events(change: Change, write: AppendEvents) -> None:
     head = change.head
     ids = [event.event_id for event in write.events if event.event_id]
-    known = {row[0] for row in change.known(sql.KNOWN_EVENTS, ids)}
+    known = change.repeated(sql.KNOWN_EVENTS, ids)
     key = chain_key(change.secret())
     new = rules.chained(write.events, known, head.last_event_seq, head.chain_head, key)
     if new:

@@ -2,94 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_openai import ChatOpenAI
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
-from ce_engine import MemoryStore, Scope, Store, open_store
-from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import Write
+from ce_engine import Store, create_context_engine, open_store
+from ce_engine.testing.faults import FAULTS, Fault, HangingStore, read_only
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire
-
-
-Fault = Callable[[Path], AbstractContextManager[None]]
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    holder = sqlite3.connect(path, isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
-    yield
-    holder.execute("ROLLBACK")
-    holder.close()
-
-
-@contextmanager
-def full(path: Path) -> Iterator[None]:
-    """No page more than the file has: SQLite itself answers that the disk is full."""
-
-    def limit(cursor: Any, *_: object) -> None:
-        cursor.execute("PRAGMA max_page_count = 1")
-
-    def before(_: Any, cursor: Any, *__: object) -> None:
-        limit(cursor)
-
-    event.listen(Engine, "before_cursor_execute", before)
-    yield
-    event.remove(Engine, "before_cursor_execute", before)
-
-
-@contextmanager
-def read_only(path: Path) -> Iterator[None]:
-    files = [path.parent, *path.parent.iterdir()]
-    modes = {file: file.stat().st_mode for file in files}
-    for file in files:
-        file.chmod(0o555 if file.is_dir() else 0o444)
-    root = os.geteuid() == 0  # permissions do not bind root
-    if root:
-        os.seteuid(65534)
-    yield
-    if root:
-        os.seteuid(0)
-    for file, mode in modes.items():
-        if file.exists():
-            file.chmod(mode)
-
-
-@contextmanager
-def deleted(path: Path) -> Iterator[None]:
-    for file in path.parent.iterdir():
-        file.unlink()
-    yield
-
-
-FAULTS: list[Fault] = [locked, full, read_only, deleted]
-
-
-class Hanging(MemoryStore):
-    """A store that never answers."""
-
-    async def apply(
-        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
-    ) -> PutResult:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        await asyncio.Event().wait()
-        raise AssertionError
 
 
 def talk(model: ChatOpenAI, said: list[BaseMessage], questions: Sequence[str]) -> list[str]:
@@ -150,8 +76,24 @@ def test_the_app_answers_as_before(fault: Fault, folder: Path, plain: Any) -> No
 
 @pytest.mark.req("A-25", "D-09")
 @pytest.mark.production_guard
+def test_the_app_answers_as_before_where_the_store_was_read_only_from_the_start(
+    folder: Path, plain: Any
+) -> None:
+    path = folder / "ce.db"
+    made = create_context_engine(f"sqlite:///{path}")
+    made.sync.check()
+    made.sync.close()
+    with read_only(path):
+        texts, bodies, report = run(open_store(f"sqlite:///{path}"), None)
+    assert texts == plain[0]
+    assert bodies == plain[1]
+    assert report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]
+
+
+@pytest.mark.req("A-25", "D-09")
+@pytest.mark.production_guard
 def test_a_store_that_hangs_holds_nobody_up(plain: Any) -> None:
-    texts, bodies, report = run(Hanging(), None)
+    texts, bodies, report = run(HangingStore(), None)
     assert texts == plain[0]
     assert bodies == plain[1]
     assert report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]

@@ -1,0 +1,50 @@
+"""What was decided about the line, told as runs: neighbours of one fate are one decision (A-17, decision 3)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+
+from ce_engine.prepare.cut import Cut
+from ce_engine.prepare.line import Line
+from ce_engine.schema.report import PruneDecision
+
+
+def decisions(line: Line, cut: Cut, task_is_shortened: bool) -> list[PruneDecision]:
+    """Tell what became of every group and of every result without a call."""
+    fates = [_fate(line, cut, position, task_is_shortened) for position in range(len(line.groups))]
+    told: list[PruneDecision] = []
+    for (action, reason), run in groupby(enumerate(fates), key=itemgetter(1)):
+        positions = [position for position, _ in run]
+        groups = [line.groups[position] for position in positions]
+        told.append(
+            PruneDecision(
+                block_id=groups[0].anchor or f"#{positions[0]}",
+                action=action,
+                reason=reason,
+                count=len(groups),
+                token_estimate=sum(group.tokens for group in groups),
+            )
+        )
+    told += (
+        PruneDecision(
+            block_id=orphan.message_id or f"#{orphan.index}",
+            action="dropped",
+            reason="orphaned_tool_result",
+            token_estimate=orphan.tokens,
+        )
+        for orphan in line.orphans
+    )
+    return told
+
+
+def _fate(line: Line, cut: Cut, position: int, task_is_shortened: bool) -> tuple[str, str]:
+    """What became of a group, and why."""
+    group = line.groups[position]
+    if position in cut.dropped:
+        return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
+    if position in cut.shortened:
+        return "degraded", "older_tool_result"
+    if position == line.task and task_is_shortened:
+        return "degraded", "retrieved_text"
+    return "kept", "never_out" if group.must and cut.dropped else "fits"

@@ -1,0 +1,71 @@
+"""A write that is compiled once: to find, bind and send it anew costs more than the database's own work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Table, Update, insert
+from sqlalchemy.sql.dml import Delete, Insert
+
+
+Values = Mapping[str, Any]
+_Bind = tuple[str, Any, Callable[[Any], Any] | None]
+"""Name, default, and what makes a value of the driver's of one of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    text: str
+    binds: Sequence[_Bind]
+    positional: bool
+
+    def bound(self, values: Values) -> Any:
+        done = []
+        for name, default, make in self.binds:
+            value = values.get(name, default)
+            done.append(value if make is None or value is None else make(value))
+        if self.positional:
+            return tuple(done)
+        return dict(zip((name for name, *_ in self.binds), done, strict=True))
+
+
+class Command:
+    """An insert, update or delete. It gives no rows, only how many it changed."""
+
+    def __init__(self, statement: Insert | Update | Delete, columns: Iterable[str] = ()) -> None:
+        self._statement = statement
+        self._columns = list(columns) or None
+        self._compiled: dict[str, _Compiled] = {}
+
+    def run(self, connection: Connection, *values: Values) -> int:
+        """Execute once for each of the values; nothing without any."""
+        if not values:
+            return 0
+        compiled = self._for(connection.dialect)
+        bound = [compiled.bound(each) for each in values]
+        done = connection.exec_driver_sql(compiled.text, bound if len(bound) > 1 else bound[0])
+        return done.rowcount
+
+    def _for(self, dialect: Dialect) -> _Compiled:
+        known = self._compiled.get(dialect.name)
+        if known is None:
+            known = self._compiled[dialect.name] = self._made(dialect)
+        return known
+
+    def _made(self, dialect: Dialect) -> _Compiled:
+        compiled: Any = self._statement.compile(dialect=dialect, column_keys=self._columns)
+        names = compiled.positiontup if compiled.positional else list(compiled.binds)
+        binds = []
+        for name in names:
+            bind = compiled.binds[name]
+            make = bind.type.dialect_impl(dialect).bind_processor(dialect)
+            binds.append((bind.key, compiled.params[name], make))
+        return _Compiled(str(compiled), binds, compiled.positional)
+
+
+def inserting(table: Table, statement: Insert | None = None) -> Command:
+    """An insert of all columns but the row's own number."""
+    columns = [column.name for column in table.c if column.name != "id"]
+    return Command(insert(table) if statement is None else statement, columns)
