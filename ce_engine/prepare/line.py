@@ -76,17 +76,19 @@ def split(items: Sequence[Item]) -> Line:
         if item.origin is Origin.SYSTEM:
             line.system.append(item)
         elif item.is_tool_result:
-            answers = (
-                item.call_id or ""
-            )  # old function calls have no ids, and their results neither
+            answers = item.call_id or ""  # old function calls have no ids, nor have their results
             if current is None or answers not in open_calls:
                 line.orphans.append(item)
             else:
                 open_calls.remove(answers)
                 current.items.append(item)
+                current.tokens += item.tokens
+                current.must = current.must or item.protected
                 current.complete = not open_calls
         else:
-            current = Group([item], complete=not item.calls)
+            current = Group(
+                [item], complete=not item.calls, must=item.protected, tokens=item.tokens
+            )
             open_calls = list(item.calls)
             line.groups.append(current)
     _mark(line)
@@ -95,9 +97,9 @@ def split(items: Sequence[Item]) -> Line:
 
 def _mark(line: Line) -> None:
     for position, group in enumerate(line.groups):
-        group.tokens = sum(item.tokens for item in group.items)
-        group.must = not group.complete or any(item.protected for item in group.items)
-        if group.items[0].origin is Origin.TASK and group.items[0].index is not None:
+        first = group.items[0]
+        group.must = group.must or not group.complete
+        if first.origin is Origin.TASK and first.index is not None:
             line.task = position
     if not line.groups:
         return

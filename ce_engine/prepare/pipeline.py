@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneRules
@@ -302,7 +303,7 @@ class _Assembly:
     def _compose(self) -> None:
         out, line = self.out, self.line
         if self._is_untouched():
-            out.plan = [Keep(item.index) for item in self.items if item.index is not None]
+            out.plan = [_keep(item.index) for item in self.items if item.index is not None]
             out.unchanged = True
             return
         place = {
@@ -356,6 +357,9 @@ class _Assembly:
             self.out.shortened += 1
             return Piece(index=item.index, text=self.out.task_text)
         return Piece(index=item.index)
+
+
+_keep = lru_cache(4096)(Keep)
 
 
 def _relevant(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -210,6 +210,7 @@ class Journal:
             while True:
                 with self._mutex:
                     if not self._groups:
+                        self._draining = False
                         return
                     group = self._groups[0]
                 result = await self._write(group)
@@ -217,9 +218,10 @@ class Journal:
                     self._groups.popleft()
                     self._bytes -= group.size
                 self._tell(group, result)
-        finally:
-            with self._mutex:  # also where the loop is stopped: the next group starts it again
+        except BaseException:
+            with self._mutex:  # the loop is stopped: the next group starts it again
                 self._draining = False
+            raise
 
     def _tell(self, group: Group, result: PutResult | None) -> None:
         try:
