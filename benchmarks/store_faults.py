@@ -21,7 +21,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 
 from ce_engine import Store, create_context_engine, open_store
-from ce_engine.testing.faults import FAULTS, Fault, HangingStore
+from ce_engine.testing.faults import FAULTS, Fault, SwitchStore
 from ce_integrations.langchain import install_ce
 
 
@@ -70,7 +70,7 @@ def on_sqlite(fault: Fault, *, at_start: bool) -> list[float]:
 
 
 def hung() -> list[float]:
-    store = HangingStore(hangs=False)
+    store = SwitchStore()
 
     class Hang:
         def __enter__(self) -> None:

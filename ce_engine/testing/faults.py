@@ -1,4 +1,4 @@
-"""Trouble for an SQLite store, on purpose: locked, full, read-only, deleted; and a store that hangs."""
+"""Trouble for an SQLite store, on purpose: locked, full, read-only, deleted; and a store to switch off."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
+from ce_engine.errors import StoreUnavailableError
 from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import Write
+from ce_engine.schema.rows import SessionState, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.stores.memory import MemoryStore
 
@@ -78,23 +79,39 @@ def deleted(path: Path) -> Iterator[None]:
 FAULTS: tuple[Fault, ...] = (locked, full, read_only, deleted)
 
 
-class HangingStore(MemoryStore):
-    """A store that, as long as it `hangs`, never answers."""
+class SwitchStore(MemoryStore):
+    """A store that can be made to hang or to refuse, at any time and from any thread.
 
-    def __init__(self, *, hangs: bool = True) -> None:
+    Attributes:
+        hangs: what it is asked waits until this is false again.
+        refuses: what it is asked raises `StoreUnavailableError`.
+        asked: how often it was asked.
+    """
+
+    def __init__(self, *, hangs: bool = False, refuses: bool = False) -> None:
         super().__init__()
-        self.hangs = hangs
+        self.hangs, self.refuses = hangs, refuses
+        self.asked = 0
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
     ) -> PutResult:
-        await self._hang()
+        await self._gate()
         return await super().apply(scope, writes, expected_version=expected_version)
 
     async def version(self, scope: Scope) -> tuple[int, int] | None:
-        await self._hang()
+        await self._gate()
         return await super().version(scope)
 
-    async def _hang(self) -> None:
-        if self.hangs:
-            await asyncio.Event().wait()
+    async def state(
+        self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
+    ) -> SessionState | None:
+        await self._gate()
+        return await super().state(scope, after_seq=after_seq, after_evidence=after_evidence)
+
+    async def _gate(self) -> None:
+        self.asked += 1
+        if self.refuses:
+            raise StoreUnavailableError("switched off")
+        while self.hangs:  # noqa: ASYNC110 - set from another thread
+            await asyncio.sleep(0.01)

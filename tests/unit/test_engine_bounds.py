@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,12 @@ from ce_engine import (
     ScopeViolationError,
     SourceKind,
     StoreConfig,
-    StoreUnavailableError,
     TokenEstimator,
     create_context_engine,
     open_store,
 )
 from ce_engine.prepare import line
-from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import Write
+from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, system, user
 from ce_engine.tokens import default_estimator
 
@@ -234,18 +231,9 @@ def test_views_that_grow_stay_within_the_bound() -> None:
     engine.sync.close()
 
 
-class Down(MemoryStore):
-    """Takes no writes."""
-
-    async def apply(
-        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
-    ) -> PutResult:
-        raise StoreUnavailableError("off")
-
-
 def test_the_buffer_is_bounded_whatever_the_records_hold() -> None:
     config = RuntimeConfig(store=StoreConfig(deadline_s=0.02, breaker_s=60, buffer_bytes=100_000))
-    engine = create_context_engine(Down(), config=config)
+    engine = create_context_engine(SwitchStore(refuses=True), config=config)
     for _ in range(20):
         engine.sync.record_event(SCOPE, "planner", {"plan": "step " * 20_000})
     held = sum(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     StoreConfig,
-    StoreUnavailableError,
     create_context_engine,
 )
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import Write
-from ce_engine.testing.host import HostApp, system
+from ce_engine.testing.faults import SwitchStore
+from ce_engine.testing.host import HostApp, assistant, system, user
 
 
 SCOPE = Scope(session_id="s")
@@ -32,35 +32,35 @@ def texts(engine: ContextEngine) -> list[str]:
     return [m.content for m in found.session.messages] if found else []
 
 
-class Switch(MemoryStore):
-    """A store of somebody else's that can be made to hang or to refuse."""
+def test_a_turn_asks_the_store_once_and_writes_twice() -> None:
+    store = SwitchStore()
+    engine = create_context_engine(store)
+    app = HostApp(engine, SCOPE)
+    app.ask("one?", "1")
+    asked = store.asked
+    app.ask("two?", "2")
+    assert store.asked == asked + 3
+    engine.sync.close()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.hangs = self.refuses = False
-        self.asked = 0
 
-    async def _gate(self) -> None:
-        self.asked += 1
-        if self.refuses:
-            raise StoreUnavailableError("switched off")
-        while self.hangs:  # noqa: ASYNC110 - set from another thread
-            await asyncio.sleep(0.01)
-
-    async def apply(
-        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
-    ) -> PutResult:
-        await self._gate()
-        return await super().apply(scope, writes, expected_version=expected_version)
-
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        await self._gate()
-        return await super().version(scope)
+def test_nobody_waits_for_a_store_that_has_said_no() -> None:
+    store = SwitchStore()
+    patient = RuntimeConfig(store=StoreConfig(deadline_s=3600, breaker_s=3600))
+    engine = create_context_engine(store, config=patient)
+    app = HostApp(engine, SCOPE)
+    prepared = app.prepare(user("one?"))
+    engine.sync.flush()
+    store.refuses = True
+    answered = threading.Thread(target=app.commit, args=(prepared, assistant("1")), daemon=True)
+    answered.start()
+    answered.join(30)
+    assert not answered.is_alive()
+    engine.loop.close()
 
 
 @pytest.mark.parametrize("fault", ["hangs", "refuses"])
 def test_calls_go_on_and_everything_is_recorded_later(fault: str) -> None:
-    store = Switch()
+    store = SwitchStore()
     engine = create_context_engine(store, config=QUICK)
     app = HostApp(engine, SCOPE, [system("You help.")])
     app.ask("one?", "1")
@@ -78,7 +78,7 @@ def test_calls_go_on_and_everything_is_recorded_later(fault: str) -> None:
 
 
 def test_while_the_breaker_is_open_the_store_is_not_asked() -> None:
-    store = Switch()
+    store = SwitchStore()
     engine = create_context_engine(
         store, config=RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=60))
     )
@@ -95,7 +95,7 @@ def test_while_the_breaker_is_open_the_store_is_not_asked() -> None:
 
 
 def test_a_process_that_starts_without_its_store_goes_on_too() -> None:
-    store = Switch()
+    store = SwitchStore()
     store.refuses = True
     engine = create_context_engine(store, config=QUICK)
     app = HostApp(engine, SCOPE, [system("You help.")])
@@ -109,7 +109,7 @@ def test_a_process_that_starts_without_its_store_goes_on_too() -> None:
 
 
 def test_what_was_recorded_without_the_store_joins_a_session_that_was_there() -> None:
-    store = Switch()
+    store = SwitchStore()
     earlier = create_context_engine(store, config=QUICK)
     HostApp(earlier, SCOPE).ask("one?", "1")
     earlier.sync.flush()
@@ -188,7 +188,7 @@ def test_a_store_that_raises_anything_is_away_too() -> None:
 
 
 def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
-    store = Switch()
+    store = SwitchStore()
     engine = create_context_engine(
         store,
         config=RuntimeConfig(

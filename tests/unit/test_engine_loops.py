@@ -8,7 +8,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
-from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import Write
+from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, user
 
 
@@ -39,19 +37,6 @@ SCOPE = Scope(session_id="s")
 def texts(engine: ContextEngine) -> list[str]:
     found = engine.loop.run(engine.store.get_session(SCOPE))
     return [m.content for m in found.session.messages] if found else []
-
-
-class Switch(MemoryStore):
-    """A store that can be made to refuse writes."""
-
-    refuses = False
-
-    async def apply(
-        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
-    ) -> PutResult:
-        if self.refuses:
-            raise StoreUnavailableError("off")
-        return await super().apply(scope, writes, expected_version=expected_version)
 
 
 class Async(MemoryStore):
@@ -157,7 +142,7 @@ def test_a_fork_while_another_thread_submits_does_not_hang_the_child() -> None:
 
 
 def test_records_go_on_after_the_loop_was_stopped_with_records_waiting() -> None:
-    store = Switch()
+    store = SwitchStore()
     engine = create_context_engine(
         store, config=RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=0.2))
     )
@@ -194,7 +179,7 @@ def test_an_engine_that_is_gone_leaves_no_thread() -> None:
 
 
 def test_what_is_late_is_marked_late_whatever_its_place_in_the_buffer() -> None:
-    store = Switch()
+    store = SwitchStore()
     engine = create_context_engine(
         store, config=RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=0.3))
     )
@@ -235,7 +220,7 @@ def test_a_store_that_raises_anything_on_reading_is_a_store_that_is_down(method:
 
 
 def test_fail_closed_says_when_nothing_can_be_recorded() -> None:
-    store = Switch()
+    store = SwitchStore()
     store.refuses = True
     engine = create_context_engine(
         store,

@@ -21,12 +21,12 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     StoreConfig,
-    StoreUnavailableError,
     ToolRun,
     create_context_engine,
 )
 from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import SessionState, Write
+from ce_engine.schema.rows import Write
+from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from ce_engine.tokens import default_estimator
 
@@ -93,37 +93,9 @@ def test_an_edit_of_the_session_by_another_process_does_not_lose_the_answer(
     assert texts(engine) == ["zero?", "0", "one?", "1"]
 
 
-class Switch(MemoryStore):
-    """A store that can be made to refuse."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.refuses = False
-
-    def _gate(self) -> None:
-        if self.refuses:
-            raise StoreUnavailableError("switched off")
-
-    async def apply(
-        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
-    ) -> PutResult:
-        self._gate()
-        return await super().apply(scope, writes, expected_version=expected_version)
-
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        self._gate()
-        return await super().version(scope)
-
-    async def state(
-        self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
-    ) -> SessionState | None:
-        self._gate()
-        return await super().state(scope, after_seq=after_seq, after_evidence=after_evidence)
-
-
 def test_an_outage_that_ends_during_the_model_call_does_not_lose_the_answer() -> None:
     config = RuntimeConfig(store=StoreConfig(deadline_s=0.2, breaker_s=0.05))
-    store = Switch()
+    store = SwitchStore()
     earlier = create_context_engine(store, config=config)
     HostApp(earlier, SCOPE).ask("zero?", "0")
     earlier.sync.flush()

@@ -13,30 +13,16 @@ from ce_engine import (
     BudgetConfig,
     BudgetExceededError,
     ContextEngineError,
-    MemoryStore,
     RuntimeConfig,
     ScopeViolationError,
-    StoreUnavailableError,
     create_context_engine,
 )
+from ce_engine.testing.faults import SwitchStore
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire
 
 
 SECRET = "a foreign exception quotes: hunter2"
-
-
-class Down(MemoryStore):
-    """A store that is away."""
-
-    async def state(self, *args: Any, **kwargs: Any) -> Any:
-        raise StoreUnavailableError("down")
-
-    async def apply(self, *args: Any, **kwargs: Any) -> Any:
-        raise StoreUnavailableError("down")
-
-    async def version(self, *args: Any, **kwargs: Any) -> Any:
-        raise StoreUnavailableError("down")
 
 
 @tool
@@ -47,7 +33,7 @@ def double(n: int) -> int:
 
 @pytest.mark.production_guard
 def test_without_a_store_the_app_answers_as_before(twins: Any, chat: Any, call: Any) -> None:
-    engine = create_context_engine(Down())
+    engine = create_context_engine(SwitchStore(refuses=True))
     with Wire() as wire:
         plain = call(chat(wire), [HumanMessage("q")]).content
         sent = wire.requests[0].raw

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_openai import ChatOpenAI
 
 from ce_engine import Store, create_context_engine, open_store
-from ce_engine.testing.faults import FAULTS, Fault, HangingStore, read_only
+from ce_engine.testing.faults import FAULTS, Fault, SwitchStore, read_only
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire
 
@@ -93,7 +93,7 @@ def test_the_app_answers_as_before_where_the_store_was_read_only_from_the_start(
 @pytest.mark.req("A-25", "D-09")
 @pytest.mark.production_guard
 def test_a_store_that_hangs_holds_nobody_up(plain: Any) -> None:
-    texts, bodies, report = run(HangingStore(), None)
+    texts, bodies, report = run(SwitchStore(hangs=True), None)
     assert texts == plain[0]
     assert bodies == plain[1]
     assert report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]
