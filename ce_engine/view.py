@@ -38,6 +38,9 @@ MAX_REMEMBERED = 64
 
 MAX_RUNS = 1000
 
+SEVERAL = -1
+"""In place of a root: an invocation that asked its model in several lines of conversation."""
+
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -122,7 +125,7 @@ class SessionView:
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
         self.names: Bounded[str, str] = Bounded(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
-        self.last_report: Report | None = None
+        self._lines: dict[str, int] = {}
         self.last_seq = 0
         self.last_evidence = 0
         self.bytes = 4096
@@ -190,6 +193,8 @@ class SessionView:
         )
         n = self.log.add(entry)
         self.rows.append(row)
+        if row.request_id and not row.aside:
+            self._went_on(row.request_id, self.log.root(n))
         self.bytes += 2 * len(message.content) + ENTRY_BYTES
         return n
 
@@ -270,6 +275,28 @@ class SessionView:
         if memory is None:
             memory = self.requests[request_id] = RequestMemory()
         return memory
+
+    def note_step(self, question: int, request_id: str) -> None:
+        """Note a call; the same question answered twice for one invocation is asked by two of its steps."""
+        log, opened = self.log, self.turns.values()
+        if log.parents[question] >= 0 or not request_id:
+            return  # a list with history: an agent's next step, or the next turn
+        asked = any(t.question == question and t.row.request_id == request_id for t in opened)
+        answers = (n for n in log.children(question) if log[n].role == "assistant")
+        if asked or any(self.rows[n].request_id == request_id for n in answers):
+            self._lines[request_id] = SEVERAL
+
+    def _went_on(self, request_id: str, root: int) -> None:
+        if self._lines.setdefault(request_id, root) != root:
+            self._lines[request_id] = SEVERAL
+
+    def is_step(self, n: int, request_id: str) -> bool:
+        """Whether an entry is no history for a request: of itself, or a step of an invocation with several.
+
+        What one prompt of a chain was asked and answered is no history of another one.
+        """
+        by = self.rows[n].request_id
+        return bool(by) and (by == request_id or self._lines.get(by) == SEVERAL)
 
     def adopt(self, old: SessionView) -> None:
         """Take over what this process has under way from the view that this one replaces."""

@@ -109,8 +109,13 @@ class Hooks(Generic[Native]):
         if around is not None and around.adapter != self.adapter.name:
             return Turn(outer=around.turn)
         messages = [self._known(native) for native in natives]
-        resolved = resolve(info, self.choice, messages)
-        outer = around.turn.handle if around is not None and around.turn is not None else None
+        resolved, outer = resolve(info, self.choice, messages), None
+        if around is not None and around.turn is not None:
+            outer = around.turn.handle
+            if resolved.ephemeral and around.turn.resolved is not None:
+                resolved = (
+                    around.turn.resolved
+                )  # a model inside a model: whose it is was said outside
         return ModelCall(
             scope=resolved.scope,
             messages=messages,
@@ -124,6 +129,7 @@ class Hooks(Generic[Native]):
             config=self._silent if info.opaque or resolved.ephemeral else self.config,
             framework=self.adapter.name,
             ephemeral=resolved.ephemeral,
+            restore=outer is None and not info.keeps_history,
             parent_turn_id=outer.turn_id if outer is not None else None,
         )
 
@@ -184,7 +190,10 @@ class Hooks(Generic[Native]):
         answer = self.adapter.to_answer(native)
         resolved = turn.resolved
         if resolved is not None and resolved.ephemeral:
-            remember_answer(resolved.scope, answer.host_id, answer.message.content)
+            cached = used is not None and used.cached
+            remember_answer(
+                resolved.scope, answer.host_id, answer.message.content, is_shared=cached
+            )
         used = self._usage(turn, answer, used)
         return partial(self.engine.commit, turn.handle, answer, usage=used)
 

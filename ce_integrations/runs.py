@@ -27,21 +27,28 @@ SCORE_KEYS = ("relevance_score", "score", "_score")
 
 
 class RunTree(Generic[Id, Owner]):
-    """For each run its root, and whose it is: the owner that the outermost run has (held weakly)."""
+    """For each run its root, the tools around it, and whose it is: the outermost run's owner (held weakly)."""
 
     def __init__(self) -> None:
-        self._links: BoundedMap[Id, tuple[Id, weakref.ref[Any] | None]] = BoundedMap(MAX_RUNS)
+        self._links: BoundedMap[Id, tuple[Id, weakref.ref[Any] | None, tuple[str, ...]]]
+        self._links = BoundedMap(MAX_RUNS)
 
-    def add(self, run_id: Id, parent: Id | None, own: Owner | None) -> None:
-        """Note that a run begins under `parent`; `own` counts where nobody above it has it."""
+    def add(self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "") -> None:
+        """Note that a run, perhaps of a tool, begins; `own` counts where nobody above it has an owner."""
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
-        self._links.put(run_id, (root, None if owner is None else weakref.ref(owner)))
+        tools = (*self.tools(parent), *([tool] if tool else ()))
+        self._links.put(run_id, (root, None if owner is None else weakref.ref(owner), tools))
 
     def of(self, run_id: Id, own: Owner | None = None) -> tuple[Id, Owner | None]:
         """(root, owner) of a run."""
-        root, owner = self._links.get(run_id) or (run_id, None)
+        root, owner, _ = self._links.get(run_id) or (run_id, None, ())
         known = None if owner is None else owner()
         return root, known if getattr(known, "active", False) else own
+
+    def tools(self, run_id: Id | None) -> tuple[str, ...]:
+        """The tools that a run is inside of, outermost first: an agent in a tool has a line of its own."""
+        found = None if run_id is None else self._links.get(run_id)
+        return found[2] if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,9 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
         if len(args) < 3:
             # Without one, LangChain itself would make this a moment later.
             run_id = kwargs["run_id"] = kwargs.get("run_id") or uuid7()
-            tree.add(run_id, self.parent_run_id, mark_of(self))
+            told = (args[0] if args else kwargs.get("serialized")) or {}
+            tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
+            tree.add(run_id, self.parent_run_id, mark_of(self), tool)
         return original(self, *args, **kwargs)
 
     return start
@@ -142,14 +144,20 @@ def info_of(
     told = {**around.get("metadata", {}), **(metadata or {})}
     words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
     branch = configurable.get("checkpoint_ns") or told.get("langgraph_checkpoint_ns") or ""
+    agent = str(told.get("lc_agent_name") or "")
     root = tree.of(parent)[0] if parent is not None else run_id or uuid7()
     return CallInfo(
         request_id=str(root),
         parent_request_id=str(parent or ""),
         session_id=_first(SESSION_KEYS, configurable, told),
         user_id=_first(("user_id",), configurable, told),
-        lane_key=_without_task_ids(str(branch)) or None,
-        agent=str(told.get("lc_agent_name") or ""),
+        # A sub-agent's node has the same name in every tool and agent.
+        lane_key="/".join(
+            filter(None, (*tree.tools(parent), agent, _without_task_ids(str(branch))))
+        )
+        or None,
+        agent=agent,
+        keeps_history="langgraph_node" in told,
         purpose="chat" if words.isdisjoint(HELPER_KEYS) else "helper",
         metadata=told,
     )

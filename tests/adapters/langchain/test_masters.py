@@ -78,7 +78,7 @@ def test_the_outermost_installation_governs(engine: Any, other: Any, chat: Any) 
     assert calls == 1
     assert messages == 6
     turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
-    assert {t.lane for t in turns} == {"model", "tools|model"}
+    assert {t.lane for t in turns} == {"model", "ask/tools|model"}
     assert len({t.request_id for t in turns}) == 1
 
 
