@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from weakref import ReferenceType, ref
 
@@ -208,6 +208,11 @@ class SessionView:
             self._document_ids.append(evidence.evidence_id)
         self.bytes += 2 * len(evidence.content) + ENTRY_BYTES
 
+    def put_in_message(self, evidence_id: str, message_id: str) -> None:
+        """The content of evidence that is here already stands in a message, too."""
+        self.evidence[evidence_id] = replace(self.evidence[evidence_id], message_id=message_id)
+        self.by_message[message_id] = evidence_id
+
     # What is relevant
 
     def search_messages(
@@ -239,8 +244,11 @@ class SessionView:
                 kind="evidence",
             )
             self._indexed_documents += 1
-        found = self._documents.search(query, limit=limit)
+        found = self._documents.search(query, limit=limit, exclude=self._is_in_message)
         return [(self._document_ids[hit.n], hit.score) for hit in found]
+
+    def _is_in_message(self, document: int) -> bool:
+        return self.evidence[self._document_ids[document]].message_id is not None
 
     # Lanes, requests, turns
 

@@ -218,11 +218,13 @@ class PutEvidence:
 class LinkEvidence:
     """Another call brought the same evidence: `links` is added to `metadata["links"]`, once.
 
-    Evidence that is not there (deleted meanwhile) is passed over.
+    Evidence that is not there (deleted meanwhile) is passed over. With `message_id` its content is
+    that message's from now on, and is not kept twice.
     """
 
     evidence_id: str
     links: EvidenceLinks
+    message_id: str | None = None
 
 
 @dataclass(slots=True)

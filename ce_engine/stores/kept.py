@@ -141,8 +141,7 @@ class Change:
     def link_evidence(self, write: LinkEvidence) -> None:
         row = self.kept.evidence.get(write.evidence_id)
         if row is not None:
-            evidence = rules.with_link(row.evidence, write.links)
-            self.kept.evidence[write.evidence_id] = replace(row, evidence=evidence)
+            self._keep_evidence(rules.linked(row, write))
 
     def put_blocks(self, write: PutBlocks) -> None:
         self.kept.blocks |= {block.block_id: fresh(block) for block in write.blocks}

@@ -13,7 +13,13 @@ from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Mes
 from ce_engine.schema.enums import Origin, Priority, Role
 from ce_engine.schema.events import Event, link
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
-from ce_engine.schema.rows import CreateSession, EvidenceRow, MessageRow, ToolCallRow
+from ce_engine.schema.rows import (
+    CreateSession,
+    EvidenceRow,
+    LinkEvidence,
+    MessageRow,
+    ToolCallRow,
+)
 from ce_engine.schema.scope import Scope
 
 
@@ -109,8 +115,13 @@ def merged_call(first: ToolCallRow, later: ToolCallRow) -> ToolCallRow:
     )
 
 
-def with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
-    """The evidence with another call in `metadata["links"]`; unchanged if it is there already."""
+def linked(row: EvidenceRow, write: LinkEvidence) -> EvidenceRow:
+    """The row with another call in `metadata["links"]`, and with the message that has its content."""
+    evidence = _with_link(row.evidence, write.links)
+    return replace(row, evidence=evidence, message_id=write.message_id or row.message_id)
+
+
+def _with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
     known = list(evidence.metadata.get("links", ()))
     entry = links.model_dump(exclude_none=True)
     if entry in known or links == evidence.links:

@@ -56,8 +56,11 @@ NEW_MESSAGES = inserting(tables.messages)
 NEW_EVIDENCE = _put_once(tables.evidence)
 LINKED_EVIDENCE = Command(
     update(tables.evidence)
-    .where(tables.evidence.c.session == _THIS, tables.evidence.c.evidence_id == bindparam("one"))
-    .values(body=bindparam("body"))
+    .where(
+        tables.evidence.c.session == _THIS,
+        tables.evidence.c.evidence_id == bindparam("evidence_id"),
+    )
+    .values({name: bindparam(name) for name in ("body", "content", "message_id")})
 )
 PUT_BLOCKS = _put(tables.blocks, "block_id")
 PUT_TASKS = _put(tables.tasks, "task_id")

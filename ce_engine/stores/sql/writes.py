@@ -127,9 +127,8 @@ def _put_evidence(change: Change, write: PutEvidence) -> None:
 
 def _link_evidence(change: Change, write: LinkEvidence) -> None:
     for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
-        body = rows.evidence_body(rules.with_link(row.evidence, write.links))
-        values = {"this": change.this, "one": write.evidence_id, "body": body}
-        change.put(sql.LINKED_EVIDENCE, [values])
+        values = rows.evidence_values(change.this, rules.linked(row, write))
+        change.put(sql.LINKED_EVIDENCE, [{**values, "this": change.this}])
 
 
 def _put_blocks(change: Change, write: PutBlocks) -> None:
