@@ -108,6 +108,10 @@ class Adapter(ABC, Generic[Target, Native]):
     def attach(self, target: Target, hooks: Hooks[Native]) -> Detach:
         """Wire the framework to the hooks; all or nothing."""
 
+    def is_attached(self, target: Target) -> bool:  # noqa: ARG002 - for those who can tell
+        """Whether what `attach` did is still there: an app may have put other things in its place."""
+        return True
+
     def parts(self, native: Native) -> tuple[object, ...]:
         """What tells that a native is unchanged: its objects, and the lengths of those that may grow."""
         content = getattr(native, "content", None)
@@ -179,14 +183,7 @@ class Adapter(ABC, Generic[Target, Native]):
                 f"{self.name} cannot be installed on a {_kind(target)}; expected "
                 f"{self.targets or 'an object of the framework'}."
             )
-        with _lock:
-            known = _installed.get(id(target))
-            if known is not None and known.target is target and known.hooks.active:
-                known.options.check_same(options, "the target")
-                return cast("Installation[Target, Native]", known)
-            made = Installation(self, target, options)
-            _installed[id(target)] = made
-            return made
+        return _installation(self, target, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,20 +259,35 @@ class Installation(Generic[Target, Native]):
             config if options.engine is not None else None,
         )
         self.hooks.installation = self
+        self._detach: Detach | None = None
+        self._heirs: dict[int, tuple[weakref.ref[Any], _Options]] = {}
         try:
-            self._detach = adapter.attach(target, self.hooks)
+            self.attach()
         except BaseException:
             self.hooks.active = False
             raise
 
-    def check_shared(self, leaf: object, other: Installation[Any, Any] | None) -> None:
-        """For a leaf that another installation governs already, and only one of the two can.
+    def attach(self) -> None:
+        """Wire the target; again, where it lost what was wired."""
+        if self._detach is not None:
+            self._detach()
+        self._detach = self.adapter.attach(self.target, self.hooks)
+
+    def shares(self, leaf: object, heir: Installation[Any, Any], *, agreed: bool) -> None:
+        """`heir` has a leaf in its target that this installation governs, and will go on to do.
+
+        Only one of two can; when this one goes, the heir's target is wired anew, as long as it lives.
 
         Raises:
-            ConfigError: the two say different things.
+            ConfigError: they say different things, and must be `agreed`.
         """
-        if other is not None and other is not self:
-            other.options.check_same(self.options, f"the {type(leaf).__name__} in the target")
+        if agreed:
+            self.options.check_same(heir.options, f"the {type(leaf).__name__} in the target")
+        heirs, key = self._heirs, id(heir.target)
+        heirs[key] = (weakref.ref(heir.target, lambda _: heirs.pop(key, None)), heir.options)
+
+    def disinherit(self, target: object) -> None:
+        self._heirs.pop(id(target), None)
 
     def uninstall(self) -> None:
         """Restore what was there before; copies of the target fall silent. Again, it does nothing."""
@@ -284,7 +296,14 @@ class Installation(Generic[Target, Native]):
                 return
             self.hooks.active = False
             _installed.pop(id(self.target), None)
-            self._detach()
+            for other in list(_installed.values()):
+                other.disinherit(self.target)
+            if self._detach is not None:
+                self._detach()
+            for target, options in [(ref(), options) for ref, options in self._heirs.values()]:
+                if target is not None:
+                    with self.hooks.guard("inherit"):
+                        _installation(self.adapter, target, options)
         self.flush()
 
     def flush(self, timeout_s: float = 5.0) -> bool:
@@ -323,6 +342,22 @@ _lock = threading.RLock()
 _installed: weakref.WeakValueDictionary[int, Installation[Any, Any]]
 _installed = weakref.WeakValueDictionary()
 """By identity of the target. What is attached to the target keeps the installation alive."""
+
+
+def _installation(
+    adapter: Adapter[Target, Native], target: Target, options: _Options
+) -> Installation[Target, Native]:
+    """The installation on a target: the one that is there, wired anew where that is undone, or a new one."""
+    with _lock:
+        known = _installed.get(id(target))
+        if known is not None and known.target is target and known.hooks.active:
+            known.options.check_same(options, "the target")
+            if not adapter.is_attached(target):
+                known.attach()
+            return cast("Installation[Target, Native]", known)
+        made = Installation(adapter, target, options)
+        _installed[id(target)] = made
+        return made
 
 
 def check_requirements(

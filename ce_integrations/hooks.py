@@ -108,7 +108,7 @@ class Hooks(Generic[Native]):
         around = call_around()
         if around is not None and around.adapter != self.adapter.name:
             return Turn(outer=around.turn)
-        messages = [self._known(native) for native in natives]
+        messages = self._with_task([self._known(native) for native in natives])
         resolved, outer = resolve(info, self.choice, messages), None
         if around is not None and around.turn is not None:
             outer = around.turn.handle
@@ -141,6 +141,20 @@ class Hooks(Generic[Native]):
             host.origin = Origin.COLLEAGUE
             host.message.author = Author(kind=AuthorKind.AGENT, id=author.id)
         return host
+
+    def _with_task(self, messages: list[HostMessage]) -> list[HostMessage]:
+        """Where nobody else asks for anything, who has an agent's name is a person."""
+        if not self.agents or any(host.origin is Origin.TASK for host in messages):
+            return messages
+        return [self._asked(host) for host in messages]
+
+    def _asked(self, host: HostMessage) -> HostMessage:
+        message, author = host.message, host.message.author
+        if message.role is not Role.USER or author is None or author.id not in self.agents:
+            return host
+        person = Author(kind=AuthorKind.USER, id=author.id)
+        message = message.model_copy(update={"author": person})
+        return replace(host, origin=Origin.TASK, message=message)
 
     def _ready(
         self, natives: list[Native], call: ModelCall, prepared: Prepared

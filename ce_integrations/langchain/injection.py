@@ -14,13 +14,12 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import StringPromptValue
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import ensure_config
 
 from ce_engine import Usage
 from ce_integrations.base import CallInfo, GovernedCall, is_inside
 from ce_integrations.blocks import text_of
-from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, tree, with_mark
+from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, tree
 from ce_integrations.patches import Make
 from ce_integrations.usage import usage_of
 
@@ -228,24 +227,6 @@ def _merged(chunks: list[Any]) -> BaseMessage:
     return whole if isinstance(whole, BaseMessage) else AIMessage("".join(chunks))
 
 
-# Retrievers
-
-
-def _retrieve(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a marked retriever the handler that models and tools have in `callbacks`."""
-
-    @functools.wraps(original)
-    def invoke(self: BaseRetriever, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - theirs
-        mark = mark_of(getattr(self, "callbacks", None))
-        if mark is not None:
-            callbacks = ensure_config(config).get("callbacks")
-            if mark_of(callbacks) is None:
-                config = {**(config or {}), "callbacks": with_mark(callbacks, mark)}
-        return original(self, input, config, **kwargs)
-
-    return invoke
-
-
 _MODEL: dict[str, Make] = {
     "invoke": _entry,
     "ainvoke": _entry_async,
@@ -258,7 +239,6 @@ MAKERS: dict[type, dict[str, Make]] = {
     **STARTS,
     BaseChatModel: _MODEL,
     BaseLLM: {**_MODEL, "batch": _entry, "abatch": _entry_async},
-    BaseRetriever: {"invoke": _retrieve, "ainvoke": _retrieve},
 }
 """What is wrapped. Never `_generate` or `_stream`: LangChain compares them with those of the base, and
 tracing and caches would see another input than the model."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -58,49 +58,97 @@ class Mark(BaseCallbackHandler):
         return f"<ce {self.hooks.adapter.name}>"
 
 
-def mark_of(callbacks: object) -> Mark | None:
-    """The first active mark of a `callbacks` value; inherited handlers stand before a run's own."""
-    handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
+class MarkedManager(BaseCallbackManager):
+    """The app's own manager with a mark beside its handlers: each knows what the other is told later."""
+
+    __slots__ = ("mark", "theirs")
+
+    def __init__(self, theirs: BaseCallbackManager, mark: Mark) -> None:
+        self.__dict__ = vars(theirs)  # one state, in which there is no mark
+        self.theirs, self.mark = theirs, mark
+
+    handlers: Any = property(lambda self: [*self.theirs.handlers, self.mark])
+    inheritable_handlers: Any = property(
+        lambda self: [*self.theirs.inheritable_handlers, self.mark]
+    )
+
+    def copy(self) -> Any:
+        added = self.theirs.copy()
+        added.add_handler(self.mark)
+        return added
+
+    def merge(self, other: BaseCallbackManager) -> Any:
+        return self.copy().merge(other)
+
+    def add_handler(self, *args: Any, **kwargs: Any) -> None:
+        self.theirs.add_handler(*args, **kwargs)
+
+    def remove_handler(self, handler: BaseCallbackHandler) -> None:
+        self.theirs.remove_handler(handler)
+
+    def set_handlers(self, *args: Any, **kwargs: Any) -> None:
+        self.theirs.set_handlers(*args, **kwargs)
+
+
+def mark_of(value: object) -> Mark | None:
+    """The first active mark of callbacks or a configuration; inherited handlers stand before a run's own."""
+    if isinstance(value, dict):
+        value = value.get("callbacks")
+    handlers = value.handlers if isinstance(value, BaseCallbackManager) else value
     if not isinstance(handlers, list):
         return None
     return next((h for h in handlers if isinstance(h, Mark) and h.active), None)
 
 
-def marked(found: Any, mark: Mark) -> tuple[str, Any] | None:
-    """The attribute that carries a mark, and its value with one; `None` for what cannot be marked.
+def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
+    """What of it can be marked, with the attribute that carries the mark.
 
+    Every run of a graph has its configuration, and with it models that are made inside a node.
     Retrievers have no field `callbacks`; the attribute is copied with them all the same.
     """
     graphs = sys.modules.get("langgraph.pregel.main")
-    if graphs is not None and isinstance(found, graphs.Pregel):
-        # Every run of the graph has it, and with it models that are made inside a node.
-        mark.hooks.agents.update(found.nodes)
-        config = found.config or {}
-        return "config", {**config, "callbacks": with_mark(config.get("callbacks"), mark)}
-    if isinstance(found, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
-        return "callbacks", with_mark(getattr(found, "callbacks", None), mark)
-    return None
+    for each in found:
+        if graphs is not None and isinstance(each, graphs.Pregel):
+            yield each, "config"
+        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
+            yield each, "callbacks"
+
+
+def with_mark(mark: Mark, key: str, value: Any) -> Any:
+    """The value of such an attribute with the mark, as a new one."""
+    if key == "config":
+        config = value or {}
+        return {**config, "callbacks": with_mark(mark, "callbacks", config.get("callbacks"))}
+    if isinstance(value, BaseCallbackManager):
+        return MarkedManager(value, mark)
+    return [*(value or ()), mark]
 
 
 def without(mark: Mark, value: Any) -> Any:
-    """Such a value without the mark, as a new one; `None` where no handler is left."""
+    """The value without the mark, and without any whose installation is gone; else the very same.
+
+    `None` where no handler is left.
+    """
     if isinstance(value, dict):
-        return {**value, "callbacks": without(mark, value.get("callbacks"))}
+        callbacks = value.get("callbacks")
+        if (rest := without(mark, callbacks)) is callbacks:
+            return value
+        return {
+            k: rest if k == "callbacks" else v
+            for k, v in value.items()
+            if rest or v is not callbacks
+        }
     if isinstance(value, list):
-        return [handler for handler in value if handler is not mark] or None
-    if isinstance(value, BaseCallbackManager) and mark in value.handlers:
-        value = value.copy()
-        value.remove_handler(mark)
+        rest = [h for h in value if h is not mark and (not isinstance(h, Mark) or h.active)]
+        return value if len(rest) == len(value) else rest or None
+    if isinstance(value, MarkedManager):
+        rest = without(mark, value.theirs)
+        if value.mark is mark or not value.mark.active:
+            return rest
+        return value if rest is value.theirs else MarkedManager(rest, value.mark)
+    if isinstance(value, BaseCallbackManager):
+        value.remove_handler(mark)  # the app's own copy of a marked one
     return value
-
-
-def with_mark(callbacks: Any, mark: Mark) -> Any:
-    """The callbacks with the mark, as a new value."""
-    if isinstance(callbacks, BaseCallbackManager):
-        added = callbacks.copy()
-        added.add_handler(mark)
-        return added
-    return [*(callbacks or ()), mark]
 
 
 tree: RunTree[UUID, Mark] = RunTree()
@@ -164,7 +212,8 @@ def info_of(
 
 
 def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:
-    return next((place[key] for place in places for key in keys if place.get(key)), None)
+    said = (place.get(key) for place in places for key in keys)
+    return next((value for value in said if value is not None and value != ""), None)
 
 
 def _without_task_ids(branch: str) -> str:

@@ -3,17 +3,61 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool
 
 from ce_integrations.base import Hooks
 from ce_integrations.blocks import text_of
-from ce_integrations.langchain.marks import Mark, info_of, tree
+from ce_integrations.langchain.marks import Mark, info_of, mark_of, tree, with_mark
+from ce_integrations.patches import Arguments, Make, inside
 from ce_integrations.runs import OpenRuns, retrieved_doc
+
+
+class _Work(NamedTuple):
+    """A tool or retriever at work, with its configuration: its callbacks are told neither."""
+
+    subject: object = None
+    config: Any = None
+    retriever: object = None
+    """The outermost one: what it gives is what the app gets."""
+
+
+_at_work: ContextVar[_Work] = ContextVar("ce_at_work", default=_Work())  # noqa: B039 - immutable
+
+
+@contextmanager
+def _working(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Arguments]:
+    """Around `invoke(input, config)`; a retriever's mark goes into its configuration."""
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    retriever = _at_work.get().retriever
+    if isinstance(subject, BaseRetriever):
+        retriever = retriever or subject
+        mark = mark_of(getattr(subject, "callbacks", None))
+        callbacks = ensure_config(config).get("callbacks")
+        if mark is not None and mark_of(callbacks) is None:
+            config = {**(config or {}), "callbacks": with_mark(mark, "callbacks", callbacks)}
+            args, kwargs = args[:1], {**kwargs, "config": config}
+    token = _at_work.set(_Work(subject, config, retriever))
+    try:
+        yield args, kwargs
+    finally:
+        _at_work.reset(token)
+
+
+ENTRIES: dict[type, dict[str, Make]] = {
+    kind: dict.fromkeys(("invoke", "ainvoke"), inside(_working))
+    for kind in (BaseTool, BaseRetriever)
+}
+"""The methods by which an app calls them, to be wrapped."""
 
 
 class Recorder(Mark):
@@ -27,7 +71,8 @@ class Recorder(Mark):
         with self.hooks.guard("callback"):
             if self.active and tree.of(run_id, self)[1] is self:
                 parent, metadata = told.get("parent_run_id"), told.get("metadata")
-                info = info_of(None, parent=parent, run_id=run_id, metadata=metadata)
+                config = _at_work.get().config
+                info = info_of(config, parent=parent, run_id=run_id, metadata=metadata)
                 self._open.begin(run_id, str(name), given, info, told.get("tool_call_id"))
 
     def on_tool_start(
@@ -60,8 +105,10 @@ class Recorder(Mark):
     def on_retriever_start(
         self, serialized: dict[str, Any] | None, query: str, *, run_id: UUID, **kwargs: Any
     ) -> None:
-        name = kwargs.get("name") or (serialized or {}).get("name") or "retriever"
-        self._begin(run_id, name, query, kwargs)
+        work = _at_work.get()
+        if work.retriever is work.subject or work.retriever is None:  # else part of another's work
+            name = kwargs.get("name") or (serialized or {}).get("name") or "retriever"
+            self._begin(run_id, name, query, kwargs)
 
     def on_retriever_end(
         self,
