@@ -6,16 +6,15 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from types import FunctionType, TracebackType
+from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ce_engine import (
     Answer,
-    ConfigError,
     ContextEngine,
     HostMessage,
     Message,
@@ -28,11 +27,11 @@ from ce_engine import (
     UnsupportedTargetError,
     UnsupportedVersionError,
     Usage,
-    create_context_engine,
 )
 from ce_integrations.calls import GovernedCall
 from ce_integrations.guard import Fail, Fault, Guard
 from ce_integrations.hooks import Hooks
+from ce_integrations.options import Options, kind_of
 from ce_integrations.session import CallInfo, Choice, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, governing, is_inside
 
@@ -48,6 +47,7 @@ __all__ = [
     "Turn",
     "governing",
     "is_inside",
+    "share",
 ]
 
 Target = TypeVar("Target")
@@ -176,74 +176,20 @@ class Adapter(ABC, Generic[Target, Native]):
             ConfigError: options contradict each other, or the installation that is there.
             StoreUrlError: the store's URL is not understood.
         """
-        options = _Options(engine, store, config, scope, session_id, user_id, fail)
+        options = Options(engine, store, config, scope, session_id, user_id, fail)
         check_requirements(self.requires, self.name)
         if not self.accepts(target):
             raise UnsupportedTargetError(
-                f"{self.name} cannot be installed on a {_kind(target)}; expected "
+                f"{self.name} cannot be installed on a {kind_of(target)}; expected "
                 f"{self.targets or 'an object of the framework'}."
             )
         return _installation(self, target, options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """What `install_ce` was called with; `None` and `"open"` are not said."""
-
-    engine: ContextEngine | None
-    store: Store | str | None
-    config: RuntimeConfig | None
-    scope: ScopeChoice
-    session_id: IdChoice
-    user_id: IdChoice
-    fail: Fail
-
-    def __post_init__(self) -> None:
-        if self.engine is not None and self.store is not None:
-            raise ConfigError(
-                "install_ce was given an engine and a store; an engine has its store already. "
-                "Pass one of the two."
-            )
-        if self.fail not in ("open", "closed"):
-            raise ConfigError(f"fail is {self.fail!r}; expected 'open' or 'closed'")
-        if self.config is not None and not isinstance(self.config, RuntimeConfig):
-            raise ConfigError(
-                f"config is a {_kind(self.config)}; expected a RuntimeConfig, such as "
-                "RuntimeConfig(budget=BudgetConfig(max_input_tokens=8000))"
-            )
-
-    def check_same(self, again: _Options, what: str) -> None:
-        """Raise ConfigError if a second installation on the same object says something else."""
-        other = [
-            part.name
-            for part in fields(self)
-            if (said := getattr(again, part.name)) not in (None, "open")
-            and not _is_same(said, getattr(self, part.name))
-        ]
-        if other:
-            raise ConfigError(
-                f"{what} has an installation with another {', '.join(other)}. Uninstall that one "
-                "first, leave the option out to share it, or install on a copy."
-            )
-
-    def make_engine(self) -> ContextEngine:
-        if self.engine is not None:
-            return self.engine
-        return create_context_engine(store=self.store, config=self.call_config())
-
-    def call_config(self) -> RuntimeConfig | None:
-        """The configuration of each call, where it is not that of the engine."""
-        config = self.config
-        if self.fail == "closed":
-            base = config or (self.engine.config if self.engine is not None else RuntimeConfig())
-            config = base.model_copy(update={"fail": "closed"})
-        return config
-
-
 class Installation(Generic[Target, Native]):
     """Context engineering on one target, and the way out."""
 
-    def __init__(self, adapter: Adapter[Target, Native], target: Target, options: _Options) -> None:
+    def __init__(self, adapter: Adapter[Target, Native], target: Target, options: Options) -> None:
         self.adapter = adapter
         self.target = target
         self.options = options
@@ -260,11 +206,13 @@ class Installation(Generic[Target, Native]):
         )
         self.hooks.installation = self
         self._detach: Detach | None = None
-        self._heirs: dict[int, tuple[weakref.ref[Any], _Options]] = {}
+        self.heirs: dict[int, tuple[weakref.ref[Any], Options]] = {}
+        """Targets that others installed on, and that share what is attached here."""
         try:
             self.attach()
         except BaseException:
             self.hooks.active = False
+            _disinherit(target)
             raise
 
     def attach(self) -> None:
@@ -273,22 +221,6 @@ class Installation(Generic[Target, Native]):
             self._detach()
         self._detach = self.adapter.attach(self.target, self.hooks)
 
-    def shares(self, leaf: object, heir: Installation[Any, Any], *, agreed: bool) -> None:
-        """`heir` has a leaf in its target that this installation governs, and will go on to do.
-
-        Only one of two can; when this one goes, the heir's target is wired anew, as long as it lives.
-
-        Raises:
-            ConfigError: they say different things, and must be `agreed`.
-        """
-        if agreed:
-            self.options.check_same(heir.options, f"the {type(leaf).__name__} in the target")
-        heirs, key = self._heirs, id(heir.target)
-        heirs[key] = (weakref.ref(heir.target, lambda _: heirs.pop(key, None)), heir.options)
-
-    def disinherit(self, target: object) -> None:
-        self._heirs.pop(id(target), None)
-
     def uninstall(self) -> None:
         """Restore what was there before; copies of the target fall silent. Again, it does nothing."""
         with _lock:
@@ -296,11 +228,10 @@ class Installation(Generic[Target, Native]):
                 return
             self.hooks.active = False
             _installed.pop(id(self.target), None)
-            for other in list(_installed.values()):
-                other.disinherit(self.target)
+            _disinherit(self.target)
             if self._detach is not None:
                 self._detach()
-            for target, options in [(ref(), options) for ref, options in self._heirs.values()]:
+            for target, options in [(ref(), options) for ref, options in self.heirs.values()]:
                 if target is not None:
                     with self.hooks.guard("inherit"):
                         _installation(self.adapter, target, options)
@@ -344,8 +275,30 @@ _installed = weakref.WeakValueDictionary()
 """By identity of the target. What is attached to the target keeps the installation alive."""
 
 
+def share(leaf: object, master: Hooks[Any], heir: Hooks[Any], *, agreed: bool) -> None:
+    """Note that `master` governs a leaf in the target of `heir`, and goes on to: only one of two can.
+
+    When the master goes, the heir's target is wired anew, as long as it lives.
+
+    Raises:
+        ConfigError: the two say different things, and must be `agreed`.
+    """
+    one, other = master.installation, heir.installation
+    if one is None or other is None or one is other:
+        return
+    if agreed:
+        one.options.check_same(other.options, f"the {type(leaf).__name__} in the target")
+    heirs, key = one.heirs, id(other.target)
+    heirs[key] = (weakref.ref(other.target, lambda _: heirs.pop(key, None)), other.options)
+
+
+def _disinherit(target: object) -> None:
+    for each in list(_installed.values()):
+        each.heirs.pop(id(target), None)
+
+
 def _installation(
-    adapter: Adapter[Target, Native], target: Target, options: _Options
+    adapter: Adapter[Target, Native], target: Target, options: Options
 ) -> Installation[Target, Native]:
     """The installation on a target: the one that is there, wired anew where that is undone, or a new one."""
     with _lock:
@@ -385,22 +338,3 @@ def check_requirements(
                 f"{requirement.name} {installed} is installed; expected {text}. "
                 f"Run: pip install '{text}'"
             )
-
-
-def _is_same(said: object, before: object) -> bool:
-    """Whether two options mean the same; a function written again on each call does."""
-    if isinstance(said, FunctionType) and isinstance(before, FunctionType):
-        return (said.__code__, said.__defaults__, _closed_over(said)) == (
-            before.__code__,
-            before.__defaults__,
-            _closed_over(before),
-        )
-    return said is before or said == before
-
-
-def _closed_over(function: FunctionType) -> list[object]:
-    return [cell.cell_contents for cell in function.__closure__ or ()]
-
-
-def _kind(value: object) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"

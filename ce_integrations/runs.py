@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -127,6 +129,39 @@ class OpenRuns(Generic[Id]):
             duration_ms=_ms_since(begun.clock),
         )
         self._hooks.retrieval(begun.info, hit)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A tool or retriever at work, with the configuration that it was called with."""
+
+    subject: object = None
+    config: Any = None
+    retriever: object = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a retriever works for another one, whose result is what the app gets."""
+        return self.retriever is not None and self.retriever is not self.subject
+
+
+_at_work: ContextVar[Work] = ContextVar("ce_at_work", default=Work())  # noqa: B039 - it is frozen
+
+
+def at_work() -> Work:
+    """What runs around us: events tell neither of the object nor of its configuration."""
+    return _at_work.get()
+
+
+@contextmanager
+def working(subject: object, config: Any, *, retrieves: bool) -> Iterator[None]:
+    """Say that a tool or retriever is at work inside."""
+    retriever = at_work().retriever or (subject if retrieves else None)
+    token = _at_work.set(Work(subject, config, retriever))
+    try:
+        yield
+    finally:
+        _at_work.reset(token)
 
 
 def retrieved_doc(text: str, metadata: Mapping[str, Any], id: str = "") -> RetrievedDoc:  # noqa: A002 - the field's name

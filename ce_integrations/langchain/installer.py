@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.base import Adapter, Capabilities, Detach, Hooks, share
 from ce_integrations.patches import ClassPatches, definitions, put
 from ce_integrations.walk import walk
 
@@ -61,11 +61,10 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         for each, key in found:
             if key == "config":
                 hooks.agents.update(each.nodes)
-            other = mark_of(getattr(each, key, None))
-            if other is None:
+            if (other := mark_of(getattr(each, key, None))) is None:
                 own.append((each, key))
-            elif (master := other.hooks.installation) and hooks.installation:
-                master.shares(each, hooks.installation, agreed=not is_graph)
+            else:
+                share(each, other.hooks, hooks, agreed=not is_graph)
         makers = {**MAKERS, **ENTRIES}
         with ExitStack() as undo:
             undo.callback(_patches.hold(definitions(makers, (each for each, _ in own)), mark))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from langchain_core.documents import Document
@@ -19,43 +18,26 @@ from ce_integrations.base import Hooks
 from ce_integrations.blocks import text_of
 from ce_integrations.langchain.marks import Mark, info_of, mark_of, tree, with_mark
 from ce_integrations.patches import Arguments, Make, inside
-from ce_integrations.runs import OpenRuns, retrieved_doc
-
-
-class _Work(NamedTuple):
-    """A tool or retriever at work, with its configuration: its callbacks are told neither."""
-
-    subject: object = None
-    config: Any = None
-    retriever: object = None
-    """The outermost one: what it gives is what the app gets."""
-
-
-_at_work: ContextVar[_Work] = ContextVar("ce_at_work", default=_Work())  # noqa: B039 - immutable
+from ce_integrations.runs import OpenRuns, at_work, retrieved_doc, working
 
 
 @contextmanager
-def _working(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Arguments]:
+def _entry(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Arguments]:
     """Around `invoke(input, config)`; a retriever's mark goes into its configuration."""
     config = args[1] if len(args) > 1 else kwargs.get("config")
-    retriever = _at_work.get().retriever
-    if isinstance(subject, BaseRetriever):
-        retriever = retriever or subject
-        mark = mark_of(getattr(subject, "callbacks", None))
+    retrieves = isinstance(subject, BaseRetriever)
+    mark = mark_of(getattr(subject, "callbacks", None)) if retrieves else None
+    if mark is not None:
         callbacks = ensure_config(config).get("callbacks")
-        if mark is not None and mark_of(callbacks) is None:
+        if mark_of(callbacks) is None:
             config = {**(config or {}), "callbacks": with_mark(mark, "callbacks", callbacks)}
             args, kwargs = args[:1], {**kwargs, "config": config}
-    token = _at_work.set(_Work(subject, config, retriever))
-    try:
+    with working(subject, config, retrieves=retrieves):
         yield args, kwargs
-    finally:
-        _at_work.reset(token)
 
 
 ENTRIES: dict[type, dict[str, Make]] = {
-    kind: dict.fromkeys(("invoke", "ainvoke"), inside(_working))
-    for kind in (BaseTool, BaseRetriever)
+    kind: dict.fromkeys(("invoke", "ainvoke"), inside(_entry)) for kind in (BaseTool, BaseRetriever)
 }
 """The methods by which an app calls them, to be wrapped."""
 
@@ -71,7 +53,7 @@ class Recorder(Mark):
         with self.hooks.guard("callback"):
             if self.active and tree.of(run_id, self)[1] is self:
                 parent, metadata = told.get("parent_run_id"), told.get("metadata")
-                config = _at_work.get().config
+                config = at_work().config
                 info = info_of(config, parent=parent, run_id=run_id, metadata=metadata)
                 self._open.begin(run_id, str(name), given, info, told.get("tool_call_id"))
 
@@ -105,8 +87,7 @@ class Recorder(Mark):
     def on_retriever_start(
         self, serialized: dict[str, Any] | None, query: str, *, run_id: UUID, **kwargs: Any
     ) -> None:
-        work = _at_work.get()
-        if work.retriever is work.subject or work.retriever is None:  # else part of another's work
+        if not at_work().is_part:
             name = kwargs.get("name") or (serialized or {}).get("name") or "retriever"
             self._begin(run_id, name, query, kwargs)
 
