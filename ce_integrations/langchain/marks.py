@@ -134,9 +134,7 @@ def without(mark: Mark, value: Any) -> Any:
         if (rest := without(mark, callbacks)) is callbacks:
             return value
         return {
-            k: rest if k == "callbacks" else v
-            for k, v in value.items()
-            if rest or v is not callbacks
+            k: rest if k == "callbacks" else v for k, v in value.items() if rest or k != "callbacks"
         }
     if isinstance(value, list):
         rest = [h for h in value if h is not mark and (not isinstance(h, Mark) or h.active)]

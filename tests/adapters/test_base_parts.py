@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +18,13 @@ from ce_integrations.blocks import call_args, changed, media_digests, media_toke
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.guard import Guard
 from ce_integrations.known import MAX_STRONG, KnownMessages
-from ce_integrations.patches import ClassPatches, definitions, put
+from ce_integrations.patches import ClassPatches, definitions, inside, put
 from ce_integrations.runs import RunTree, retrieved_doc
 from ce_integrations.usage import usage_of
 from ce_integrations.walk import walk
+
+
+OURS = "ours"
 
 
 @dataclass(eq=False)
@@ -133,13 +140,49 @@ def test_what_another_wrapped_later_stays_wrapped() -> None:
 
 
 def test_put_and_back() -> None:
-    place: dict[str, Any] = {"a": 1}
-    undo_a, undo_b = put(place, "a", 2, lambda now: now), put(place, "b", [1], lambda now: None)
-    assert place == {"a": 2, "b": [1]}
-    undo_a()
-    place["b"] = [1, 2]
-    undo_b()
-    assert place == {"a": 1}
+    def add(now: Any) -> list[Any]:
+        return [*(now or ()), OURS]
+
+    def take_out(now: Any) -> Any:
+        return [each for each in now if each != OURS] or None if OURS in (now or ()) else now
+
+    theirs = ["x"]
+    place: dict[str, Any] = dict.fromkeys(("kept", "grown", "replaced", "dropped"), theirs)
+    undos = [put(place, name, add, take_out) for name in (*place, "new", "new and grown")]
+    assert place["kept"] == place["replaced"] == ["x", OURS]
+    assert place["new"] == [OURS]
+    place["grown"].append("y")
+    place["new and grown"].append("y")
+    place["replaced"] = replaced = ["x"]
+    del place["dropped"]
+    for undo in undos:
+        undo()
+    assert place == {"kept": ["x"], "grown": ["x", "y"], "replaced": ["x"], "new and grown": ["y"]}
+    assert place["kept"] is theirs
+    assert place["replaced"] is replaced
+    assert theirs == ["x"]
+
+
+def test_a_function_inside_a_context_stays_of_its_kind() -> None:
+    around: ContextVar[str] = ContextVar("around", default="")
+
+    @contextmanager
+    def entered(subject: object, args: Any, kwargs: Any) -> Iterator[Any]:
+        token = around.set(str(subject))
+        yield [arg * 2 for arg in args], kwargs
+        around.reset(token)
+
+    async def later(subject: str, n: int) -> tuple[str, int]:
+        return around.get(), n
+
+    def now(subject: str, n: int) -> tuple[str, int]:
+        return around.get(), n
+
+    make = inside(entered)
+    assert make(now)("it", 2) == asyncio.run(make(later)("it", 2)) == ("it", 4)
+    assert inspect.iscoroutinefunction(make(later))
+    assert not inspect.iscoroutinefunction(make(now))
+    assert (make(later).__name__, around.get()) == ("later", "")
 
 
 def test_runs_know_their_roots() -> None:

@@ -17,7 +17,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
+from langchain_core.tools import BaseTool, tool
 
 from ce_engine import (
     BudgetConfig,
@@ -38,6 +38,7 @@ WRAPPED = {
     BaseChatModel: ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream"),
     BaseLLM: ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream", "batch", "abatch"),
     BaseRetriever: ("invoke", "ainvoke"),
+    BaseTool: ("invoke", "ainvoke"),
     CallbackManager: ("on_chain_start", "on_tool_start", "on_retriever_start"),
 }
 
