@@ -30,7 +30,7 @@ from ce_engine import (
     Usage,
     create_context_engine,
 )
-from ce_integrations.calls import GovernedCall
+from ce_integrations.calls import GovernedCall, begun_call
 from ce_integrations.guard import Fail, Fault, Guard
 from ce_integrations.hooks import Hooks
 from ce_integrations.session import CallInfo, Choice, IdChoice, ScopeChoice
@@ -46,6 +46,7 @@ __all__ = [
     "Hooks",
     "Installation",
     "Turn",
+    "begun_call",
     "governing",
     "is_inside",
 ]
