@@ -26,7 +26,7 @@ Pieces = list[tuple[Chunk, str]]
 _END: Any = object()
 
 
-def _never(_: object) -> bool:
+def _nothing(_: object) -> bool:
     return False
 
 
@@ -97,14 +97,15 @@ class GovernedCall(Generic[Native]):
         start: Callable[[Any], Iterator[Chunk]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
-        is_last: Callable[[Chunk], bool] = _never,
+        is_last: Callable[[Chunk], bool] = _nothing,
+        give: Callable[[Chunk], object] = _nothing,
     ) -> Iterator[Chunk]:
         """Stream what `start` gives for the inputs that go on; nothing happens before the first `next`.
 
         A chunk goes to the app first and is noted after. A stream that is left or cancelled is
-        recorded once, as incomplete, without waiting for it. After a chunk that `is_last` the app
-        need not ask for more: the answer is recorded before it goes. Where `answer` has none, the
-        texts are joined.
+        recorded once, as incomplete, without waiting for it. Where `answer` has none, the texts are
+        joined. After a chunk that `is_last` the app need not ask for more: the answer is recorded
+        before it goes. `give` is for frameworks whose apps get chunks otherwise than from here.
         """
         pieces: Pieces[Chunk] = []
         source = None
@@ -119,6 +120,7 @@ class GovernedCall(Generic[Native]):
                     break
                 if self._arrived(pieces, chunk, text, is_last):
                     self._streamed(pieces, answer)
+                give(chunk)
                 yield chunk
                 self._noted(pieces)
         except BaseException as error:
@@ -134,7 +136,8 @@ class GovernedCall(Generic[Native]):
         start: Callable[[Any], AsyncIterator[Chunk]],
         text: Callable[[Chunk], str],
         answer: Callable[[list[Chunk]], Native | None],
-        is_last: Callable[[Chunk], bool] = _never,
+        is_last: Callable[[Chunk], bool] = _nothing,
+        give: Callable[[Chunk], object] = _nothing,
     ) -> AsyncIterator[Chunk]:
         pieces: Pieces[Chunk] = []
         source = None
@@ -149,6 +152,7 @@ class GovernedCall(Generic[Native]):
                     break
                 if self._arrived(pieces, chunk, text, is_last):
                     await self._astreamed(pieces, answer)
+                give(chunk)
                 yield chunk
                 self._noted(pieces)
         except BaseException as error:

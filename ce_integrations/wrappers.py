@@ -84,6 +84,17 @@ def within(enter: Callable[..., AbstractContextManager[None]]) -> Callable[[Func
     return make
 
 
+class Silenced:
+    """Stands in for an object one of whose methods is to do nothing for now."""
+
+    def __init__(self, subject: object, method: str) -> None:
+        self._subject = subject
+        vars(self)[method] = lambda *_, **__: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._subject, name)
+
+
 def first_argument(
     args: tuple[Any, ...], kwargs: dict[str, Any], *names: str
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

@@ -23,7 +23,7 @@ from ce_integrations.blocks import text_of
 from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, tree, with_mark
 from ce_integrations.patches import Make
 from ce_integrations.usage import usage_of
-from ce_integrations.wrappers import first_argument, same_kind, within
+from ce_integrations.wrappers import Silenced, first_argument, same_kind, within
 
 
 Model = BaseChatModel | BaseLLM
@@ -32,11 +32,8 @@ _asked: ContextVar[tuple[object, Any, str] | None] = ContextVar("ce_asked", defa
 """The model, configuration and entry point of a call on its way down: `generate` sees them no more."""
 
 
-# Entry points: they see the configuration, and hand it down
-
-
 @contextmanager
-def _entry(entry: Callable[..., Any], model: Model, /, *args: Any, **kwargs: Any) -> Iterator[None]:
+def _entry(entry: Any, model: Model, /, *args: Any, **kwargs: Any) -> Iterator[None]:
     config = args[1] if len(args) > 1 else kwargs.get("config")
     token = _asked.set((model, config, entry.__name__))
     try:
@@ -178,12 +175,10 @@ def _stream(start: Callable[[GovernedCall[BaseMessage], Any], Any]) -> Make:
 def _stream_call(
     model: Model, given: Any, config: Any, kwargs: dict[str, Any], mode: str
 ) -> GovernedCall[BaseMessage] | None:
-    if mode.endswith("_events") and kwargs.get("version") != "v3":
-        return None  # made of `stream` or `generate`
     around = ensure_config(config)
     mark = None if is_inside(model) else _mark_for(model, around.get("callbacks"))
-    if mark is None:
-        return None
+    if mark is None or (mode.endswith("_events") and kwargs.get("version") != "v3"):
+        return None  # events of other versions are made of a `stream` inside
     told = {**kwargs, "callbacks": around.get("callbacks"), "run_id": around.get("run_id")}
     with suppress(Exception):  # an input that LangChain refuses: its own call says so
         natives = model._convert_input(given).to_messages()  # noqa: SLF001 - what stream itself does
@@ -196,22 +191,30 @@ def _stream_call(
 
 
 def _events(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The driver of a stream of events: of one that waits in `begun_call`, or inside `generate`."""
+    """Drives a stream of events. Its reader hears of the end when the answer is recorded, not before."""
 
     @same_kind(original)
     def events(self: Model, *args: Any, stream: Any, **kwargs: Any) -> Any:
-        call, source = begun_call(stream), original(self, *args, stream=stream, **kwargs)
-        if call is None:
-            return source
+        call = begun_call(stream)
+        if call is None:  # nobody governs it, or `generate` does
+            return original(self, *args, stream=stream, **kwargs)
         drive = call.astream if original.__name__ == "_aiter_v2_events" else call.stream
         return drive(
-            lambda _: source,
+            lambda _: original(self, *args, stream=Silenced(stream, "dispatch"), **kwargs),
             lambda event: str((event.get("delta") or {}).get("text", "")),
-            lambda _: stream.output_message,
-            lambda _: stream.output_message is not None,
+            partial(_assembled, type(stream)(message_id=stream.message_id)),
+            lambda event: event.get("event") == "message-finish",
+            stream.dispatch,
         )
 
     return events
+
+
+def _assembled(stream: Any, events: list[Any]) -> Any:
+    for event in (*events, {"event": "message-finish"}):  # some models leave it to LangChain
+        if not stream.done:
+            stream.dispatch(event)
+    return stream.output_message
 
 
 def _chunk_text(chunk: Any) -> str:
@@ -235,10 +238,9 @@ def _retrieve(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     def invoke(self: BaseRetriever, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - theirs
         mark = mark_of(getattr(self, "callbacks", None))
-        if mark is not None:
-            callbacks = ensure_config(config).get("callbacks")
-            if mark_of(callbacks) is None:
-                config = {**(config or {}), "callbacks": with_mark(callbacks, mark)}
+        callbacks = mark and ensure_config(config).get("callbacks")
+        if mark is not None and mark_of(callbacks) is None:
+            config = {**(config or {}), "callbacks": with_mark(callbacks, mark)}
         return original(self, input, config, **kwargs)
 
     return invoke
