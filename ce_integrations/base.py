@@ -28,7 +28,7 @@ from ce_engine import (
     UnsupportedVersionError,
     Usage,
 )
-from ce_integrations.calls import GovernedCall
+from ce_integrations.calls import GovernedCall, begun_call
 from ce_integrations.guard import Fail, Fault, Guard
 from ce_integrations.hooks import Hooks
 from ce_integrations.options import Options, kind_of
@@ -45,6 +45,7 @@ __all__ = [
     "Hooks",
     "Installation",
     "Turn",
+    "begun_call",
     "governing",
     "is_inside",
     "share",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,32 +54,6 @@ def _is_same(one: object, other: object) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
     return one is other
-
-
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
-Around = Callable[[Any, tuple[Any, ...], dict[str, Any]], AbstractContextManager[Arguments]]
-
-
-def inside(around: Around) -> Make:
-    """Makes wrappers that run a method inside a context, with the arguments that it gives.
-
-    A coroutine function stays one: frameworks look.
-    """
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def call(self: object, *args: Any, **kwargs: Any) -> Any:
-            with around(self, args, kwargs) as (given, named):
-                return original(self, *given, **named)
-
-        @functools.wraps(original)
-        async def acall(self: object, *args: Any, **kwargs: Any) -> Any:
-            with around(self, args, kwargs) as (given, named):
-                return await original(self, *given, **named)
-
-        return acall if inspect.iscoroutinefunction(original) else call
-
-    return make
 
 
 def definitions(

@@ -17,12 +17,13 @@ from langchain_core.tools import BaseTool
 from ce_integrations.base import Hooks
 from ce_integrations.blocks import text_of
 from ce_integrations.langchain.marks import Mark, info_of, mark_of, tree, with_mark
-from ce_integrations.patches import Arguments, Make, inside
+from ce_integrations.patches import Make
 from ce_integrations.runs import OpenRuns, at_work, retrieved_doc, working
+from ce_integrations.wrappers import Arguments, within
 
 
 @contextmanager
-def _entry(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Arguments]:
+def _entry(_: object, subject: Any, *args: Any, **kwargs: Any) -> Iterator[Arguments]:
     """Around `invoke(input, config)`; a retriever's mark goes into its configuration."""
     config = args[1] if len(args) > 1 else kwargs.get("config")
     retrieves = isinstance(subject, BaseRetriever)
@@ -33,11 +34,11 @@ def _entry(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Itera
             config = {**(config or {}), "callbacks": with_mark(mark, "callbacks", callbacks)}
             args, kwargs = args[:1], {**kwargs, "config": config}
     with working(subject, config, retrieves=retrieves):
-        yield args, kwargs
+        yield (subject, *args), kwargs
 
 
 ENTRIES: dict[type, dict[str, Make]] = {
-    kind: dict.fromkeys(("invoke", "ainvoke"), inside(_entry)) for kind in (BaseTool, BaseRetriever)
+    kind: dict.fromkeys(("invoke", "ainvoke"), within(_entry)) for kind in (BaseTool, BaseRetriever)
 }
 """The methods by which an app calls them, to be wrapped."""
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +14,7 @@ from ce_integrations.blocks import call_args, changed, media_digests, media_toke
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.guard import Guard
 from ce_integrations.known import MAX_STRONG, KnownMessages
-from ce_integrations.patches import ClassPatches, definitions, inside, put
+from ce_integrations.patches import ClassPatches, definitions, put
 from ce_integrations.runs import RunTree, retrieved_doc
 from ce_integrations.usage import usage_of
 from ce_integrations.walk import walk
@@ -161,28 +157,6 @@ def test_put_and_back() -> None:
     assert place["kept"] is theirs
     assert place["replaced"] is replaced
     assert theirs == ["x"]
-
-
-def test_a_function_inside_a_context_stays_of_its_kind() -> None:
-    around: ContextVar[str] = ContextVar("around", default="")
-
-    @contextmanager
-    def entered(subject: object, args: Any, kwargs: Any) -> Iterator[Any]:
-        token = around.set(str(subject))
-        yield [arg * 2 for arg in args], kwargs
-        around.reset(token)
-
-    async def later(subject: str, n: int) -> tuple[str, int]:
-        return around.get(), n
-
-    def now(subject: str, n: int) -> tuple[str, int]:
-        return around.get(), n
-
-    make = inside(entered)
-    assert make(now)("it", 2) == asyncio.run(make(later)("it", 2)) == ("it", 4)
-    assert inspect.iscoroutinefunction(make(later))
-    assert not inspect.iscoroutinefunction(make(now))
-    assert (make(later).__name__, around.get()) == ("later", "")
 
 
 def test_runs_know_their_roots() -> None:

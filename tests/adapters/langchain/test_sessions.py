@@ -12,7 +12,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.tools import tool
 
 from ce_engine import Scope
@@ -60,6 +60,22 @@ def test_entry_points_stay_coroutine_functions(engine: Any) -> None:
     with install_ce(lookup, engine=engine):
         assert inspect.iscoroutinefunction(lookup.ainvoke)
         assert not inspect.iscoroutinefunction(lookup.invoke)
+
+
+@pytest.mark.parametrize("templated", [False, True], ids=["a text", "a template"])
+def test_what_was_said_stays_messages(chat: Any, engine: Any, call: Any, templated: bool) -> None:
+    config = {"configurable": {"thread_id": "t"}}
+    with Wire([text("Hi Bob"), text("Bob")]) as wire:
+        model = chat(wire)
+        chain = PromptTemplate.from_template("{q}") | model if templated else model
+        with install_ce(model, engine=engine):
+            for question in ("I am Bob", "Who am I?"):
+                call(chain, {"q": question} if templated else question, config)
+        assert [(m["role"], m["content"]) for m in wire.bodies[-1]["messages"]] == [
+            ("user", "I am Bob"),
+            ("assistant", "Hi Bob"),
+            ("user", "Who am I?"),
+        ]
 
 
 def test_ids_need_not_be_texts(chat: Any, engine: Any, call: Any, stored: Any) -> None:
