@@ -132,6 +132,7 @@ def test_handlers_hear_what_goes_to_the_model(chat: Any, engine: Any, ask: Ask) 
         with install_ce(model, engine=engine, session_id="s", config=SMALL):
             ask(model, LONG, {"callbacks": [ears]})
         assert ears.heard == contents(wire)
+        assert sum(map(len, ears.heard)) < 800
 
 
 def test_the_app_may_stop_at_the_last_event(chat: Any, engine: Any, turns: Any) -> None:
