@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -24,6 +23,7 @@ from langchain_core.utils.uuid import uuid7
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.patches import Make
 from ce_integrations.runs import RunTree
+from ce_integrations.wrappers import same_kind
 
 
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
@@ -156,7 +156,7 @@ tree: RunTree[UUID, Mark] = RunTree()
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     """Link each run to its root before its handlers hear of it; `run_id` is the third argument."""
 
-    @functools.wraps(original)
+    @same_kind(original)
     def start(self: BaseCallbackManager, *args: Any, **kwargs: Any) -> Any:
         if len(args) < 3:
             # Without one, LangChain itself would make this a moment later.
