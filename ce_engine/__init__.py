@@ -24,6 +24,7 @@ from ce_engine.errors import (
     RedactionError,
     SchemaValidationError,
     ScopeViolationError,
+    SelectorResolveError,
     SessionNotFoundError,
     StoreError,
     StoreUnavailableError,
@@ -83,6 +84,7 @@ from ce_engine.schema.events import Event, EventType, canonical_json
 from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.report import AssembledInput, Report
 from ce_engine.schema.scope import Scope
+from ce_engine.selectors import RefSelector
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.sync import SyncEngine
 from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
@@ -131,6 +133,7 @@ __all__ = [
     "RedactionRules",
     "Redactor",
     "Ref",
+    "RefSelector",
     "Report",
     "Restore",
     "Retrieval",
@@ -140,6 +143,7 @@ __all__ = [
     "SchemaValidationError",
     "Scope",
     "ScopeViolationError",
+    "SelectorResolveError",
     "Session",
     "SessionDocument",
     "SessionNotFoundError",
