@@ -10,8 +10,6 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-import regex
-
 from ce_engine.errors import SelectorResolveError
 
 
@@ -185,6 +183,8 @@ def _range(name: str, argument: str, *, least: int) -> dict[str, Any]:
 
 class _Regex:
     def parse(self, argument: str) -> dict[str, Any]:
+        import regex  # noqa: PLC0415 - slow to import, and rarely needed
+
         try:
             regex.compile(argument)
         except (regex.error, RecursionError) as error:
@@ -194,6 +194,8 @@ class _Regex:
         return {"pattern": argument}
 
     def find(self, content: str, params: Mapping[str, Any]) -> list[Span]:
+        import regex  # noqa: PLC0415 - as above
+
         _check_size("regex", content)
         pattern = params["pattern"]
         try:
