@@ -64,7 +64,6 @@ from ce_engine.schema.document import (
     ToolProvider,
     ToolRequest,
     check_invariants,
-    parse_document,
 )
 from ce_engine.schema.enums import (
     AuthorKind,
@@ -81,9 +80,12 @@ from ce_engine.schema.enums import (
     TurnStatus,
 )
 from ce_engine.schema.events import Event, EventType, canonical_json
+from ce_engine.schema.export import json_schema
 from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
+from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
 from ce_engine.schema.report import AssembledInput, Report
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.sync import SyncEngine
@@ -108,6 +110,7 @@ __all__ = [
     "EvidenceLinks",
     "EvidenceNotFoundError",
     "EvidenceSource",
+    "EvidenceTrace",
     "EvidenceType",
     "Extend",
     "HostMessage",
@@ -116,7 +119,9 @@ __all__ = [
     "Layer",
     "MemoryStore",
     "Message",
+    "MigrateResult",
     "MigrationError",
+    "Migrator",
     "MissingDependencyError",
     "ModelCall",
     "ModelUsage",
@@ -165,6 +170,7 @@ __all__ = [
     "ToolRequest",
     "ToolRun",
     "ToolType",
+    "Trace",
     "TurnAmbiguousError",
     "TurnHandle",
     "TurnStatus",
@@ -177,6 +183,7 @@ __all__ = [
     "context_window",
     "create_context_engine",
     "image_tokens",
+    "json_schema",
     "load_config",
     "open_store",
     "parse_document",

@@ -22,7 +22,7 @@ MAX_SELECTOR = 1_000
 MAX_TEXT = 1_000_000
 """Characters of a text that `json` and `regex` look into; `lines` and `chars` have no bound."""
 MAX_MATCHES = 1_000
-SEARCH_S = 0.5
+SEARCH_S = 0.2
 """How long one search of a pattern may take: a pattern that backtracks without end is given up."""
 
 
