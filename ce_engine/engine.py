@@ -40,6 +40,7 @@ from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
 from ce_engine.tokens import default_estimator
+from ce_engine.tracing import Tracing
 from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn, SessionView
@@ -49,7 +50,7 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(FactRecorder):
+class Engine(FactRecorder, Tracing):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for

@@ -8,7 +8,6 @@ from contextlib import suppress
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
     ContextEngineError,
-    ScopeViolationError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -18,7 +17,7 @@ from ce_engine.runtime.journal import Journal
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CreateSession, SessionHead
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, check_project
 from ce_engine.view import Bounded, SessionView, ViewCache
 
 
@@ -86,7 +85,7 @@ class Sessions:
         """
         view = self._views.get(scope)
         if view is not None:
-            _check_project(scope, view.head.project_id)
+            check_project(scope, view.head.project_id)
             if as_known:
                 return view, []
         try:
@@ -148,7 +147,7 @@ class Sessions:
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
-        _check_project(scope, state.head.project_id)
+        check_project(scope, state.head.project_id)
         fingerprinter = Fingerprinter(self._store.secret, state.head.salt, scope)
         redactor = self._redactor.bind(fingerprinter.key, state.placeholders, self._locale)
         view = SessionView(scope, state.head, fingerprinter, redactor)
@@ -175,11 +174,3 @@ class Sessions:
         )
         redactor = self._redactor.bind(fingerprinter.key, [], self._locale)
         return SessionView(scope, head, fingerprinter, redactor)
-
-
-def _check_project(scope: Scope, owner: str) -> None:
-    if scope.project_id != owner:
-        raise ScopeViolationError(
-            f"session {scope.session_id!r} belongs to project {owner!r}, and was asked for from "
-            f"{scope.project_id!r}. Use another session id for another project."
-        )

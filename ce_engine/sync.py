@@ -7,9 +7,17 @@ from typing import Any
 
 from ce_engine.engine import Engine
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
-from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource, ModelUsage, ToolCall
+from ce_engine.schema.document import (
+    Evidence,
+    EvidenceLinks,
+    EvidenceSource,
+    ModelUsage,
+    Ref,
+    ToolCall,
+)
 from ce_engine.schema.enums import EvidenceType, TurnStatus
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.trace import Trace
 
 
 class SyncEngine:
@@ -90,6 +98,9 @@ class SyncEngine:
 
     def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
         self._run(self._engine.record_event(scope, kind, payload))
+
+    def trace(self, scope: Scope, ref: Ref | str) -> Trace:
+        return self._run(self._engine.trace(scope, ref))
 
     def check(self) -> None:
         self._run(self._engine.check())

@@ -12,8 +12,10 @@ from ce_engine.cli.demo import demo
 from ce_engine.cli.doctor import doctor
 from ce_engine.cli.output import reported
 from ce_engine.cli.report import report
+from ce_engine.cli.schema import schema
 from ce_engine.cli.sessions import sessions
 from ce_engine.cli.show import show
+from ce_engine.cli.trace import trace
 
 
 app = typer.Typer(
@@ -26,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, sessions, show, report, doctor):
+for command in (demo, sessions, show, trace, report, doctor, schema):
     app.command()(reported(command))
 
 
