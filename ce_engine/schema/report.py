@@ -36,6 +36,8 @@ class PutResult(Schema):
     success: bool
     version: int
     error: str | None = None
+    removed: dict[str, int] = Field(default_factory=dict)
+    """What a deletion took away, counted by kind."""
 
 
 class RenderedBlock(Schema):
