@@ -79,9 +79,9 @@ from ce_engine.schema.enums import (
     ToolType,
     TurnStatus,
 )
-from ce_engine.schema.events import Event, EventType, canonical_json
+from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
 from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
-from ce_engine.schema.report import AssembledInput, Report
+from ce_engine.schema.report import AssembledInput, Deleted, Report
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.sync import SyncEngine
@@ -100,6 +100,8 @@ __all__ = [
     "ConfigError",
     "ContextEngine",
     "ContextEngineError",
+    "Deleted",
+    "Deletion",
     "Event",
     "EventType",
     "Evidence",
@@ -167,6 +169,7 @@ __all__ = [
     "UnsupportedTargetError",
     "UnsupportedVersionError",
     "Usage",
+    "Verification",
     "VersionConflictError",
     "canonical_json",
     "check_invariants",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from ce_engine.cli.errors import AmbiguousSessionError
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError, StoreUrlError
 from ce_engine.ports import Store
 from ce_engine.schema.rows import SessionInfo
+from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store
 from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, scheme_of, sqlite_path
 
@@ -70,3 +72,25 @@ async def find_session(
         f"{len(sessions)} others are there: `ce sessions --all` lists them, --account and --store "
         "choose where to look."
     )
+
+
+async def find_scope(store: Store, session_id: str, *, account: str, user: str | None) -> Scope:
+    """The scope of this session, its project included; of a deleted one too.
+
+    Raises:
+        SessionNotFoundError: nobody has, or had, one.
+        AmbiguousSessionError: several users have one.
+    """
+    missing = None
+    try:
+        info = await find_session(store, session_id, account=account, user=user)
+        user = info.user_id
+    except AmbiguousSessionError:
+        raise
+    except SessionNotFoundError as error:
+        missing = error
+    scope = Scope(session_id=session_id, user_id=user or "", account_id=account)
+    chain = await store.chain(scope)
+    if chain is None:
+        raise missing or SessionNotFoundError(f"session {session_id!r} was deleted just now")
+    return replace(scope, project_id=chain.head.project_id)
