@@ -81,7 +81,7 @@ async def find_scope(store: Store, session_id: str, *, account: str, user: str |
         SessionNotFoundError: nobody has, or had, one.
         AmbiguousSessionError: several users have one.
     """
-    missing = None
+    missing = SessionNotFoundError(f"session {session_id!r} is not there any more.")
     try:
         info = await find_session(store, session_id, account=account, user=user)
         user = info.user_id
@@ -92,5 +92,5 @@ async def find_scope(store: Store, session_id: str, *, account: str, user: str |
     scope = Scope(session_id=session_id, user_id=user or "", account_id=account)
     chain = await store.chain(scope)
     if chain is None:
-        raise missing or SessionNotFoundError(f"session {session_id!r} was deleted just now")
+        raise SessionNotFoundError(f"{missing} A deleted one is found with --user ID.")
     return replace(scope, project_id=chain.head.project_id)
