@@ -10,8 +10,7 @@ import typer
 
 from ce_engine.cli.options import Account, AsJson, StoreUrl
 from ce_engine.cli.output import console, number, print_json, printable
-from ce_engine.cli.reading import find_scope, find_session, reading
-from ce_engine.create import ContextEngine, create_context_engine
+from ce_engine.cli.reading import engine_over, find_scope, find_session
 from ce_engine.errors import EvidenceNotFoundError
 from ce_engine.schema.report import Deleted
 from ce_engine.schema.rows import SessionInfo
@@ -79,42 +78,27 @@ async def _delete(
     *,
     yes: bool,
 ) -> Deleted:
-    async with reading(url) as store:
-        engine = create_context_engine(store)
-        try:
-            return await _chosen(engine, account, user, session, evidence, yes=yes)
-        finally:
-            await engine.close()
-
-
-async def _chosen(
-    engine: ContextEngine,
-    account: str,
-    user: str | None,
-    session: str | None,
-    evidence: str | None,
-    *,
-    yes: bool,
-) -> Deleted:
-    store = engine.store
-    if session is None:
-        assert user is not None
-        found = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
-        _confirm(f"the data of user {user!r}: {_told(_sum(found))}", yes=yes)
-        return await engine.delete_user_data(account, user)
-    info = await find_session(store, session, account=account, user=user)
-    scope = await find_scope(store, session, account=account, user=info.user_id)
-    if evidence is None:
-        what = f"session {session!r} of user {info.user_id!r}: {_told(_sum([info]))}"
-        _confirm(what, yes=yes)
-        return await engine.delete_session(scope)
-    if await store.get_evidence(scope, evidence) is None:
-        raise EvidenceNotFoundError(
-            f"there is no evidence {evidence!r} in session {session!r}; `ce show {session} "
-            "--json` has the whole ids"
-        )
-    _confirm(f"the content of evidence {evidence!r} in session {session!r}", yes=yes)
-    return await engine.delete_evidence(scope, evidence)
+    async with engine_over(url) as engine:
+        store = engine.store
+        await store.purge()  # of an earlier deletion whose bytes somebody kept from going
+        if session is None:
+            assert user is not None
+            found = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
+            _confirm(f"the data of user {user!r}: {_told(_sum(found))}", yes=yes)
+            return await engine.delete_user_data(account, user)
+        info = await find_session(store, session, account=account, user=user)
+        scope = await find_scope(store, session, account=account, user=info.user_id)
+        if evidence is None:
+            what = f"session {session!r} of user {info.user_id!r}: {_told(_sum([info]))}"
+            _confirm(what, yes=yes)
+            return await engine.delete_session(scope)
+        if await store.get_evidence(scope, evidence) is None:
+            raise EvidenceNotFoundError(
+                f"there is no evidence {evidence!r} in session {session!r}; `ce show {session} "
+                "--json` has the whole ids"
+            )
+        _confirm(f"the content of evidence {evidence!r} in session {session!r}", yes=yes)
+        return await engine.delete_evidence(scope, evidence)
 
 
 def _confirm(what: str, *, yes: bool) -> None:
@@ -123,13 +107,9 @@ def _confirm(what: str, *, yes: bool) -> None:
 
 
 def _sum(found: Sequence[SessionInfo]) -> Deleted:
-    return Deleted(
-        sessions=len(found),
-        messages=sum(info.messages for info in found),
-        evidences=sum(info.evidences for info in found),
-        tool_calls=sum(info.tool_calls for info in found),
-        turns=sum(info.turns for info in found),
-    )
+    names = ("messages", "evidences", "tool_calls", "turns")
+    sums = {name: sum(getattr(info, name) for info in found) for name in names}
+    return Deleted(sessions=len(found), **sums)
 
 
 def _told(deleted: Deleted) -> str:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from ce_engine.cli.errors import AmbiguousSessionError
+from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError, StoreUrlError
 from ce_engine.ports import Store
 from ce_engine.schema.rows import SessionInfo
@@ -46,6 +47,17 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
         await store.close()
 
 
+@asynccontextmanager
+async def engine_over(url: str | None) -> AsyncIterator[ContextEngine]:
+    """An engine over the store at `url`, which is there already."""
+    async with reading(url) as store:
+        engine = create_context_engine(store)
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+
 async def find_session(
     store: Store, session_id: str, *, account: str, user: str | None
 ) -> SessionInfo:
@@ -81,16 +93,14 @@ async def find_scope(store: Store, session_id: str, *, account: str, user: str |
         SessionNotFoundError: nobody has, or had, one.
         AmbiguousSessionError: several users have one.
     """
-    missing = SessionNotFoundError(f"session {session_id!r} is not there any more.")
+    scope = Scope(session_id=session_id, user_id=user or "", account_id=account)
     try:
         info = await find_session(store, session_id, account=account, user=user)
-        user = info.user_id
+        scope = replace(scope, user_id=info.user_id)
     except AmbiguousSessionError:
         raise
     except SessionNotFoundError as error:
-        missing = error
-    scope = Scope(session_id=session_id, user_id=user or "", account_id=account)
+        if await store.chain(scope) is None:
+            raise SessionNotFoundError(f"{error} A deleted one is found with --user ID.") from None
     chain = await store.chain(scope)
-    if chain is None:
-        raise SessionNotFoundError(f"{missing} A deleted one is found with --user ID.")
-    return replace(scope, project_id=chain.head.project_id)
+    return replace(scope, project_id=chain.head.project_id if chain else "")

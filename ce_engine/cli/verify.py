@@ -9,8 +9,7 @@ import typer
 
 from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, User
 from ce_engine.cli.output import console, moment, number, print_json, printable
-from ce_engine.cli.reading import find_scope, reading
-from ce_engine.create import create_context_engine
+from ce_engine.cli.reading import engine_over, find_scope
 from ce_engine.schema.events import Deletion, Verification
 
 
@@ -38,13 +37,9 @@ def verify(
 
 
 async def _verify(url: str | None, session: str, account: str, user: str | None) -> Verification:
-    async with reading(url) as store:
-        engine = create_context_engine(store)
-        scope = await find_scope(store, session, account=account, user=user)
-        try:
-            return await engine.verify(scope)
-        finally:
-            await engine.close()
+    async with engine_over(url) as engine:
+        scope = await find_scope(engine.store, session, account=account, user=user)
+        return await engine.verify(scope)
 
 
 def _print(session: str, found: Verification) -> None:

@@ -126,7 +126,7 @@ def link(event: Event, seq: int, previous: str, key: bytes) -> str:
 
 
 def verify_chain(events: list[Event], head: str, key: bytes) -> int | None:
-    """Return the `seq` of the first event that does not fit the chain, or `None` if all do.
+    """Return the `seq` of the first event that is missing or does not fit the chain; `None` if all do.
 
     `head` is the session's stored chain head: a log whose tail was cut off does not end in it, and
     then the number after the last event is returned.
@@ -134,7 +134,7 @@ def verify_chain(events: list[Event], head: str, key: bytes) -> int | None:
     previous = ""
     for position, event in enumerate(events, start=1):
         if event.seq != position or link(event, position, previous, key) != event.hash:
-            return event.seq if event.seq is not None else position
+            return position
         previous = event.hash
     return None if previous == head else len(events) + 1
 

@@ -205,7 +205,7 @@ class Change:
     def _delete(self, scope: Scope) -> None:
         kept = self.kept
         things = (kept.messages, kept.evidence, kept.calls, kept.turns)
-        self.removed = rules.removed(*map(len, things))
+        self.removed = dict(zip(rules.REMOVED, map(len, things), strict=True))
         self.kept = kept.emptied(scope)
 
     def _delete_evidence(self, evidence_id: str) -> bool:

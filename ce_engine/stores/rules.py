@@ -137,6 +137,9 @@ def with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
     return evidence.model_copy(update={"metadata": {**evidence.metadata, "links": [*known, entry]}})
 
 
+REMOVED = ("messages", "evidences", "tool_calls", "turns")
+"""What `PutResult.removed` counts of a deleted session."""
+
 DELETED_AT = "deleted_at"
 """The key in a piece of evidence's metadata that says when its content was deleted."""
 _TRACES = ("created_at", "links")
@@ -163,16 +166,6 @@ def without_content(evidence: Evidence, at: str) -> Evidence | None:
         return None
     traces = {name: evidence.metadata[name] for name in _TRACES if name in evidence.metadata}
     return evidence.model_copy(update={"content": "", "metadata": {**traces, DELETED_AT: at}})
-
-
-def removed(messages: int, evidences: int, tool_calls: int, turns: int) -> dict[str, int]:
-    """`PutResult.removed` of a deleted session."""
-    return {
-        "messages": messages,
-        "evidences": evidences,
-        "tool_calls": tool_calls,
-        "turns": turns,
-    }
 
 
 def not_resting_on(blocks: Iterable[ContextBlock], evidence_id: str) -> list[ContextBlock]:

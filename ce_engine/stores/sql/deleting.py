@@ -22,7 +22,9 @@ def delete_session(change: Change) -> None:
     rules.check_there(change.scope, change.made)
     this = {"this": change.this}
     counts = {table: change.put(command, [this]) for table, command in sql.CLEAR.items()}
-    change.removed = rules.removed(*(counts[table] for table in _COUNTED))
+    change.removed = {
+        name: counts[table] for name, table in zip(rules.REMOVED, _COUNTED, strict=True)
+    }
     change.put(sql.EMPTY_EVENTS, [this])
     change.put(sql.END_SESSION, [this])
     change.frameworks = set()
