@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.ports import Clock, IdGenerator, Store
@@ -47,6 +48,7 @@ class Deletions(ABC):
     """
 
     store: Store
+    config: RuntimeConfig
     bus: InMemoryEventBus
     clock: Clock
     ids: IdGenerator
@@ -108,7 +110,7 @@ class Deletions(ABC):
 
     async def _delete_session(self, scope: Scope) -> Deleted:
         deleted = await self._erase(scope)
-        await _answer(self.store.purge(), PURGE_S)
+        await self._purge()
         return deleted
 
     async def _delete_user_data(self, account_id: str, user_id: str) -> Deleted:
@@ -123,7 +125,7 @@ class Deletions(ABC):
         for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
             scope = Scope(account_id=account_id, user_id=user_id, session_id=session_id)
             deleted += await self._erase(scope, any_project=True)
-        await _answer(self.store.purge(), PURGE_S)
+        await self._purge()
         return deleted
 
     async def _erase(self, scope: Scope, *, any_project: bool = False) -> Deleted:
@@ -148,7 +150,7 @@ class Deletions(ABC):
             if self._sessions.known(scope) is not None:
                 self._sessions.drop(scope)
                 await self._sessions.view(scope, ephemeral=False)
-        await _answer(self.store.purge(), PURGE_S)
+        await self._purge()
         return Deleted(**result.removed)
 
     async def _delete(self, scope: Scope, write: DeleteSession | DeleteEvidence) -> PutResult:
@@ -156,9 +158,19 @@ class Deletions(ABC):
             result = await _answer(self.store.apply(scope, [write]))
         except SessionNotFoundError:  # another process was faster
             return PutResult(success=False, version=0)
-        if result.removed:
+        wanted = self.config.observability.emit_events and not self.bus.is_idle
+        if result.removed and wanted:
             self._events.submit(self.bus.emit(write.event))
         return result
+
+    async def _purge(self) -> None:
+        try:
+            await _answer(self.store.purge(), PURGE_S)
+        except StoreUnavailableError as error:
+            raise StoreUnavailableError(
+                f"it is deleted, but bytes of it are still in the store's files: {error} Then delete "
+                "it once more."
+            ) from error
 
     async def _land(self, scope: Scope) -> None:
         """Wait, outside the lock, for what was handed over: the app's own calls wait for nobody."""

@@ -105,7 +105,7 @@ class Sessions:
             if as_known:
                 return view, []
         elif as_known and scope.key not in self._replaced:
-            return self._fresh(scope, ephemeral=ephemeral), []
+            return self._fresh(scope, ephemeral=scope.key in self._ephemeral), []
         try:
             if view is None or not await self._is_current(view):
                 view = self._put(await self._made(scope, ephemeral=ephemeral), view)

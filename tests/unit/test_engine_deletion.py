@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +187,10 @@ def test_a_turn_in_flight_records_nothing(opened: Opened, elsewhere: bool, end: 
 
 
 @pytest.mark.req("A-30", "B-08")
-def test_an_ephemeral_session_of_another_process_goes_too(opened: Opened) -> None:
-    engine, deleter = opened(), opened()
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in-another-process"])
+def test_an_ephemeral_session_goes_too(opened: Opened, elsewhere: bool) -> None:
+    engine = opened()
+    deleter = opened() if elsewhere else engine
     app = HostApp(engine, SCOPE)
     prepared = app.prepare(user(f"{CANARY}?"), ephemeral=True)
     engine.sync.flush()
@@ -319,6 +323,26 @@ def test_another_projects_session_is_not_deleted(engine: ContextEngine) -> None:
         with pytest.raises(ScopeViolationError):
             refused()
     assert texts(engine) == ["one?", "1"]
+
+
+@pytest.mark.req("A-30")
+def test_bytes_that_cannot_go_now_are_said_and_go_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ce_engine.stores.sql.store._PURGE_S", 0.1)
+    engine = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=PATIENT)
+    talk(engine)
+    engine.sync.flush()
+    with closing(sqlite3.connect(tmp_path / "ce.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM ce_messages").fetchone()
+        with pytest.raises(StoreUnavailableError, match="it is deleted, but bytes"):
+            engine.sync.delete_session(SCOPE)
+        assert in_files(tmp_path)
+    assert stored(engine) is None
+    assert engine.sync.delete_session(SCOPE) == NOTHING
+    assert not in_files(tmp_path)
+    engine.sync.close()
 
 
 async def test_it_is_awaited_on_any_loop(engine: ContextEngine) -> None:
