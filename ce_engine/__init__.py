@@ -79,11 +79,11 @@ from ce_engine.schema.enums import (
     ToolType,
     TurnStatus,
 )
-from ce_engine.schema.events import Event, EventType, canonical_json
+from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
 from ce_engine.schema.export import json_schema
 from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
-from ce_engine.schema.report import AssembledInput, Report
+from ce_engine.schema.report import AssembledInput, Deleted, Report
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
@@ -104,6 +104,8 @@ __all__ = [
     "ConfigError",
     "ContextEngine",
     "ContextEngineError",
+    "Deleted",
+    "Deletion",
     "Event",
     "EventType",
     "Evidence",
@@ -177,6 +179,7 @@ __all__ = [
     "UnsupportedTargetError",
     "UnsupportedVersionError",
     "Usage",
+    "Verification",
     "VersionConflictError",
     "canonical_json",
     "check_invariants",

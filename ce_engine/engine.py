@@ -12,6 +12,7 @@ from typing import Any
 from ce_engine.answers import commit_turn, fail_turn, joined
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
+from ce_engine.deletion import Deletions
 from ce_engine.errors import (
     BudgetExceededError,
     ContextEngineError,
@@ -50,7 +51,7 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(FactRecorder, Tracing):
+class Engine(FactRecorder, Tracing, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for

@@ -27,6 +27,7 @@ from ce_engine.schema.rows import (
     AppendToolCalls,
     CreateSession,
     EvidenceRow,
+    ForSession,
     LinkEvidence,
     MessageRow,
     PutEvidence,
@@ -64,9 +65,11 @@ class Records:
             group.append(PutPlaceholders(learned))
         if stored := [event for event in self.events if event.event_type in STORED]:
             group.append(AppendEvents(stored))
+        head = self.view.head
         if group and not self.view.created:
-            head = self.view.head
             group.insert(0, CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at))
+        elif group:
+            group.insert(0, ForSession(head.key_id, head.epoch))
         return group
 
     def add_message(self, row: MessageRow) -> int:

@@ -144,7 +144,9 @@ class SessionView:
 
     def landed(self, result: PutResult) -> None:
         """A group of ours is stored. If another process wrote in between, the next read tops up."""
-        if result.version == self.head.version + 1:
+        if not result.success:  # refused: somebody deleted the session
+            self.head.salt = b""
+        elif result.version == self.head.version + 1:
             self.head.version = result.version
 
     def top_up(self, state: SessionState) -> None:
@@ -363,6 +365,10 @@ class ViewCache:
             self._counted[key] = view.bytes
             if self.bytes > self._max:
                 self._shrink(view)
+
+    def keys(self) -> list[tuple[str, str, str]]:
+        with self._mutex:
+            return list(self._views)
 
     def drop(self, scope: Scope) -> SessionView | None:
         """Forget a view and return it."""

@@ -24,7 +24,10 @@ from ce_engine.schema.rows import (
     AppendToolCalls,
     CreateSession,
     CutMark,
+    DeleteEvidence,
+    DeleteSession,
     EvidenceRow,
+    ForSession,
     LinkEvidence,
     MessageRow,
     Placeholder,
@@ -77,6 +80,12 @@ class Kept:
                 setattr(new, name, value.copy())
         return new
 
+    def emptied(self, scope: Scope) -> Kept:
+        """What stays when the session is deleted: numbers, and the envelopes of its events."""
+        head = replace(self.head, salt=b"", key_id="", ephemeral=False, epoch=self.head.epoch + 1)
+        events = [rules.emptied(event, scope) for event in self.events]
+        return Kept(head, self.last_evidence, events=events)
+
     def with_content(self, row: EvidenceRow) -> EvidenceRow:
         """A copy of a row; content that a message has is filled in."""
         evidence = fresh(row.evidence)
@@ -106,13 +115,23 @@ class Change:
     key: bytes
     made: bool
     """The group itself made the session, without being told to."""
+    now: str = ""
+    removed: dict[str, int] = field(default_factory=dict)
 
     def run(self, scope: Scope, write: Write) -> None:
         match write:
             case ReplaceDocument(document, fields):
                 rules.check_there(scope, self.made and fields is not None)
                 self._replace(document, fields)
-            case CreateSession():
+            case DeleteSession(event):
+                rules.check_there(scope, self.made)
+                self._delete(scope)
+                self.append_events(AppendEvents([event]))
+            case DeleteEvidence(evidence_id, event):
+                rules.check_there(scope, self.made)
+                if self._delete_evidence(evidence_id):
+                    self.append_events(AppendEvents([event]))
+            case CreateSession() | ForSession():
                 pass
             case _:
                 _HANDLERS[type(write)](self, write)
@@ -182,6 +201,30 @@ class Change:
         for item in write.items:
             self.kept.placeholders.setdefault((item.label, item.mac), item)
 
+    def _delete(self, scope: Scope) -> None:
+        kept = self.kept
+        things = (kept.messages, kept.evidence, kept.calls, kept.turns)
+        self.removed = dict(zip(rules.REMOVED, map(len, things), strict=True))
+        self.kept = kept.emptied(scope)
+
+    def _delete_evidence(self, evidence_id: str) -> bool:
+        kept, row = self.kept, self.kept.evidence.get(evidence_id)
+        if row is None:
+            return False
+        gone = rules.without_content(kept.with_content(row).evidence, self.now)
+        if gone is None:
+            return False
+        kept.evidence[evidence_id] = replace(row, evidence=gone)
+        if row.message_id is not None:
+            kept.messages = [
+                _withheld(m) if m.message.message_id == row.message_id else m for m in kept.messages
+            ]
+        left = rules.not_resting_on(kept.blocks.values(), evidence_id)
+        kept.blocks = {block.block_id: block for block in left}
+        kept.head.epoch += 1
+        self.removed = {"evidences": 1}
+        return True
+
     def _replace(self, document: SessionDocument, fields: frozenset[str] | None) -> None:
         kept, session = self.kept, document.session
         names = frozenset(Session.model_fields) if fields is None else fields
@@ -229,6 +272,11 @@ class Change:
         kept.meta = fresh(document.meta) if document.meta else Meta()
         kept.head.created_at = kept.meta.created_at or kept.head.created_at
         kept.head.updated_at = kept.meta.updated_at or kept.head.updated_at
+
+
+def _withheld(row: MessageRow) -> MessageRow:
+    message = row.message.model_copy(update={"content": ""})
+    return replace(row, message=message, withheld=True)
 
 
 _HANDLERS: dict[type, Callable[[Change, Any], None]] = {

@@ -26,6 +26,7 @@ from ce_engine.schema.ids import Fingerprinter, chain_key
 from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import (
     CreateSession,
+    EventChain,
     EvidenceRow,
     SessionHead,
     SessionInfo,
@@ -66,38 +67,38 @@ class MemoryStore(BaseStore):
         now = self._clock.now_iso()
         with self._open():
             old = self._sessions.get(scope.key)
-            rules.check_version(scope, expected_version, old.head.version if old else 0)
+            there = 0 if old is None or old.head.is_deleted else old.head.version
+            rules.check_version(scope, expected_version, there)
             if not writes:
-                return PutResult(success=True, version=old.head.version if old else 0)
+                return PutResult(success=True, version=there)
             change = self._begin(scope, old, writes, now)
             for write in writes:
                 change.run(scope, write)
             self._sessions[scope.key] = change.kept
-            return PutResult(success=True, version=change.kept.head.version)
+            version = change.kept.head.version
+            return PutResult(success=True, version=version, removed=change.removed)
 
     def _begin(self, scope: Scope, old: Kept | None, writes: Sequence[Write], now: str) -> Change:
         asked = next((write for write in writes if isinstance(write, CreateSession)), None)
-        if old is None:
-            kept = Kept(self._new_head(scope, asked, now))
-        else:
-            rules.check_key(scope, asked, old.head.key_id)
-            kept = old.draft()
+        new = old is None or old.head.is_deleted
+        kept = Kept(SessionHead()) if old is None else old.draft()
+        if new:
+            self._begin_life(scope, kept.head, asked, now)
+        rules.check_key(scope, writes, kept.head.key_id, kept.head.epoch)
         kept.head.version += 1
         kept.head.updated_at = kept.last_accessed_at = now
         kept.access_count += 1
-        return Change(kept, chain_key(self.secret), made=old is None and asked is None)
+        return Change(kept, chain_key(self.secret), new and asked is None, now)
 
-    def _new_head(self, scope: Scope, asked: CreateSession | None, now: str) -> SessionHead:
+    def _begin_life(
+        self, scope: Scope, head: SessionHead, asked: CreateSession | None, now: str
+    ) -> None:
+        """Make a session of a head that is new, or that a deleted session left behind."""
         if asked is None:
             salt = os.urandom(16)
             asked = CreateSession(salt, Fingerprinter(self.secret, salt, scope).key_id)
-        return SessionHead(
-            salt=asked.salt,
-            key_id=asked.key_id,
-            ephemeral=asked.ephemeral,
-            created_at=asked.at or now,
-            project_id=scope.project_id,
-        )
+        head.salt, head.key_id, head.ephemeral = asked.salt, asked.key_id, asked.ephemeral
+        head.created_at, head.project_id = asked.at or now, scope.project_id
 
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
@@ -131,7 +132,8 @@ class MemoryStore(BaseStore):
             found = [
                 _info(key, kept)
                 for key, kept in self._sessions.items()
-                if key[0] == account_id
+                if not kept.head.is_deleted
+                and key[0] == account_id
                 and user_id in (None, key[1])
                 and (ephemeral or not kept.head.ephemeral)
             ]
@@ -167,8 +169,18 @@ class MemoryStore(BaseStore):
             return [] if kept is None else [copy_turn(turn) for turn in kept.turns.values()]
 
     async def list_events(self, scope: Scope) -> list[Event]:
-        with self._find(scope) as kept:
-            return [] if kept is None else [fresh(event) for event in kept.events]
+        found = await self.chain(scope)
+        return found.events if found else []
+
+    async def chain(self, scope: Scope) -> EventChain | None:
+        with self._open():
+            kept = self._sessions.get(scope.key)
+            if kept is None:
+                return None
+            return EventChain(replace(kept.head), [fresh(event) for event in kept.events])
+
+    async def purge(self) -> None:
+        """Nothing to do: what was deleted is nowhere any more."""
 
     async def check(self) -> None:
         with self._open():
@@ -187,7 +199,8 @@ class MemoryStore(BaseStore):
     @contextmanager
     def _find(self, scope: Scope) -> Iterator[Kept | None]:
         with self._open():
-            yield self._sessions.get(scope.key)
+            kept = self._sessions.get(scope.key)
+            yield None if kept is None or kept.head.is_deleted else kept
 
     def before_fork(self) -> None:
         self._lock.acquire()

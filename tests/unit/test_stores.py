@@ -11,6 +11,7 @@ from ce_engine.errors import StoreUrlError
 from ce_engine.ports import Store
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.stores.sql import SqlStore
+from ce_engine.stores.urls import sqlite_path
 from ce_engine.testing import StoreContract
 
 
@@ -21,6 +22,10 @@ class TestMemoryStore(StoreContract):
         yield store
         await store.close()
 
+    def bytes_of(self, store: Store) -> bytes:
+        assert isinstance(store, MemoryStore)
+        return repr(store._sessions).encode()
+
 
 class TestSqliteStore(StoreContract):
     @pytest.fixture
@@ -29,6 +34,10 @@ class TestSqliteStore(StoreContract):
         store = SqlStore(f"sqlite:///{tmp_path / 'ce.db'}", lock_timeout_s=20)
         yield store
         await store.close()
+
+    def bytes_of(self, store: Store) -> bytes:
+        files = sqlite_path(store.url).parent.glob("ce.db*")
+        return b"".join(file.read_bytes() for file in files)
 
 
 def files_here() -> list[str]:

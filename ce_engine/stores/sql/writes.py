@@ -17,6 +17,9 @@ from ce_engine.schema.rows import (
     AppendModelUsage,
     AppendToolCalls,
     CreateSession,
+    DeleteEvidence,
+    DeleteSession,
+    ForSession,
     LinkEvidence,
     PutBlocks,
     PutCut,
@@ -33,6 +36,7 @@ from ce_engine.stores import rules
 from ce_engine.stores.sql import reads, rows
 from ce_engine.stores.sql import statements as sql
 from ce_engine.stores.sql.change import Change, Head
+from ce_engine.stores.sql.deleting import delete_evidence, delete_session
 from ce_engine.stores.sql.replacing import replace_document
 
 
@@ -52,19 +56,27 @@ def apply(
         IntegrityError: a message or event is there already and `repeats` is false.
     """
     found = connection.execute(sql.HEAD, reads.key_values(scope)).first()
-    rules.check_version(scope, expected_version, found.version if found else 0)
+    new = found is None or not found.salt
+    there = 0 if found is None or new else found.version
+    rules.check_version(scope, expected_version, there)
     if not writes:
-        return PutResult(success=True, version=found.version if found else 0)
+        return PutResult(success=True, version=there)
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
-    made = found is None and asked is None
-    if found is None:
-        _create(connection, scope, asked or _by_itself(scope, secret()), now)
+    if new:
+        _begin(
+            connection,
+            scope,
+            asked or _by_itself(scope, secret()),
+            now,
+            found.id if found else None,
+        )
         found = connection.execute(sql.HEAD, reads.key_values(scope)).one()
-    key_id, frameworks, *numbers = found
-    rules.check_key(scope, asked, key_id)
-    change = Change(
-        connection, scope, Head(*numbers), secret, now, set(frameworks or ()), made, now, repeats
-    )
+    assert found is not None
+    _, key_id, frameworks, *numbers = found
+    head = Head(*numbers)
+    rules.check_key(scope, writes, key_id, head.epoch)
+    known, made = set(frameworks or ()), new and asked is None
+    change = Change(connection, scope, head, secret, now, known, made, now, repeats)
     for write in writes:
         HANDLERS[type(write)](change, write)
     return _finish(change)
@@ -75,16 +87,25 @@ def _by_itself(scope: Scope, secret: bytes) -> CreateSession:
     return CreateSession(salt, Fingerprinter(secret, salt, scope).key_id)
 
 
-def _create(connection: Connection, scope: Scope, asked: CreateSession, now: str) -> None:
-    values = {
-        **reads.key_values(scope),
-        **dict.fromkeys(sql.MOVING, 0),
-        "chain_head": "",
+def _begin(
+    connection: Connection, scope: Scope, asked: CreateSession, now: str, deleted: int | None
+) -> None:
+    """Make the session's row; that of a deleted session is taken up again."""
+    begun = {
         "salt": asked.salt,
         "key_id": asked.key_id,
         "ephemeral": asked.ephemeral,
         "project_id": scope.project_id,
         "created_at": asked.at or now,
+    }
+    if deleted is not None:
+        sql.BEGIN_ANEW.run(connection, {**begun, "this": deleted})
+        return
+    values = {
+        **reads.key_values(scope),
+        **dict.fromkeys(sql.MOVING, 0),
+        **begun,
+        "chain_head": "",
         "updated_at": now,
         "last_accessed_at": now,
         "access_count": 0,
@@ -102,10 +123,10 @@ def _finish(change: Change) -> PutResult:
     values |= {"now": change.now, "updated_at": change.updated_at}
     values["frameworks"] = sorted(change.frameworks - {""})
     change.put(sql.UPDATE_HEAD, [values])
-    return PutResult(success=True, version=head.version)
+    return PutResult(success=True, version=head.version, removed=change.removed)
 
 
-def _nothing(change: Change, write: CreateSession) -> None:
+def _nothing(change: Change, write: CreateSession | ForSession) -> None:
     """The session is there already when writes are applied."""
 
 
@@ -193,8 +214,19 @@ def _replace_document(change: Change, write: ReplaceDocument) -> None:
     replace_document(change, write.document, write.fields)
 
 
+def _delete_session(change: Change, write: DeleteSession) -> None:
+    delete_session(change)
+    _append_events(change, AppendEvents([write.event]))
+
+
+def _delete_evidence(change: Change, write: DeleteEvidence) -> None:
+    if delete_evidence(change, write):
+        _append_events(change, AppendEvents([write.event]))
+
+
 HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     CreateSession: _nothing,
+    ForSession: _nothing,
     AppendMessages: _append_messages,
     PutEvidence: _put_evidence,
     LinkEvidence: _link_evidence,
@@ -207,4 +239,6 @@ HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     AppendEvents: _append_events,
     PutPlaceholders: _put_placeholders,
     ReplaceDocument: _replace_document,
+    DeleteSession: _delete_session,
+    DeleteEvidence: _delete_evidence,
 }
