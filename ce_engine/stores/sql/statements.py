@@ -8,14 +8,16 @@ from sqlalchemy import BindParameter, Table, bindparam, delete, func, select, up
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from ce_engine.stores.sql import reads, rows, tables
-from ce_engine.stores.sql.command import Command, inserting
+from ce_engine.stores.sql.command import Command, Query, inserting
 
 
 _THIS: BindParameter[int] = bindparam("this")
 _s = tables.sessions
 MOVING = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "chain_head")
-HEAD = select(_s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)).where(
-    reads.of_key()
+HEAD = Query(
+    select(_s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)).where(
+        reads.of_key()
+    )
 )
 UPDATE_HEAD = Command(
     update(_s)

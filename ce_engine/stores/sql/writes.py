@@ -30,6 +30,7 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import rules
+from ce_engine.stores.codec import from_json
 from ce_engine.stores.sql import reads, rows
 from ce_engine.stores.sql import statements as sql
 from ce_engine.stores.sql.change import Change, Head
@@ -51,7 +52,7 @@ def apply(
     Raises:
         IntegrityError: a message or event is there already and `repeats` is false.
     """
-    found = connection.execute(sql.HEAD, reads.key_values(scope)).first()
+    found = sql.HEAD.first(connection, reads.key_values(scope))
     rules.check_version(scope, expected_version, found.version if found else 0)
     if not writes:
         return PutResult(success=True, version=found.version if found else 0)
@@ -59,11 +60,19 @@ def apply(
     made = found is None and asked is None
     if found is None:
         _create(connection, scope, asked or _by_itself(scope, secret()), now)
-        found = connection.execute(sql.HEAD, reads.key_values(scope)).one()
+        found = sql.HEAD.first(connection, reads.key_values(scope))
     key_id, frameworks, *numbers = found
     rules.check_key(scope, asked, key_id)
     change = Change(
-        connection, scope, Head(*numbers), secret, now, set(frameworks or ()), made, now, repeats
+        connection,
+        scope,
+        Head(*numbers),
+        secret,
+        now,
+        set(from_json(frameworks or "[]")),
+        made,
+        now,
+        repeats,
     )
     for write in writes:
         HANDLERS[type(write)](change, write)
