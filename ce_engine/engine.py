@@ -239,10 +239,7 @@ class Engine(FactRecorder, Tracing, Deletions):
         return turns[0].handle
 
     def last_report(self, session: Scope | str) -> Report | None:
-        """The report of the newest preparation of a session in this process.
-
-        A session id alone means the session of no account and no user (an exact match).
-        """
+        """The newest report of a session here; an id alone means one of no account and no user."""
         scope = session if isinstance(session, Scope) else Scope(session_id=session)
         return self._sessions.last_report(scope)
 

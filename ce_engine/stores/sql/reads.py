@@ -35,6 +35,7 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import rules
 from ce_engine.stores.sql import rows, tables
+from ce_engine.stores.sql.command import Query
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -62,7 +63,7 @@ def key_values(scope: Scope) -> dict[str, str]:
 _IS_THERE = _s.c.salt != literal(b"")
 """The session was not deleted: its events are all that is left of one that was."""
 _NUMBER = select(_s.c.id).where(of_key())
-_VERSION = select(_s.c.version, _s.c.epoch).where(of_key(), _IS_THERE)
+_VERSION = Query(select(_s.c.version, _s.c.epoch).where(of_key(), _IS_THERE))
 _ANY_HEAD = select(_s.c.id, *rows.HEAD).where(of_key())
 _HEAD = _ANY_HEAD.where(_IS_THERE)
 _SESSION = select(_s.c.id, _s.c.created_at, _s.c.updated_at, _s.c.summary, _s.c.meta).where(
@@ -113,7 +114,7 @@ def number(connection: Connection, scope: Scope) -> int | None:
 
 def version(connection: Connection, scope: Scope) -> tuple[int, int] | None:
     """(version, epoch)."""
-    found = connection.execute(_VERSION, key_values(scope)).first()
+    found = _VERSION.first(connection, key_values(scope))
     return None if found is None else (found[0], found[1])
 
 

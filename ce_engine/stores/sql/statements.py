@@ -9,15 +9,17 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from ce_engine.schema.events import EventType
 from ce_engine.stores.sql import reads, rows, tables
-from ce_engine.stores.sql.command import Command, inserting
+from ce_engine.stores.sql.command import Command, Query, inserting
 
 
 _THIS: BindParameter[int] = bindparam("this")
 _s = tables.sessions
 MOVING = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "chain_head")
-HEAD = select(
-    _s.c.salt, _s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)
-).where(reads.of_key())
+HEAD = Query(
+    select(
+        _s.c.salt, _s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)
+    ).where(reads.of_key())
+)
 UPDATE_HEAD = Command(
     update(_s)
     .where(_s.c.id == _THIS)

@@ -118,7 +118,7 @@ class SqlStore(BaseStore):
         return await self._read(lambda c: reads.state(c, scope, after_seq, after_evidence), None)
 
     async def version(self, scope: Scope) -> tuple[int, int] | None:
-        return await self._read(lambda c: reads.version(c, scope), None)
+        return await self._read(lambda c: reads.version(c, scope), None, begin="")
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
         return await self._read(lambda c: reads.session(c, scope), None)
@@ -183,8 +183,9 @@ class SqlStore(BaseStore):
     async def _write(self, work: Work[T]) -> T:
         return await outcome(self._writer.submit(self._job("BEGIN IMMEDIATE", work)))
 
-    async def _read(self, work: Work[T], if_no_file: T) -> T:
-        job = self._job("BEGIN", work)
+    async def _read(self, work: Work[T], if_no_file: T, *, begin: str = "BEGIN") -> T:
+        """Read in one transaction; one statement needs none (`begin=""`)."""
+        job = self._job(begin, work)
         exists = self._database.exists
 
         return await outcome(

@@ -33,6 +33,7 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import rules
+from ce_engine.stores.codec import from_json
 from ce_engine.stores.sql import reads, rows
 from ce_engine.stores.sql import statements as sql
 from ce_engine.stores.sql.change import Change, Head
@@ -55,7 +56,7 @@ def apply(
     Raises:
         IntegrityError: a message or event is there already and `repeats` is false.
     """
-    found = connection.execute(sql.HEAD, reads.key_values(scope)).first()
+    found = sql.HEAD.first(connection, reads.key_values(scope))
     new = found is None or not found.salt
     there = 0 if found is None or new else found.version
     rules.check_version(scope, expected_version, there)
@@ -70,12 +71,11 @@ def apply(
             now,
             found.id if found else None,
         )
-        found = connection.execute(sql.HEAD, reads.key_values(scope)).one()
-    assert found is not None
+        found = sql.HEAD.first(connection, reads.key_values(scope))
     _, key_id, frameworks, *numbers = found
     head = Head(*numbers)
     rules.check_key(scope, writes, key_id, head.epoch)
-    known, made = set(frameworks or ()), new and asked is None
+    known, made = set(from_json(frameworks or "[]")), new and asked is None
     change = Change(connection, scope, head, secret, now, known, made, now, repeats)
     for write in writes:
         HANDLERS[type(write)](change, write)
