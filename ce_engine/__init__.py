@@ -36,6 +36,11 @@ from ce_engine.errors import (
     VersionConflictError,
 )
 from ce_engine.ports import Pruner, Redactor, Store, TokenEstimator
+from ce_engine.prepare.prune import (
+    DegradeToSummaryPruner,
+    GreedyPriorityPruner,
+    GroupAwarePruner,
+)
 from ce_engine.schema.call import (
     Answer,
     Extend,
@@ -104,6 +109,7 @@ __all__ = [
     "ConfigError",
     "ContextEngine",
     "ContextEngineError",
+    "DegradeToSummaryPruner",
     "Deleted",
     "Deletion",
     "Event",
@@ -115,6 +121,8 @@ __all__ = [
     "EvidenceTrace",
     "EvidenceType",
     "Extend",
+    "GreedyPriorityPruner",
+    "GroupAwarePruner",
     "HostMessage",
     "Insert",
     "Keep",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from ce_engine.testing.pruner_contract import PrunerContract
 from ce_engine.testing.store_contract import StoreContract
 
 
-__all__ = ["StoreContract"]
+__all__ = ["PrunerContract", "StoreContract"]
