@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +18,7 @@ from ce_engine.schema.document import (
     Task,
 )
 from ce_engine.schema.events import Event
+from ce_engine.schema.ids import Fingerprinter, chain_key
 from ce_engine.schema.rows import (
     AppendEvents,
     AppendMessages,
@@ -50,6 +52,8 @@ class Kept:
     """One session; dicts are in order of first arrival."""
 
     head: SessionHead
+    made_at: str = ""
+    """When the store made it, whatever its document says."""
     last_evidence: int = 0
     last_accessed_at: str = ""
     access_count: int = 0
@@ -96,6 +100,51 @@ def copy_message(row: MessageRow) -> MessageRow:
 def copy_turn(row: TurnRow) -> TurnRow:
     """A row that shares nothing with this one."""
     return replace(row, attempts=fresh_data(row.attempts), report=fresh_data(row.report))
+
+
+def changed(
+    scope: Scope,
+    old: Kept | None,
+    writes: Sequence[Write],
+    expected_version: int | None,
+    now: str,
+    secret: Callable[[], bytes],
+) -> Kept | None:
+    """The session after a group of writes; `old` stays as it was, and is the answer to no writes.
+
+    Raises:
+        VersionConflictError: `expected_version` is not the version, or the key is another one.
+        SessionNotFoundError: there is no session to patch.
+    """
+    rules.check_version(scope, expected_version, old.head.version if old else 0)
+    if not writes:
+        return old
+    asked = next((write for write in writes if isinstance(write, CreateSession)), None)
+    if old is None:
+        kept = Kept(_new_head(scope, asked, now, secret()), made_at=now)
+    else:
+        rules.check_key(scope, asked, old.head.key_id)
+        kept = old.draft()
+    kept.head.version += 1
+    kept.head.updated_at = kept.last_accessed_at = now
+    kept.access_count += 1
+    change = Change(kept, chain_key(secret()), made=old is None and asked is None)
+    for write in writes:
+        change.run(scope, write)
+    return kept
+
+
+def _new_head(scope: Scope, asked: CreateSession | None, now: str, secret: bytes) -> SessionHead:
+    if asked is None:
+        salt = os.urandom(16)
+        asked = CreateSession(salt, Fingerprinter(secret, salt, scope).key_id)
+    return SessionHead(
+        salt=asked.salt,
+        key_id=asked.key_id,
+        ephemeral=asked.ephemeral,
+        created_at=asked.at or now,
+        project_id=scope.project_id,
+    )
 
 
 @dataclass(slots=True)
