@@ -94,14 +94,13 @@ class KeptStore(BaseStore):
 def listed(
     sessions: Iterable[tuple[Key, Kept]], user_id: str | None, ephemeral: bool
 ) -> list[SessionInfo]:
-    """Lines of `ce sessions`, newest first; of two at the same time, the one that comes later here."""
+    """Lines of `ce sessions`, newest first; of two at the same time, the one made later."""
     found = [
-        _info(key, kept)
-        for key, kept in sessions
+        (kept.head.updated_at, kept.made_at, number, _info(key, kept))
+        for number, (key, kept) in enumerate(sessions)
         if user_id in (None, key[1]) and (ephemeral or not kept.head.ephemeral)
     ]
-    found.reverse()
-    return sorted(found, key=lambda info: info.updated_at, reverse=True)
+    return [info for *_, info in sorted(found, reverse=True)]
 
 
 def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:
