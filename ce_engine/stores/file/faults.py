@@ -43,7 +43,7 @@ def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
     if not root.parent.is_dir() or (root.exists() and not root.is_dir()):
         return f"is no folder{place}", "Name a folder; it is made if its parent is there."
     return (
-        f"cannot be read or written: {error.strerror}{place}",
+        f"cannot be read or written: {error.strerror or error}{place}",
         "Check the disk, and that nobody moves or deletes files there while they are in use.",
     )
 

@@ -200,7 +200,8 @@ def _content(path: Path, offset: int = 0) -> bytes | None:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size < offset:
                 return None
-            file.seek(offset)
+            if offset:
+                file.seek(offset)
             return file.read()
     except FileNotFoundError:
         return None if offset else b""

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from ce_engine.errors import StoreUnavailableError
+from ce_engine.errors import ContextEngineError
 from ce_engine.schema.scope import Scope
 from ce_engine.stores.file import faults, log
 from ce_engine.stores.file.lock import held
@@ -86,7 +86,7 @@ class Shelf:
     def tidy(self, deadline: float) -> None:
         """Bring the snapshots of sessions that were written here up to date: people open those."""
         for folder in self.written:
-            with suppress(OSError, StoreUnavailableError), self._locked(folder, deadline):
+            with suppress(OSError, ContextEngineError), self._locked(folder, deadline):
                 found = self._load(folder)
                 if found is not None and found.offset:
                     log.write_snapshot(folder, found.key, found, found.kept)
