@@ -10,7 +10,7 @@ import pytest
 from ce_engine.errors import StoreUrlError
 from ce_engine.ports import Store
 from ce_engine.stores import MemoryStore, open_store
-from ce_engine.stores.file import FileStore
+from ce_engine.stores.file import FileStore, shelf
 from ce_engine.stores.sql import SqlStore
 from ce_engine.stores.urls import folder_path
 from ce_engine.testing import StoreContract
@@ -44,6 +44,17 @@ class TestFileStore(StoreContract):
 
 def files_here() -> list[str]:
     return [path.name for path in Path.cwd().iterdir()]
+
+
+class TestFileStoreThatForgets(StoreContract):
+    """What is read comes from the files, all of it."""
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+        monkeypatch.setattr(shelf, "_KEPT_SESSIONS", 0)
+        store = FileStore((tmp_path / "sessions").as_uri(), lock_timeout_s=20)
+        yield store
+        await store.close()
 
 
 LOCAL = pytest.mark.parametrize("url", ["sqlite:///some.db", "file:some"])

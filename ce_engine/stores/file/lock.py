@@ -28,8 +28,13 @@ _LONGEST_PAUSE_S = 0.01
 
 
 @contextmanager
-def held(path: Path, deadline: float, note: Callable[[int | None], None]) -> Iterator[None]:
-    """Hold the lock of the file at `path`, which is made in a folder that is there.
+def held(
+    path: Path,
+    deadline: float,
+    make_folder: Callable[[], None],
+    note: Callable[[int | None], None],
+) -> Iterator[None]:
+    """Hold the lock of the file at `path`, which is made if it is not there.
 
     `note` is told the descriptor while it is open: a forked child that gets a copy must close it.
 
@@ -39,7 +44,11 @@ def held(path: Path, deadline: float, note: Callable[[int | None], None]) -> Ite
     """
     pause = _FIRST_PAUSE_S
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fd = _open(path)
+        except FileNotFoundError:
+            make_folder()
+            fd = _open(path)
         note(fd)
         try:
             if _locked(fd, path):
@@ -52,6 +61,10 @@ def held(path: Path, deadline: float, note: Callable[[int | None], None]) -> Ite
             raise TimeoutError
         sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
 
 
 def _locked(fd: int, path: Path) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from itertools import islice
+from operator import is_
 from types import GenericAlias
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -59,7 +60,7 @@ def difference(old: Kept, new: Kept) -> Data:
 def _added(old: Any, new: Any) -> list[Any] | None:
     """The items to put to `old` so that it is `new`; `None` where some would have to go."""
     if isinstance(new, list):
-        stay = len(old) <= len(new) and all(a is b for a, b in zip(old, new, strict=False))
+        stay = len(old) <= len(new) and all(map(is_, old, new))
         return new[len(old) :] if stay else None
     if list(islice(new, len(old))) != list(old):
         return None

@@ -116,11 +116,12 @@ class Shelf:
 
     @contextmanager
     def _locked(self, folder: Path, deadline: float) -> Iterator[None]:
-        if not folder.exists():
+        def make() -> None:
             self._make_root()
             folder.mkdir(parents=True, exist_ok=True)
+
         try:
-            with held(folder / _LOCK, deadline, self._note_lock):
+            with held(folder / _LOCK, deadline, make, self._note_lock):
                 yield
         except TimeoutError:
             raise faults.locked(folder, self.root, self._timeout_s) from None
