@@ -14,7 +14,7 @@ FILE_LINES = 400
 FUNCTION_LINES = 40  # without its docstring: that is for readers
 CORE_LINES = 6500  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "stores", "testing", "tokens", "upload"}
-DRIVER_LINES = {"cli": 1500, "stores": 2600, "testing": 1000, "tokens": 650, "upload": 1450}
+DRIVER_LINES = {"cli": 1500, "stores": 3250, "testing": 1000, "tokens": 650, "upload": 1450}
 ADAPTER_LINES = 799  # one package of `ce_integrations`, without its demo
 DEMO = ("demo", "offline_model")
 

@@ -222,6 +222,15 @@ async def everything(store: Store, scope: Scope) -> list[Any]:
     ]
 
 
+def open_all(folder: Path, clocks: list[Ticking]) -> list[Store]:
+    memory, sql, file = [{"clock": clock, "ids": clock} for clock in clocks]
+    return [
+        MemoryStore(**memory),
+        SqlStore(f"sqlite:///{folder / 'ce.db'}", lock_timeout_s=30, **sql),
+        FileStore((folder / "sessions").as_uri(), lock_timeout_s=30, **file),
+    ]
+
+
 @pytest.mark.req("A-07")
 def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_SECRET", "the same for all stores")
@@ -229,12 +238,7 @@ def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(shelf, "_KEPT_SESSIONS", 2)  # and files are read
     accounts = count()
     clocks = [Ticking() for _ in range(3)]
-    at = [{"clock": clock, "ids": clock} for clock in clocks]
-    stores: list[Store] = [
-        MemoryStore(**at[0]),
-        SqlStore(f"sqlite:///{tmp_path / 'ce.db'}", lock_timeout_s=30, **at[1]),
-        FileStore((tmp_path / "sessions").as_uri(), lock_timeout_s=30, **at[2]),
-    ]
+    stores = open_all(tmp_path, clocks)
 
     @settings(max_examples=EXAMPLES)
     @given(st.lists(st.tuples(st.sampled_from(SCOPES), steps), max_size=12))

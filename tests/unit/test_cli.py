@@ -20,10 +20,10 @@ from tests.unit.cli_host import TALK, ce, fill, process, talk, url_of
 COMMANDS = (["sessions"], ["show", "s"], ["report", "s"], ["doctor"], ["demo"])
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="module", params=["ce.db", "sessions"])
+def url(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> str:
     """A store with a named session of a user, and an ephemeral one."""
-    found = url_of(tmp_path_factory.mktemp("store") / "ce.db")
+    found = url_of(tmp_path_factory.mktemp("store") / str(request.param))
     fill(found)
     engine = create_context_engine(found)
     engine.sync.check()
@@ -130,6 +130,7 @@ def test_without_a_store_the_error_says_what_to_do_and_none_is_made(
         ("ce.db", "CONTEXT_STORE_URL_INVALID", "sqlite:///ce.db"),
         ("memory://", "CONTEXT_STORE_URL_INVALID", "ends with its process"),
         ("sqlite:///no/such/folder/ce.db", "CONTEXT_STORE_UNAVAILABLE", "no/such/folder"),
+        ("file:no/such/folder", "CONTEXT_STORE_UNAVAILABLE", "no/such/folder"),
     ],
 )
 @pytest.mark.req("A-25")

@@ -314,10 +314,10 @@ async def test_a_damaged_snapshot(
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda lines: [lines[0], b'{"head": 7}', *lines[2:]], "line 2: TypeError"),
-        (lambda lines: [lines[0], b"open sesame", *lines[2:]], "line 2: Expecting value"),
-        (lambda lines: [lines[0], *lines[2:]], "line 2: version 4 follows version 2"),
-        (lambda lines: lines[1:], "line 1: version 3 follows version 1"),
+        (lambda lines: [lines[0], b'{"head": 7}', *lines[2:]], "after version 2: TypeError"),
+        (lambda lines: [lines[0], b"open sesame", *lines[2:]], "after version 2: Expecting value"),
+        (lambda lines: [lines[0], *lines[2:]], "version 4 follows version 2"),
+        (lambda lines: lines[1:], "version 3 follows version 1"),
     ],
 )
 async def test_a_damaged_journal(

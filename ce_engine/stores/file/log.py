@@ -103,17 +103,17 @@ def _with_lines(loaded: Loaded, path: Path, tail: bytes) -> Loaded:
     if not tail:
         return loaded
     kept = loaded.kept.draft()
-    for number, line in enumerate(lines, start=1):
+    for line in lines:
+        last = kept.head.version
         try:
             record = json.loads(line)
             version = record["head"]["version"]
-            if version > kept.head.version + 1:
-                gap = f"version {version} follows version {kept.head.version}"
-                raise faults.damaged(path, f"line {number}: {gap}")
-            if version > kept.head.version:  # else its writer was killed between the two files
+            if version > last + 1:
+                raise faults.damaged(path, f"version {version} follows version {last}")
+            if version > last:  # else its writer was killed between the two files
                 absorb(kept, record)
         except _NO_RECORD as error:
-            raise faults.damaged(path, f"line {number}: {_where(error)}") from None
+            raise faults.damaged(path, f"after version {last}: {_where(error)}") from None
     offset = loaded.offset + len(tail) - len(rest)
     return replace(loaded, kept=kept, offset=offset, torn=bool(rest))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -41,7 +40,6 @@ class Shelf:
         self.written: OrderedDict[Path, None] = OrderedDict()
         """The folders that were written to last."""
         self._mutex = threading.Lock()
-        self._lock_fd: int | None = None
 
     def read(self, scope: Scope) -> Kept | None:
         """The session; `None` if there is none yet, but could be."""
@@ -92,11 +90,6 @@ class Shelf:
                     log.write_snapshot(folder, found.key, found, found.kept)
         self.written.clear()
 
-    def leave_to_parent(self) -> None:
-        """In a forked child: close the copy of a lock that the parent held just then."""
-        if self._lock_fd is not None:
-            os.close(self._lock_fd)
-
     def _load(self, folder: Path, *, remember: bool = True) -> log.Loaded | None:
         with self._mutex:
             known = self._cache.get(folder)
@@ -121,13 +114,10 @@ class Shelf:
             folder.mkdir(parents=True, exist_ok=True)
 
         try:
-            with held(folder / _LOCK, deadline, make, self._note_lock):
+            with held(folder / _LOCK, deadline, make):
                 yield
         except TimeoutError:
             raise faults.locked(folder, self.root, self._timeout_s) from None
-
-    def _note_lock(self, fd: int | None) -> None:
-        self._lock_fd = fd
 
     def _make_root(self) -> None:
         self.root.mkdir(exist_ok=True)

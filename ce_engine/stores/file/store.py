@@ -121,14 +121,13 @@ class FileStore(KeptStore):
         return monotonic() + self._timeout_s
 
     def before_fork(self) -> None:
-        # A lock that is held belongs to the child as well, which would not let go of it.
+        # A child must not find a mutex held by a thread that it has not, nor half a write.
         self._resting = [hand for hand in self._hands if hand.lock.acquire(timeout=_LAST_WORDS_S)]
 
     def after_fork(self, *, child: bool) -> None:
         for hand in self._resting:
             hand.lock.release()
         if child:
-            self._shelf.leave_to_parent()
             self._shelf = Shelf(self._shelf.root, self._timeout_s)
             self._hands = [_Hand() for _ in range(1 + _READERS)]
             self._writer.reset(self._hands[:1])
