@@ -140,26 +140,6 @@ async def test_deleted_while_a_write_waits_for_it(root: Path) -> None:
     await store.close()
 
 
-async def test_the_lock_of_a_deleted_folder_is_worth_nothing(root: Path) -> None:
-    store, other = (FileStore(root.as_uri(), lock_timeout_s=30) for _ in range(2))
-    await store.apply(SCOPE, message("old"))
-    async with anyio.create_task_group() as tasks:
-        first = lock(root)
-        with first:
-            tasks.start_soon(store.apply, SCOPE, message("new"))
-            await anyio.sleep(0.05)
-            shutil.rmtree(of_session(root))
-            await other.apply(SCOPE, message("other"))
-            second = lock(root)
-            second.__enter__()
-        await anyio.sleep(0.05)
-        assert await read_names(other) == ["other"]
-        second.__exit__(None, None, None)
-    assert await read_names(other) == ["other", "new"]
-    for one in (store, other):
-        await one.close()
-
-
 async def test_a_backup_put_in_its_place(store: FileStore, root: Path, tmp_path: Path) -> None:
     await store.apply(SCOPE, message("m1"))
     shutil.copytree(root, tmp_path / "backup")
