@@ -4,7 +4,7 @@
 
 Prints, a fault a line: the bare call, what the first call in trouble costs on top, and the median and
 the worst of the calls after it, in milliseconds of one run. Trouble begins after five good calls, or
-before the app starts.
+before the first.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def measure(fault: Fault, path: Path, store: Store, *, at_start: bool) -> list[f
     bare = statistics.median(timed(bare_model, said) for _ in range(CALLS))
     model = FakeListChatModel(responses=["ok"])
     with ExitStack() as stack:
-        if at_start:
-            stack.enter_context(fault(path))
         installed = stack.enter_context(install_ce(model, store=store, session_id="s"))
         said = []
-        if not at_start:
+        if at_start:
+            stack.enter_context(fault(path))
+        else:
             for _ in range(5):
                 timed(model, said)
             installed.flush()

@@ -24,6 +24,7 @@ from ce_engine.errors import (
     RedactionError,
     SchemaValidationError,
     ScopeViolationError,
+    SelectorResolveError,
     SessionNotFoundError,
     StoreError,
     StoreUnavailableError,
@@ -63,7 +64,6 @@ from ce_engine.schema.document import (
     ToolProvider,
     ToolRequest,
     check_invariants,
-    parse_document,
 )
 from ce_engine.schema.enums import (
     AuthorKind,
@@ -79,10 +79,14 @@ from ce_engine.schema.enums import (
     ToolType,
     TurnStatus,
 )
-from ce_engine.schema.events import Event, EventType, canonical_json
+from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
+from ce_engine.schema.export import json_schema
 from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
-from ce_engine.schema.report import AssembledInput, Report
+from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
+from ce_engine.schema.report import AssembledInput, Deleted, Report
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.trace import EvidenceTrace, Trace
+from ce_engine.selectors import RefSelector
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.sync import SyncEngine
 from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
@@ -100,12 +104,15 @@ __all__ = [
     "ConfigError",
     "ContextEngine",
     "ContextEngineError",
+    "Deleted",
+    "Deletion",
     "Event",
     "EventType",
     "Evidence",
     "EvidenceLinks",
     "EvidenceNotFoundError",
     "EvidenceSource",
+    "EvidenceTrace",
     "EvidenceType",
     "Extend",
     "HostMessage",
@@ -114,7 +121,9 @@ __all__ = [
     "Layer",
     "MemoryStore",
     "Message",
+    "MigrateResult",
     "MigrationError",
+    "Migrator",
     "MissingDependencyError",
     "ModelCall",
     "ModelUsage",
@@ -131,6 +140,7 @@ __all__ = [
     "RedactionRules",
     "Redactor",
     "Ref",
+    "RefSelector",
     "Report",
     "Restore",
     "Retrieval",
@@ -140,6 +150,7 @@ __all__ = [
     "SchemaValidationError",
     "Scope",
     "ScopeViolationError",
+    "SelectorResolveError",
     "Session",
     "SessionDocument",
     "SessionNotFoundError",
@@ -161,18 +172,21 @@ __all__ = [
     "ToolRequest",
     "ToolRun",
     "ToolType",
+    "Trace",
     "TurnAmbiguousError",
     "TurnHandle",
     "TurnStatus",
     "UnsupportedTargetError",
     "UnsupportedVersionError",
     "Usage",
+    "Verification",
     "VersionConflictError",
     "canonical_json",
     "check_invariants",
     "context_window",
     "create_context_engine",
     "image_tokens",
+    "json_schema",
     "load_config",
     "open_store",
     "parse_document",

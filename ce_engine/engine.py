@@ -12,6 +12,7 @@ from typing import Any
 from ce_engine.answers import commit_turn, fail_turn, joined
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
+from ce_engine.deletion import Deletions
 from ce_engine.errors import (
     BudgetExceededError,
     ContextEngineError,
@@ -40,6 +41,7 @@ from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
 from ce_engine.tokens import default_estimator
+from ce_engine.tracing import Tracing
 from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn, SessionView
@@ -49,7 +51,7 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(FactRecorder):
+class Engine(FactRecorder, Tracing, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -237,10 +239,7 @@ class Engine(FactRecorder):
         return turns[0].handle
 
     def last_report(self, session: Scope | str) -> Report | None:
-        """The report of the newest preparation of a session in this process.
-
-        A session id alone means the session of no account and no user (an exact match).
-        """
+        """The newest report of a session here; an id alone means one of no account and no user."""
         scope = session if isinstance(session, Scope) else Scope(session_id=session)
         return self._sessions.last_report(scope)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from ce_engine.schema.document import (
@@ -16,18 +16,21 @@ from ce_engine.schema.document import (
     Task,
     ToolCall,
 )
-from ce_engine.schema.enums import Priority, Role
+from ce_engine.schema.enums import Role
 from ce_engine.schema.events import Event
+from ce_engine.schema.pruning import PruneBudget as PruneBudget
+from ce_engine.schema.pruning import PruneResult as PruneResult
+from ce_engine.schema.pruning import PruneRules as PruneRules
 from ce_engine.schema.report import (
     AssembledInput,
     BlockFilter,
     EvidenceFilter,
     MessagePart,
-    PruneDecision,
     PutResult,
     RenderedBlock,
 )
 from ce_engine.schema.rows import (
+    EventChain,
     EvidenceRow,
     Placeholder,
     SessionInfo,
@@ -111,10 +114,11 @@ class Store(Protocol):
     """Sessions, messages, evidence, turns and events of many users (A-07). A store decides nothing.
 
     Every method is bound to the scope's (account, user, session), matched exactly: another user's
-    session is as good as not there (B-03). Appends carry no version and commute; `seq` and the
-    event chain's head are taken inside the write transaction. `expected_version` guards replacing
-    writes only. A failing write changes nothing. Methods may be called from any event loop and any
-    thread; no call blocks the loop it is awaited on. A cancelled call may still land.
+    session is as good as not there (B-03), and so is a deleted one but for its events. Appends carry
+    no version and commute; `seq` and the event chain's head are taken inside the write transaction.
+    `expected_version` guards replacing writes only. A failing write changes nothing. Methods may be
+    called from any event loop and any thread; no call blocks the loop it is awaited on. A cancelled
+    call may still land.
 
     Raises:
         StoreUnavailableError: the store cannot be read or written now.
@@ -180,7 +184,22 @@ class Store(Protocol):
         ...
 
     async def list_events(self, scope: Scope) -> list[Event]:
-        """In order of `seq`."""
+        """In order of `seq`; of a deleted session what is left of them."""
+        ...
+
+    async def chain(self, scope: Scope) -> EventChain | None:
+        """The events and the head that they end in, in one read, of a deleted session too (B-01)."""
+        ...
+
+    async def purge(self) -> None:
+        """Leave nothing of what was deleted in any byte of what is kept (A-30).
+
+        To be called after deletions; without any since the last time it costs nothing. It may take as
+        long as writing everything once more.
+
+        Raises:
+            StoreUnavailableError: it cannot be done now; it is still to be done.
+        """
         ...
 
     async def put_session(
@@ -228,33 +247,6 @@ class Store(Protocol):
     async def close(self) -> None:
         """Finish what was accepted and let go of files, threads and connections."""
         ...
-
-
-@dataclass(slots=True)
-class PruneBudget:
-    """Tokens for the blocks given; `tier_tokens` bounds priorities inside it."""
-
-    max_tokens: int
-    tier_tokens: Mapping[Priority, int] | None = None
-
-
-@dataclass(slots=True)
-class PruneRules:
-    """`ttl_seconds` by priority, against `now` (ISO 8601); blocks with a sensitivity in `exclude_sensitivity` go."""
-
-    must_keep_priorities: Sequence[Priority] = (Priority.MUST,)
-    ttl_seconds: Mapping[Priority, int] | None = None
-    now: str | None = None
-    exclude_sensitivity: frozenset[str] = frozenset()
-
-
-@dataclass(slots=True)
-class PruneResult:
-    """What stays, what goes, and a decision for each block."""
-
-    kept: list[ContextBlock] = field(default_factory=list)
-    dropped: list[ContextBlock] = field(default_factory=list)
-    decisions: list[PruneDecision] = field(default_factory=list)
 
 
 class Pruner(Protocol):

@@ -90,7 +90,7 @@ class Preparation:
             self._tell_pruned(turn, outcome)
         turn.report.new_evidence_ids = self.records.evidence_ids
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
-        view.last_report = telling.report(turn.report, bound.tokens, extras)
+        telling.report(turn.report, bound.tokens, extras)
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(turn.report, view.fingerprinter)
         self.records.writes.append(put_turn(turn.row))
@@ -156,6 +156,8 @@ class Preparation:
         self.places = [settle(place, added) for place in found.positions]
         self.question = settle(found.tip, added)
         view.remember_sent(self.lane_key, call.messages, self.places)
+        if self.question is not None:
+            view.note_step(self.question, call.request_id)
         self._abandon()
         for code in found.ambiguous:
             self.records.events.append(
@@ -200,14 +202,14 @@ class Preparation:
 
     def _bring_in(self, bound: Limit) -> None:
         """Stored history where the host sent none: newest lanes first, as much as may go out (decision 7)."""
-        if self.found is None or not self.config.enable_share_context:
+        if self.found is None or not (self.config.enable_share_context and self.call.restore):
             return
-        room, call_id = bound.inject, self.call.request_id
+        room = bound.inject
         if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
             room -= sum(self.counter.host(host) for host in self.call.messages)
         for lane in self.found.bring:
-            if call_id and self.view.rows[lane[0]].request_id == call_id:
-                continue  # another step of the same invocation: no history of this one
+            if any(self.view.is_step(n, self.call.request_id) for n in lane):
+                continue
             items = [item for n in lane if (item := self._stored_item(n)) is not None]
             room -= sum(item.tokens for item in items)
             if room < 0 and bound.tokens is None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from ce_engine.schema.document import (
     EvidenceLinks,
     EvidenceSource,
+    Message,
     ToolCall,
     ToolProvider,
 )
 from ce_engine.schema.enums import (
     EvidenceType,
     ProviderKind,
+    Role,
     SourceKind,
     ToolCallStatus,
     ToolType,
@@ -25,6 +27,7 @@ from ce_engine.schema.rows import (
     AppendToolCalls,
     CreateSession,
     EvidenceRow,
+    ForSession,
     LinkEvidence,
     MessageRow,
     PutEvidence,
@@ -62,9 +65,11 @@ class Records:
             group.append(PutPlaceholders(learned))
         if stored := [event for event in self.events if event.event_type in STORED]:
             group.append(AppendEvents(stored))
+        head = self.view.head
         if group and not self.view.created:
-            head = self.view.head
             group.insert(0, CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at))
+        elif group:
+            group.insert(0, ForSession(head.key_id, head.epoch))
         return group
 
     def add_message(self, row: MessageRow) -> int:
@@ -77,7 +82,9 @@ class Records:
         """Record evidence once: the same content of the same source only gets another link (A-09)."""
         known = self.view.by_dedup.get(row.dedup_key)
         if known is not None:
-            self.writes.append(LinkEvidence(known, row.evidence.links))
+            self.writes.append(LinkEvidence(known, row.evidence.links, row.message_id))
+            if row.message_id is not None:
+                self.view.put_in_message(known, row.message_id)
             self._remember(request_id, known)
             return known
         row.turn_id = turn_id
@@ -165,16 +172,22 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
         clean={"message_id": message.message_id},
         message_id=message.message_id,
     )
-    what = f"result\x00{call.tool_call_id}\x00{row.key.hex()}"
-    evidence.dedup_key = records.view.fingerprinter.mac("evidence", what)
+    evidence.dedup_key = _result_key(records.view, call.tool_call_id, row.key)
     evidence.lane_key = row.lane_key
     evidence_id = records.add_evidence(evidence, row.request_id, row.turn_id)
     message.refs = refs([evidence_id])
     reported = records.view.tool_runs.pop(call.tool_call_id, call)
-    ended = reported.model_copy(update={"result_evidence_ids": [evidence_id]})
+    ids = list(dict.fromkeys([*reported.result_evidence_ids, evidence_id]))
+    ended = reported.model_copy(update={"result_evidence_ids": ids})
     records.add_tool_call(
         ToolCallRow(ended, message.tool_call_id, asked_by, row.turn_id), row.request_id
     )
+
+
+def _result_key(view: SessionView, tool_call_id: str, content_key: bytes) -> bytes:
+    """The same for the run of a call and for the message that carries its result."""
+    what = f"result\x00{tool_call_id}\x00{content_key.hex()}"
+    return view.fingerprinter.mac("evidence", what)
 
 
 def _call_of(row: MessageRow, caller: MessageRow | None) -> tuple[ToolCall, str | None]:
@@ -203,7 +216,7 @@ def _call_of(row: MessageRow, caller: MessageRow | None) -> tuple[ToolCall, str 
 
 
 def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: str = "") -> str:
-    """Record a tool's run; its result becomes evidence when its message comes, or at once without one."""
+    """Record a tool's run, and its result as evidence; the message that carries it is linked later."""
     view, ingest = records.view, records.ingest
     asked = find_call(view, run.host_call_id, request_id)
     key = asked[0] if asked else run.run_id
@@ -218,11 +231,6 @@ def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: s
         duration_ms=run.duration_ms,
         task_id=run.task_id,
     )
-    if asked:
-        # Its message is on the way: the evidence is made there, once, and this row is completed.
-        view.tool_runs[key] = call
-        records.add_tool_call(ToolCallRow(call, run.host_call_id, asked[1]), request_id)
-        return key
     if run.result:
         evidence = ingest.evidence_row(
             run.result,
@@ -231,11 +239,20 @@ def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: s
             links=EvidenceLinks(tool_call_id=key),
         )
         # Results are not deduplicated by content: two runs are two facts (design, small rules).
-        evidence.dedup_key = view.fingerprinter.mac("evidence", f"run\x00{key}")
-        evidence.lane_key = lane_key
+        content_key, _ = view.fingerprinter.message(Message(role=Role.TOOL, content=run.result))
+        evidence.dedup_key = _result_key(view, key, content_key)
+        evidence.lane_key = _lane_of(view, asked[1]) if asked else lane_key
         call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
-    records.add_tool_call(ToolCallRow(call, run.host_call_id), request_id)
+    if asked:
+        view.tool_runs[key] = call  # its message may never come: a tool's result can be an answer
+    message_id = asked[1] if asked else None
+    records.add_tool_call(ToolCallRow(call, run.host_call_id, message_id), request_id)
     return key
+
+
+def _lane_of(view: SessionView, message_id: str) -> str:
+    n = view.log.by_message_id(message_id)
+    return view.rows[n].lane_key if n is not None else ""
 
 
 def record_retrieval(

@@ -8,17 +8,17 @@ from contextlib import suppress
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
     ContextEngineError,
-    ScopeViolationError,
     StoreUnavailableError,
     VersionConflictError,
 )
 from ce_engine.ports import Clock, Redactor, Store
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.journal import Journal
+from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CreateSession, SessionHead
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, check_project
 from ce_engine.view import Bounded, SessionView, ViewCache
 
 
@@ -68,6 +68,19 @@ class Sessions:
         if view is not None and (view.turns or view.failed):
             self._replaced[scope.key] = view
 
+    def forget(self, scope: Scope) -> None:
+        """Forget everything of a deleted session; its open turns end, and record nothing any more."""
+        for view in (self._views.drop(scope), self._replaced.pop(scope.key, None)):
+            for turn in view.turns.values() if view is not None else ():
+                turn.handle.status = TurnStatus.ABANDONED
+        self._heads.pop(scope.key, None)
+        self._reports.pop(scope.key, None)
+
+    def keys_of(self, account_id: str, user_id: str) -> set[Key]:
+        """The sessions of one user of which something is remembered."""
+        known = {*self._views.keys(), *self._replaced, *self._reports}
+        return {key for key in known if key[:2] == (account_id, user_id)}
+
     def grown(self, view: SessionView) -> None:
         """Count a view again after it took something in."""
         self._views.put(view)
@@ -82,13 +95,16 @@ class Sessions:
 
         It is fresh from the store where that answers; else what is remembered; else empty, and then
         only the host's own list is known (the ladder of decision 10). `as_known` takes what is
-        remembered without asking: the end of a turn needs no more than its beginning knew.
+        remembered without asking: the end of a turn needs no more than its beginning knew. Where
+        nothing is, the turn's session was deleted, and the view is empty.
         """
         view = self._views.get(scope)
         if view is not None:
-            _check_project(scope, view.head.project_id)
+            check_project(scope, view.head.project_id)
             if as_known:
                 return view, []
+        elif as_known and scope.key not in self._replaced:
+            return self._fresh(scope, ephemeral=scope.key in self._ephemeral), []
         try:
             if view is None or not await self._is_current(view):
                 view = self._put(await self._made(scope, ephemeral=ephemeral), view)
@@ -104,18 +120,23 @@ class Sessions:
             return self._fresh(scope, ephemeral=True)
         if not await self._journal.settle(scope):
             raise StoreUnavailableError("records of this session are still on their way")
-        return await self._load(scope)
+        return await self._load(scope, ephemeral=ephemeral)
 
     def _put(self, view: SessionView, old: SessionView | None) -> SessionView:
         """Keep a view that was built anew, with what was under way in the one before."""
-        old = old or self._replaced.pop(view.scope.key, None)
-        if old is not None:
+        old = old or self._replaced.get(view.scope.key)
+        if old is not None and view.head.is_new_life_of(old.head):
+            self.forget(view.scope)
+        elif old is not None:
+            self._replaced.pop(view.scope.key, None)
             view.adopt(old)
         self._views.put(view)
         return view
 
     async def _is_current(self, view: SessionView) -> bool:
         """Bring a view up to date; false if it must be built anew."""
+        if view.head.is_deleted:
+            return False
         if view.head.ephemeral:
             return True  # its id was made in this process: nobody else writes there
         found = await self._journal.read(lambda: self._store.version(view.scope))
@@ -136,19 +157,19 @@ class Sessions:
                 view.top_up(state)
         return True
 
-    async def _load(self, scope: Scope) -> SessionView:
+    async def _load(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         state = await self._journal.read(lambda: self._store.state(scope))
         if state is None:
             # The session row first: all who write to it must make their fingerprints with one salt.
-            head = self._heads[scope.key] = self._fresh(scope, ephemeral=False).head
-            create = CreateSession(head.salt, head.key_id, at=head.created_at)
+            head = self._heads[scope.key] = self._fresh(scope, ephemeral=ephemeral).head
+            create = CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at)
             with suppress(VersionConflictError):  # somebody else was faster
                 await self._journal.read(lambda: self._store.apply(scope, [create]))
             state = await self._journal.read(lambda: self._store.state(scope))
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
-        _check_project(scope, state.head.project_id)
+        check_project(scope, state.head.project_id)
         fingerprinter = Fingerprinter(self._store.secret, state.head.salt, scope)
         redactor = self._redactor.bind(fingerprinter.key, state.placeholders, self._locale)
         view = SessionView(scope, state.head, fingerprinter, redactor)
@@ -175,11 +196,3 @@ class Sessions:
         )
         redactor = self._redactor.bind(fingerprinter.key, [], self._locale)
         return SessionView(scope, head, fingerprinter, redactor)
-
-
-def _check_project(scope: Scope, owner: str) -> None:
-    if scope.project_id != owner:
-        raise ScopeViolationError(
-            f"session {scope.session_id!r} belongs to project {owner!r}, and was asked for from "
-            f"{scope.project_id!r}. Use another session id for another project."
-        )

@@ -7,9 +7,19 @@ from typing import Any
 
 from ce_engine.engine import Engine
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
-from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource, ModelUsage, ToolCall
+from ce_engine.schema.document import (
+    Evidence,
+    EvidenceLinks,
+    EvidenceSource,
+    ModelUsage,
+    Ref,
+    ToolCall,
+)
 from ce_engine.schema.enums import EvidenceType, TurnStatus
+from ce_engine.schema.events import Verification
+from ce_engine.schema.report import Deleted
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.trace import Trace
 
 
 class SyncEngine:
@@ -90,6 +100,21 @@ class SyncEngine:
 
     def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
         self._run(self._engine.record_event(scope, kind, payload))
+
+    def trace(self, scope: Scope, ref: Ref | str) -> Trace:
+        return self._run(self._engine.trace(scope, ref))
+
+    def delete_session(self, scope: Scope) -> Deleted:
+        return self._run(self._engine.delete_session(scope))
+
+    def delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
+        return self._run(self._engine.delete_evidence(scope, evidence_id))
+
+    def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
+        return self._run(self._engine.delete_user_data(account_id, user_id))
+
+    def verify(self, scope: Scope) -> Verification:
+        return self._run(self._engine.verify(scope))
 
     def check(self) -> None:
         self._run(self._engine.check())

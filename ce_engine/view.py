@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from weakref import ReferenceType, ref
 
@@ -37,6 +37,9 @@ MAX_REMEMBERED = 64
 """Lanes, failed turns and requests that a view remembers."""
 
 MAX_RUNS = 1000
+
+SEVERAL = -1
+"""In place of a root: an invocation that asked its model in several lines of conversation."""
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -122,7 +125,7 @@ class SessionView:
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
         self.names: Bounded[str, str] = Bounded(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
-        self.last_report: Report | None = None
+        self._lines: dict[str, int] = {}
         self.last_seq = 0
         self.last_evidence = 0
         self.bytes = 4096
@@ -141,7 +144,9 @@ class SessionView:
 
     def landed(self, result: PutResult) -> None:
         """A group of ours is stored. If another process wrote in between, the next read tops up."""
-        if result.version == self.head.version + 1:
+        if not result.success:  # refused: somebody deleted the session
+            self.head.salt = b""
+        elif result.version == self.head.version + 1:
             self.head.version = result.version
 
     def top_up(self, state: SessionState) -> None:
@@ -190,6 +195,8 @@ class SessionView:
         )
         n = self.log.add(entry)
         self.rows.append(row)
+        if row.request_id and not row.aside:
+            self._went_on(row.request_id, self.log.root(n))
         self.bytes += 2 * len(message.content) + ENTRY_BYTES
         return n
 
@@ -202,6 +209,11 @@ class SessionView:
         elif evidence.content and evidence.type is not EvidenceType.LLM_OUTPUT:
             self._document_ids.append(evidence.evidence_id)
         self.bytes += 2 * len(evidence.content) + ENTRY_BYTES
+
+    def put_in_message(self, evidence_id: str, message_id: str) -> None:
+        """The content of evidence that is here already stands in a message, too."""
+        self.evidence[evidence_id] = replace(self.evidence[evidence_id], message_id=message_id)
+        self.by_message[message_id] = evidence_id
 
     # What is relevant
 
@@ -234,8 +246,11 @@ class SessionView:
                 kind="evidence",
             )
             self._indexed_documents += 1
-        found = self._documents.search(query, limit=limit)
+        found = self._documents.search(query, limit=limit, exclude=self._is_in_message)
         return [(self._document_ids[hit.n], hit.score) for hit in found]
+
+    def _is_in_message(self, document: int) -> bool:
+        return self.evidence[self._document_ids[document]].message_id is not None
 
     # Lanes, requests, turns
 
@@ -270,6 +285,28 @@ class SessionView:
         if memory is None:
             memory = self.requests[request_id] = RequestMemory()
         return memory
+
+    def note_step(self, question: int, request_id: str) -> None:
+        """Note a call; the same question answered twice for one invocation is asked by two of its steps."""
+        log, opened = self.log, self.turns.values()
+        if log.parents[question] >= 0 or not request_id:
+            return  # a list with history: an agent's next step, or the next turn
+        asked = any(t.question == question and t.row.request_id == request_id for t in opened)
+        answers = (n for n in log.children(question) if log[n].role == "assistant")
+        if asked or any(self.rows[n].request_id == request_id for n in answers):
+            self._lines[request_id] = SEVERAL
+
+    def _went_on(self, request_id: str, root: int) -> None:
+        if self._lines.setdefault(request_id, root) != root:
+            self._lines[request_id] = SEVERAL
+
+    def is_step(self, n: int, request_id: str) -> bool:
+        """Whether an entry is no history for a request: of itself, or a step of an invocation with several.
+
+        What one prompt of a chain was asked and answered is no history of another one.
+        """
+        by = self.rows[n].request_id
+        return bool(by) and (by == request_id or self._lines.get(by) == SEVERAL)
 
     def adopt(self, old: SessionView) -> None:
         """Take over what this process has under way from the view that this one replaces."""
@@ -328,6 +365,10 @@ class ViewCache:
             self._counted[key] = view.bytes
             if self.bytes > self._max:
                 self._shrink(view)
+
+    def keys(self) -> list[tuple[str, str, str]]:
+        with self._mutex:
+            return list(self._views)
 
     def drop(self, scope: Scope) -> SessionView | None:
         """Forget a view and return it."""

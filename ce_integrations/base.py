@@ -6,16 +6,15 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from types import FunctionType, TracebackType
+from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ce_engine import (
     Answer,
-    ConfigError,
     ContextEngine,
     HostMessage,
     Message,
@@ -28,11 +27,11 @@ from ce_engine import (
     UnsupportedTargetError,
     UnsupportedVersionError,
     Usage,
-    create_context_engine,
 )
-from ce_integrations.calls import GovernedCall
+from ce_integrations.calls import GovernedCall, begun_call
 from ce_integrations.guard import Fail, Fault, Guard
 from ce_integrations.hooks import Hooks
+from ce_integrations.options import Options, kind_of
 from ce_integrations.session import CallInfo, Choice, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, governing, is_inside
 
@@ -46,8 +45,10 @@ __all__ = [
     "Hooks",
     "Installation",
     "Turn",
+    "begun_call",
     "governing",
     "is_inside",
+    "share",
 ]
 
 Target = TypeVar("Target")
@@ -107,6 +108,10 @@ class Adapter(ABC, Generic[Target, Native]):
     @abstractmethod
     def attach(self, target: Target, hooks: Hooks[Native]) -> Detach:
         """Wire the framework to the hooks; all or nothing."""
+
+    def is_attached(self, target: Target) -> bool:  # noqa: ARG002 - for those who can tell
+        """Whether what `attach` did is still there: an app may have put other things in its place."""
+        return True
 
     def parts(self, native: Native) -> tuple[object, ...]:
         """What tells that a native is unchanged: its objects, and the lengths of those that may grow."""
@@ -172,81 +177,20 @@ class Adapter(ABC, Generic[Target, Native]):
             ConfigError: options contradict each other, or the installation that is there.
             StoreUrlError: the store's URL is not understood.
         """
-        options = _Options(engine, store, config, scope, session_id, user_id, fail)
+        options = Options(engine, store, config, scope, session_id, user_id, fail)
         check_requirements(self.requires, self.name)
         if not self.accepts(target):
             raise UnsupportedTargetError(
-                f"{self.name} cannot be installed on a {_kind(target)}; expected "
+                f"{self.name} cannot be installed on a {kind_of(target)}; expected "
                 f"{self.targets or 'an object of the framework'}."
             )
-        with _lock:
-            known = _installed.get(id(target))
-            if known is not None and known.target is target and known.hooks.active:
-                known.options.check_same(options, "the target")
-                return cast("Installation[Target, Native]", known)
-            made = Installation(self, target, options)
-            _installed[id(target)] = made
-            return made
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """What `install_ce` was called with; `None` and `"open"` are not said."""
-
-    engine: ContextEngine | None
-    store: Store | str | None
-    config: RuntimeConfig | None
-    scope: ScopeChoice
-    session_id: IdChoice
-    user_id: IdChoice
-    fail: Fail
-
-    def __post_init__(self) -> None:
-        if self.engine is not None and self.store is not None:
-            raise ConfigError(
-                "install_ce was given an engine and a store; an engine has its store already. "
-                "Pass one of the two."
-            )
-        if self.fail not in ("open", "closed"):
-            raise ConfigError(f"fail is {self.fail!r}; expected 'open' or 'closed'")
-        if self.config is not None and not isinstance(self.config, RuntimeConfig):
-            raise ConfigError(
-                f"config is a {_kind(self.config)}; expected a RuntimeConfig, such as "
-                "RuntimeConfig(budget=BudgetConfig(max_input_tokens=8000))"
-            )
-
-    def check_same(self, again: _Options, what: str) -> None:
-        """Raise ConfigError if a second installation on the same object says something else."""
-        other = [
-            part.name
-            for part in fields(self)
-            if (said := getattr(again, part.name)) not in (None, "open")
-            and not _is_same(said, getattr(self, part.name))
-        ]
-        if other:
-            raise ConfigError(
-                f"{what} has an installation with another {', '.join(other)}. Uninstall that one "
-                "first, leave the option out to share it, or install on a copy."
-            )
-
-    def make_engine(self) -> ContextEngine:
-        if self.engine is not None:
-            return self.engine
-        return create_context_engine(store=self.store, config=self.call_config())
-
-    def call_config(self) -> RuntimeConfig | None:
-        """The configuration of each call, where it is not that of the engine."""
-        config = self.config
-        if self.fail == "closed":
-            base = config or (self.engine.config if self.engine is not None else RuntimeConfig())
-            config = base.model_copy(update={"fail": "closed"})
-        return config
+        return _installation(self, target, options)
 
 
 class Installation(Generic[Target, Native]):
     """Context engineering on one target, and the way out."""
 
-    def __init__(self, adapter: Adapter[Target, Native], target: Target, options: _Options) -> None:
+    def __init__(self, adapter: Adapter[Target, Native], target: Target, options: Options) -> None:
         self.adapter = adapter
         self.target = target
         self.options = options
@@ -262,20 +206,21 @@ class Installation(Generic[Target, Native]):
             config if options.engine is not None else None,
         )
         self.hooks.installation = self
+        self._detach: Detach | None = None
+        self.heirs: dict[int, tuple[weakref.ref[Any], Options]] = {}
+        """Targets that others installed on, and that share what is attached here."""
         try:
-            self._detach = adapter.attach(target, self.hooks)
+            self.attach()
         except BaseException:
             self.hooks.active = False
+            _disinherit(target)
             raise
 
-    def check_shared(self, leaf: object, other: Installation[Any, Any] | None) -> None:
-        """For a leaf that another installation governs already, and only one of the two can.
-
-        Raises:
-            ConfigError: the two say different things.
-        """
-        if other is not None and other is not self:
-            other.options.check_same(self.options, f"the {type(leaf).__name__} in the target")
+    def attach(self) -> None:
+        """Wire the target; again, where it lost what was wired."""
+        if self._detach is not None:
+            self._detach()
+        self._detach = self.adapter.attach(self.target, self.hooks)
 
     def uninstall(self) -> None:
         """Restore what was there before; copies of the target fall silent. Again, it does nothing."""
@@ -284,7 +229,13 @@ class Installation(Generic[Target, Native]):
                 return
             self.hooks.active = False
             _installed.pop(id(self.target), None)
-            self._detach()
+            _disinherit(self.target)
+            if self._detach is not None:
+                self._detach()
+            for target, options in [(ref(), options) for ref, options in self.heirs.values()]:
+                if target is not None:
+                    with self.hooks.guard("inherit"):
+                        _installation(self.adapter, target, options)
         self.flush()
 
     def flush(self, timeout_s: float = 5.0) -> bool:
@@ -325,6 +276,44 @@ _installed = weakref.WeakValueDictionary()
 """By identity of the target. What is attached to the target keeps the installation alive."""
 
 
+def share(leaf: object, master: Hooks[Any], heir: Hooks[Any], *, agreed: bool) -> None:
+    """Note that `master` governs a leaf in the target of `heir`, and goes on to: only one of two can.
+
+    When the master goes, the heir's target is wired anew, as long as it lives.
+
+    Raises:
+        ConfigError: the two say different things, and must be `agreed`.
+    """
+    one, other = master.installation, heir.installation
+    if one is None or other is None or one is other:
+        return
+    if agreed:
+        one.options.check_same(other.options, f"the {type(leaf).__name__} in the target")
+    heirs, key = one.heirs, id(other.target)
+    heirs[key] = (weakref.ref(other.target, lambda _: heirs.pop(key, None)), other.options)
+
+
+def _disinherit(target: object) -> None:
+    for each in list(_installed.values()):
+        each.heirs.pop(id(target), None)
+
+
+def _installation(
+    adapter: Adapter[Target, Native], target: Target, options: Options
+) -> Installation[Target, Native]:
+    """The installation on a target: the one that is there, wired anew where that is undone, or a new one."""
+    with _lock:
+        known = _installed.get(id(target))
+        if known is not None and known.target is target and known.hooks.active:
+            known.options.check_same(options, "the target")
+            if not adapter.is_attached(target):
+                known.attach()
+            return cast("Installation[Target, Native]", known)
+        made = Installation(adapter, target, options)
+        _installed[id(target)] = made
+        return made
+
+
 def check_requirements(
     requires: tuple[str, ...], extra: str, found: Mapping[str, str] | None = None
 ) -> None:
@@ -350,22 +339,3 @@ def check_requirements(
                 f"{requirement.name} {installed} is installed; expected {text}. "
                 f"Run: pip install '{text}'"
             )
-
-
-def _is_same(said: object, before: object) -> bool:
-    """Whether two options mean the same; a function written again on each call does."""
-    if isinstance(said, FunctionType) and isinstance(before, FunctionType):
-        return (said.__code__, said.__defaults__, _closed_over(said)) == (
-            before.__code__,
-            before.__defaults__,
-            _closed_over(before),
-        )
-    return said is before or said == before
-
-
-def _closed_over(function: FunctionType) -> list[object]:
-    return [cell.cell_contents for cell in function.__closure__ or ()]
-
-
-def _kind(value: object) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"

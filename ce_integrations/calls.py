@@ -6,6 +6,7 @@ import operator
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from ce_engine import Usage
 from ce_integrations.hooks import Hooks
@@ -19,7 +20,14 @@ Chunk = TypeVar("Chunk")
 
 Answers = Callable[[Result], Iterable[tuple[Native, Usage | None]]]
 
+Pieces = list[tuple[Chunk, str]]
+"""The chunks of a stream so far, and the text of each."""
+
 _END: Any = object()
+
+
+def _nothing(_: object) -> bool:
+    return False
 
 
 class GovernedCall(Generic[Native]):
@@ -48,6 +56,12 @@ class GovernedCall(Generic[Native]):
         self.describe = describe
         self.replace = replace
         self.turns: list[Turn | None] = []
+
+    def begun(self, result: object) -> tuple[()]:
+        """The `answers` of a result that has none yet: who drives it finds the call by `begun_call`."""
+        if self.turns:
+            _begun[result] = self
+        return ()
 
     def run(self, invoke: Callable[[Any], Result], answers: Answers[Result, Native]) -> Result:
         """Call `invoke` with the inputs that are to go on, and record what `answers` finds in its result."""
@@ -82,14 +96,18 @@ class GovernedCall(Generic[Native]):
         self,
         start: Callable[[Any], Iterator[Chunk]],
         text: Callable[[Chunk], str],
-        answer: Callable[[list[Chunk]], Native],
+        answer: Callable[[list[Chunk]], Native | None],
+        is_last: Callable[[Chunk], bool] = _nothing,
+        give: Callable[[Chunk], object] = _nothing,
     ) -> Iterator[Chunk]:
         """Stream what `start` gives for the inputs that go on; nothing happens before the first `next`.
 
         A chunk goes to the app first and is noted after. A stream that is left or cancelled is
-        recorded once, as incomplete, without waiting for it.
+        recorded once, as incomplete, without waiting for it. Where `answer` has none, the texts are
+        joined. After a chunk that `is_last` the app need not ask for more: the answer is recorded
+        before it goes. `give` is for frameworks whose apps get chunks otherwise than from here.
         """
-        chunks: list[Chunk] = []
+        pieces: Pieces[Chunk] = []
         source = None
         try:
             goes = self._prepare()
@@ -100,24 +118,28 @@ class GovernedCall(Generic[Native]):
                     chunk = next(source, _END)
                 if chunk is _END:
                     break
-                self._arrived(chunks, chunk, text)
+                if self._arrived(pieces, chunk, text, is_last):
+                    self._streamed(pieces, answer)
+                give(chunk)
                 yield chunk
-                self.hooks.chunk(self._turn, len(chunks) - 1, text(chunk))
+                self._noted(pieces)
         except BaseException as error:
-            self.hooks.failed(self._turn, error, "".join(map(text, chunks)))
+            self.hooks.failed(self._turn, error, "".join(said for _, said in pieces))
             raise
         finally:
             if close := getattr(source, "close", None):
                 close()
-        self.hooks.after_model(self._turn, answer(chunks))
+        self._streamed(pieces, answer)
 
     async def astream(
         self,
         start: Callable[[Any], AsyncIterator[Chunk]],
         text: Callable[[Chunk], str],
-        answer: Callable[[list[Chunk]], Native],
+        answer: Callable[[list[Chunk]], Native | None],
+        is_last: Callable[[Chunk], bool] = _nothing,
+        give: Callable[[Chunk], object] = _nothing,
     ) -> AsyncIterator[Chunk]:
-        chunks: list[Chunk] = []
+        pieces: Pieces[Chunk] = []
         source = None
         try:
             goes = await self._aprepare()
@@ -128,19 +150,23 @@ class GovernedCall(Generic[Native]):
                     chunk = await anext(source, _END)
                 if chunk is _END:
                     break
-                self._arrived(chunks, chunk, text)
+                if self._arrived(pieces, chunk, text, is_last):
+                    await self._astreamed(pieces, answer)
+                give(chunk)
                 yield chunk
-                self.hooks.chunk(self._turn, len(chunks) - 1, text(chunk))
+                self._noted(pieces)
         except BaseException as error:
             # Waits for nothing where the generator is closed or the task cancelled.
-            await self.hooks.afailed(self._turn, error, "".join(map(text, chunks)))
+            await self.hooks.afailed(self._turn, error, "".join(said for _, said in pieces))
             raise
         finally:
             if close := getattr(source, "aclose", None):
                 await close()
-        await self.hooks.aafter_model(self._turn, answer(chunks))
+        await self._astreamed(pieces, answer)
 
     def _prepare(self) -> Sequence[Any]:
+        if self.turns:
+            return self.given  # it has begun: what its result is driven by was prepared then
         with self.hooks.guard("call"):
             described, sent = self.describe(), []
             for natives, info in described:
@@ -151,6 +177,8 @@ class GovernedCall(Generic[Native]):
         return self.given
 
     async def _aprepare(self) -> Sequence[Any]:
+        if self.turns:
+            return self.given
         with self.hooks.guard("call"):
             described, sent = self.describe(), []
             for natives, info in described:
@@ -176,11 +204,48 @@ class GovernedCall(Generic[Native]):
     def _governing(self) -> governing:
         return governing(self.hooks.adapter.name, self.subject, self._turn)
 
-    def _arrived(self, chunks: list[Chunk], chunk: Chunk, text: Callable[[Chunk], str]) -> None:
-        chunks.append(chunk)
-        turn = self._turn
-        if turn is not None and turn.first is None and text(chunk):
-            turn.first = time.perf_counter()
+    def _arrived(
+        self,
+        pieces: Pieces[Chunk],
+        chunk: Chunk,
+        text: Callable[[Chunk], str],
+        is_last: Callable[[Chunk], bool],
+    ) -> bool:
+        said, last = "", False
+        with self.hooks.guard("chunk"):
+            said, last = text(chunk), is_last(chunk)
+        pieces.append((chunk, said))
+        if said and self._turn is not None and self._turn.first is None:
+            self._turn.first = time.perf_counter()
+        return last
+
+    def _noted(self, pieces: Pieces[Chunk]) -> None:
+        self.hooks.chunk(self._turn, len(pieces) - 1, pieces[-1][1])
+
+    def _streamed(
+        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
+    ) -> None:
+        native = self._whole(pieces, answer)
+        if native is None:
+            self.hooks.finalize(self._turn)
+        else:
+            self.hooks.after_model(self._turn, native)
+
+    async def _astreamed(
+        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
+    ) -> None:
+        native = self._whole(pieces, answer)
+        if native is None:
+            await self.hooks.afinalize(self._turn)
+        else:
+            await self.hooks.aafter_model(self._turn, native)
+
+    def _whole(
+        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
+    ) -> Native | None:
+        with self.hooks.guard("answer"):
+            return answer([chunk for chunk, _ in pieces])
+        return None
 
     def _answers(
         self, result: Result, answers: Answers[Result, Native]
@@ -188,3 +253,11 @@ class GovernedCall(Generic[Native]):
         with self.hooks.guard("answers"):
             return list(zip(self.turns, answers(result), strict=False))
         return []
+
+
+_begun: WeakKeyDictionary[object, GovernedCall[Any]] = WeakKeyDictionary()
+
+
+def begun_call(result: object) -> GovernedCall[Any] | None:
+    """The call that gave this result and waits for somebody to drive it; for the first who asks."""
+    return _begun.pop(result, None)

@@ -108,9 +108,14 @@ class Hooks(Generic[Native]):
         around = call_around()
         if around is not None and around.adapter != self.adapter.name:
             return Turn(outer=around.turn)
-        messages = [self._known(native) for native in natives]
-        resolved = resolve(info, self.choice, messages)
-        outer = around.turn.handle if around is not None and around.turn is not None else None
+        messages = self._with_task([self._known(native) for native in natives])
+        resolved, outer = resolve(info, self.choice, messages), None
+        if around is not None and around.turn is not None:
+            outer = around.turn.handle
+            if resolved.ephemeral and around.turn.resolved is not None:
+                resolved = (
+                    around.turn.resolved
+                )  # a model inside a model: whose it is was said outside
         return ModelCall(
             scope=resolved.scope,
             messages=messages,
@@ -124,6 +129,7 @@ class Hooks(Generic[Native]):
             config=self._silent if info.opaque or resolved.ephemeral else self.config,
             framework=self.adapter.name,
             ephemeral=resolved.ephemeral,
+            restore=outer is None and not info.keeps_history,
             parent_turn_id=outer.turn_id if outer is not None else None,
         )
 
@@ -135,6 +141,20 @@ class Hooks(Generic[Native]):
             host.origin = Origin.COLLEAGUE
             host.message.author = Author(kind=AuthorKind.AGENT, id=author.id)
         return host
+
+    def _with_task(self, messages: list[HostMessage]) -> list[HostMessage]:
+        """Where nobody else asks for anything, who has an agent's name is a person."""
+        if not self.agents or any(host.origin is Origin.TASK for host in messages):
+            return messages
+        return [self._asked(host) for host in messages]
+
+    def _asked(self, host: HostMessage) -> HostMessage:
+        message, author = host.message, host.message.author
+        if message.role is not Role.USER or author is None or author.id not in self.agents:
+            return host
+        person = Author(kind=AuthorKind.USER, id=author.id)
+        message = message.model_copy(update={"author": person})
+        return replace(host, origin=Origin.TASK, message=message)
 
     def _ready(
         self, natives: list[Native], call: ModelCall, prepared: Prepared
@@ -184,7 +204,10 @@ class Hooks(Generic[Native]):
         answer = self.adapter.to_answer(native)
         resolved = turn.resolved
         if resolved is not None and resolved.ephemeral:
-            remember_answer(resolved.scope, answer.host_id, answer.message.content)
+            cached = used is not None and used.cached
+            remember_answer(
+                resolved.scope, answer.host_id, answer.message.content, is_shared=cached
+            )
         used = self._usage(turn, answer, used)
         return partial(self.engine.commit, turn.handle, answer, usage=used)
 

@@ -17,25 +17,43 @@ _NOTHING = object()
 
 
 def put(
-    place: MutableMapping[str, Any], key: str, value: Any, take_out: Callable[[Any], Any]
+    place: MutableMapping[str, Any],
+    key: str,
+    add: Callable[[Any], Any],
+    take_out: Callable[[Any], Any],
 ) -> Callable[[], None]:
-    """Put a value under a key, such as into an object's `__dict__`, where no validation sees it.
+    """Change a value under a key, such as in an object's `__dict__`, where no validation sees it.
 
-    The way back restores the very object that was there, or nothing where nothing was; where
-    somebody else has put another value since, `take_out` gives that one without ours.
+    The way back takes out what is ours (`take_out` gives the very same object where nothing is) and
+    leaves what others have put there since; if nobody has, it restores the very object that was
+    there, or nothing where nothing was.
     """
-    before = place.get(key, _NOTHING)
-    place[key] = value
+    before = take_out(place[key]) if key in place else _NOTHING
+    place[key] = add(None if before is _NOTHING else before)
+    unchanged = take_out(place[key])
 
     def undo() -> None:
-        now = place.get(key, _NOTHING)
-        after = before if now is value or now is _NOTHING else take_out(now)
+        now = place.get(key)
+        after = take_out(now)
+        if after is now:
+            return
+        if _is_same(after, unchanged):
+            after = before
         if after is _NOTHING or (after is None and before is _NOTHING):
-            place.pop(key, None)
+            del place[key]
         else:
             place[key] = after
 
     return undo
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two values hold the very same objects; nothing of the host is asked whether it is equal."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    return one is other
 
 
 def definitions(

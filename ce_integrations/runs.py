@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -27,21 +29,28 @@ SCORE_KEYS = ("relevance_score", "score", "_score")
 
 
 class RunTree(Generic[Id, Owner]):
-    """For each run its root, and whose it is: the owner that the outermost run has (held weakly)."""
+    """For each run its root, the tools around it, and whose it is: the outermost run's owner (held weakly)."""
 
     def __init__(self) -> None:
-        self._links: BoundedMap[Id, tuple[Id, weakref.ref[Any] | None]] = BoundedMap(MAX_RUNS)
+        self._links: BoundedMap[Id, tuple[Id, weakref.ref[Any] | None, tuple[str, ...]]]
+        self._links = BoundedMap(MAX_RUNS)
 
-    def add(self, run_id: Id, parent: Id | None, own: Owner | None) -> None:
-        """Note that a run begins under `parent`; `own` counts where nobody above it has it."""
+    def add(self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "") -> None:
+        """Note that a run, perhaps of a tool, begins; `own` counts where nobody above it has an owner."""
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
-        self._links.put(run_id, (root, None if owner is None else weakref.ref(owner)))
+        tools = (*self.tools(parent), *([tool] if tool else ()))
+        self._links.put(run_id, (root, None if owner is None else weakref.ref(owner), tools))
 
     def of(self, run_id: Id, own: Owner | None = None) -> tuple[Id, Owner | None]:
         """(root, owner) of a run."""
-        root, owner = self._links.get(run_id) or (run_id, None)
+        root, owner, _ = self._links.get(run_id) or (run_id, None, ())
         known = None if owner is None else owner()
         return root, known if getattr(known, "active", False) else own
+
+    def tools(self, run_id: Id | None) -> tuple[str, ...]:
+        """The tools that a run is inside of, outermost first: an agent in a tool has a line of its own."""
+        found = None if run_id is None else self._links.get(run_id)
+        return found[2] if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +129,39 @@ class OpenRuns(Generic[Id]):
             duration_ms=_ms_since(begun.clock),
         )
         self._hooks.retrieval(begun.info, hit)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A tool or retriever at work, with the configuration that it was called with."""
+
+    subject: object = None
+    config: Any = None
+    retriever: object = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a retriever works for another one, whose result is what the app gets."""
+        return self.retriever is not None and self.retriever is not self.subject
+
+
+_at_work: ContextVar[Work] = ContextVar("ce_at_work", default=Work())  # noqa: B039 - it is frozen
+
+
+def at_work() -> Work:
+    """What runs around us: events tell neither of the object nor of its configuration."""
+    return _at_work.get()
+
+
+@contextmanager
+def working(subject: object, config: Any, *, retrieves: bool) -> Iterator[None]:
+    """Say that a tool or retriever is at work inside."""
+    retriever = at_work().retriever or (subject if retrieves else None)
+    token = _at_work.set(Work(subject, config, retriever))
+    try:
+        yield
+    finally:
+        _at_work.reset(token)
 
 
 def retrieved_doc(text: str, metadata: Mapping[str, Any], id: str = "") -> RetrievedDoc:  # noqa: A002 - the field's name

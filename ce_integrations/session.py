@@ -23,6 +23,9 @@ MAX_REMEMBERED = 10_000
 NEWEST = 8
 """Answers of a list, from its end, that are looked up."""
 
+AMBIGUOUS = ""
+"""In place of a session: an answer that several sessions were given."""
+
 
 @dataclass(slots=True)
 class CallInfo:
@@ -38,6 +41,7 @@ class CallInfo:
         tools: JSON schemas that go out with the call.
         response_format: the schema of a structured answer that goes out with the call.
         purpose: `"helper"` for a framework's own calls (summarise, route, guard).
+        keeps_history: the framework keeps the conversation's state: none is restored into its lists.
         opaque: the input is one text that somebody put together: nothing is brought into it.
         metadata: the framework's metadata of this call, for callables of the user; never stored.
         mode: the name of the entry point that was called.
@@ -55,6 +59,7 @@ class CallInfo:
     tools: Sequence[Mapping[str, Any]] = ()
     response_format: Mapping[str, Any] | None = None
     purpose: Literal["chat", "helper"] = "chat"
+    keeps_history: bool = False
     opaque: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
     mode: str = ""
@@ -202,11 +207,18 @@ def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     )
 
 
-def remember_answer(scope: Scope, host_id: str | None, text: str) -> None:
-    """Note an answer given in an ephemeral session, so that a list that holds it goes on with it."""
+def remember_answer(
+    scope: Scope, host_id: str | None, text: str, *, is_shared: bool = False
+) -> None:
+    """Note an answer given in an ephemeral session, so that a list that holds it goes on with it.
+
+    One that others were given too (by a cache, by a model that repeats its ids) tells nothing.
+    """
     if host_id:
         key = (scope.account_id, scope.user_id, host_id, _digest(text))
-        _unnamed.answers.put(key, scope.session_id)
+        if _unnamed.answers.put(key, scope.session_id) != scope.session_id or is_shared:
+            _unnamed.answers.pop(key)
+            _unnamed.answers.put(key, AMBIGUOUS)
 
 
 def _called(choice: IdChoice, info: CallInfo, name: str) -> str | None:
@@ -271,7 +283,7 @@ class _Unnamed:
             if answer.host_id:
                 digest = _digest(answer.message.content)
                 found = self.answers.get((*owner, answer.host_id, digest))
-                if found is not None:
+                if found is not None and found != AMBIGUOUS:
                     return found
         return None
 

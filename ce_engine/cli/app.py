@@ -8,12 +8,16 @@ from typing import Annotated
 
 import typer
 
+from ce_engine.cli.delete import delete
 from ce_engine.cli.demo import demo
 from ce_engine.cli.doctor import doctor
 from ce_engine.cli.output import reported
 from ce_engine.cli.report import report
+from ce_engine.cli.schema import schema
 from ce_engine.cli.sessions import sessions
 from ce_engine.cli.show import show
+from ce_engine.cli.trace import trace
+from ce_engine.cli.verify import verify
 
 
 app = typer.Typer(
@@ -26,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, sessions, show, report, doctor):
+for command in (demo, sessions, show, trace, report, doctor, schema, verify, delete):
     app.command()(reported(command))
 
 

@@ -11,6 +11,12 @@ class AmbiguousSessionError(SessionNotFoundError):
     code = "CONTEXT_SESSION_AMBIGUOUS"
 
 
+class AmbiguousIdError(ContextEngineError):
+    """Several ids in the session begin so."""
+
+    code = "CONTEXT_ID_AMBIGUOUS"
+
+
 class TurnNotFoundError(ContextEngineError):
     """No such turn in the session."""
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from ce_engine.cli.errors import AmbiguousSessionError
+from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError, StoreUrlError
 from ce_engine.ports import Store
 from ce_engine.schema.rows import SessionInfo
+from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store
 from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, local_path, scheme_of
 
@@ -44,6 +47,17 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
         await store.close()
 
 
+@asynccontextmanager
+async def engine_over(url: str | None) -> AsyncIterator[ContextEngine]:
+    """An engine over the store at `url`, which is there already."""
+    async with reading(url) as store:
+        engine = create_context_engine(store)
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+
 async def find_session(
     store: Store, session_id: str, *, account: str, user: str | None
 ) -> SessionInfo:
@@ -70,3 +84,23 @@ async def find_session(
         f"{len(sessions)} others are there: `ce sessions --all` lists them, --account and --store "
         "choose where to look."
     )
+
+
+async def find_scope(store: Store, session_id: str, *, account: str, user: str | None) -> Scope:
+    """The scope of this session, its project included; of a deleted one too.
+
+    Raises:
+        SessionNotFoundError: nobody has, or had, one.
+        AmbiguousSessionError: several users have one.
+    """
+    scope = Scope(session_id=session_id, user_id=user or "", account_id=account)
+    try:
+        info = await find_session(store, session_id, account=account, user=user)
+        scope = replace(scope, user_id=info.user_id)
+    except AmbiguousSessionError:
+        raise
+    except SessionNotFoundError as error:
+        if await store.chain(scope) is None:
+            raise SessionNotFoundError(f"{error} A deleted one is found with --user ID.") from None
+    chain = await store.chain(scope)
+    return replace(scope, project_id=chain.head.project_id if chain else "")

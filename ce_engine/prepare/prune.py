@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from ce_engine.ports import PruneBudget, PruneResult, PruneRules
@@ -12,6 +13,10 @@ from ce_engine.schema.report import PruneDecision
 
 
 RANK = {priority: rank for rank, priority in enumerate(Priority)}
+Unit = Sequence[int]
+"""Positions of blocks that stay or go together."""
+Shorten = Callable[[ContextBlock, int], ContextBlock | None]
+"""A shorter block in the place of this one, of at most so many tokens; `None` if there is none."""
 
 
 class GreedyPriorityPruner:
@@ -24,39 +29,131 @@ class GreedyPriorityPruner:
     def prune(
         self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
     ) -> PruneResult:
-        rules = rules or PruneRules()
-        must = set(rules.must_keep_priorities)
-        reasons: dict[int, str] = {}
-        room = budget.max_tokens
-        tiers = dict(budget.tier_tokens or {})
+        chosen = _Choice(blocks, budget, rules or PruneRules())
+        chosen.take([[position] for position in range(len(blocks))])
+        return chosen.result()
+
+
+class GroupAwarePruner:
+    """Like the greedy one, but blocks of one piece of evidence stay or go together.
+
+    Half of a document can say the opposite of the whole. A block belongs with those that share its
+    first ref's evidence; one without refs is on its own. A group has its highest priority. What must
+    be kept is kept in any case, with or without the rest of its group.
+    """
+
+    def prune(
+        self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
+    ) -> PruneResult:
+        units: dict[object, list[int]] = {}
         for position, block in enumerate(blocks):
-            if block.priority in must:
-                reasons[position] = "must"
-                room -= block.token_estimate
-        order = sorted(
-            (p for p in range(len(blocks)) if p not in reasons),
-            key=lambda p: (RANK[blocks[p].priority], -p),
-        )
-        dropped: dict[int, str] = {}
-        for position in order:
-            block = blocks[position]
-            why = _excluded(block, rules) or _too_big(block, room, tiers)
+            whole: object = block.refs[0].evidence_id if block.refs else position
+            units.setdefault(whole, []).append(position)
+        chosen = _Choice(blocks, budget, rules or PruneRules())
+        chosen.take(list(units.values()))
+        return chosen.result()
+
+
+class DegradeToSummaryPruner:
+    """Like the greedy one, but what does not fit may go out shorter instead (`degraded`).
+
+    Args:
+        shorten: gives the shorter block, for example with a summary that was made before: a pruner
+            itself calls no model (it is pure and synchronous).
+    """
+
+    def __init__(self, shorten: Shorten) -> None:
+        self._shorten = shorten
+
+    def prune(
+        self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
+    ) -> PruneResult:
+        chosen = _Choice(blocks, budget, rules or PruneRules())
+        chosen.take([[position] for position in range(len(blocks))])
+        chosen.shorten(self._shorten)
+        return chosen.result()
+
+
+class _Choice:
+    """Blocks as they are kept, shortened and dropped, and what is left of the budget."""
+
+    def __init__(
+        self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules
+    ) -> None:
+        self.blocks = blocks
+        self.rules = rules
+        self.must = frozenset(rules.must_keep_priorities)
+        self.room = budget.max_tokens
+        self.tiers = dict(budget.tier_tokens or {})
+        self.kept: dict[int, str] = {}
+        self.dropped: dict[int, str] = {}
+        self.short: dict[int, ContextBlock] = {}
+
+    def take(self, units: Sequence[Unit]) -> None:
+        must = {p for p, b in enumerate(self.blocks) if b.priority in self.must}
+        self.kept |= dict.fromkeys(must, "must")
+        self.room -= sum(self.blocks[position].token_estimate for position in must)
+        rest = [left for unit in units if (left := [p for p in unit if p not in must])]
+        for unit in sorted(rest, key=lambda unit: (self._rank(unit), -unit[-1])):
+            why = self._excluded(unit) or self._too_big(unit)
             if why:
-                dropped[position] = why
+                self.dropped |= dict.fromkeys(unit, why)
                 continue
-            reasons[position] = "fits"
-            room -= block.token_estimate
-            if block.priority in tiers:
-                tiers[block.priority] -= block.token_estimate
-        return _result(blocks, reasons, dropped)
+            self.kept |= dict.fromkeys(unit, "fits")
+            for position in unit:
+                self._spend(self.blocks[position].token_estimate, self.blocks[position].priority)
 
+    def shorten(self, shorten: Shorten) -> None:
+        """Let shorter blocks stand in for those that were too big, in the order in which they lost."""
+        for position, why in list(self.dropped.items()):
+            block = self.blocks[position]
+            if not why.startswith("over_"):
+                continue
+            most = min(self.room, self.tiers.get(block.priority, self.room))
+            short = shorten(block, most)
+            if short is None or short.token_estimate > most:
+                continue
+            del self.dropped[position]
+            self.short[position] = short
+            self._spend(short.token_estimate, block.priority)
 
-def _too_big(block: ContextBlock, room: int, tiers: dict[Priority, int]) -> str | None:
-    if block.token_estimate > room:
-        return "over_budget"
-    if block.token_estimate > tiers.get(block.priority, block.token_estimate):
-        return "over_tier_budget"
-    return None
+    def _spend(self, tokens: int, priority: Priority) -> None:
+        self.room -= tokens
+        if priority in self.tiers:
+            self.tiers[priority] -= tokens
+
+    def _rank(self, unit: Unit) -> int:
+        return min(RANK[self.blocks[position].priority] for position in unit)
+
+    def _too_big(self, unit: Unit) -> str | None:
+        tokens: Counter[Priority] = Counter()
+        for position in unit:
+            tokens[self.blocks[position].priority] += self.blocks[position].token_estimate
+        if tokens.total() > self.room:
+            return "over_budget"
+        over = any(count > self.tiers.get(priority, count) for priority, count in tokens.items())
+        return "over_tier_budget" if over else None
+
+    def _excluded(self, unit: Unit) -> str | None:
+        found = (_excluded(self.blocks[position], self.rules) for position in unit)
+        return next((why for why in found if why), None)
+
+    def result(self) -> PruneResult:
+        result = PruneResult()
+        for position, block in enumerate(self.blocks):
+            stays = self.short.get(position, block)
+            lost = self.dropped.get(position)
+            (result.kept if lost is None else result.dropped).append(stays)
+            action = "dropped" if lost else "degraded" if position in self.short else "kept"
+            result.decisions.append(
+                PruneDecision(
+                    block_id=block.block_id,
+                    action=action,
+                    reason=lost or self.kept.get(position, "shorter"),
+                    token_estimate=stays.token_estimate,
+                )
+            )
+        return result
 
 
 def _excluded(block: ContextBlock, rules: PruneRules) -> str | None:
@@ -72,21 +169,3 @@ def _excluded(block: ContextBlock, rules: PruneRules) -> str | None:
 def _time(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _result(
-    blocks: Sequence[ContextBlock], kept: dict[int, str], dropped: dict[int, str]
-) -> PruneResult:
-    result = PruneResult()
-    for position, block in enumerate(blocks):
-        stays = position in kept
-        (result.kept if stays else result.dropped).append(block)
-        result.decisions.append(
-            PruneDecision(
-                block_id=block.block_id,
-                action="kept" if stays else "dropped",
-                reason=kept[position] if stays else dropped[position],
-                token_estimate=block.token_estimate,
-            )
-        )
-    return result

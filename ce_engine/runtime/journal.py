@@ -13,7 +13,12 @@ from time import monotonic
 from typing import TypeVar
 
 from ce_engine.config import StoreConfig
-from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
+from ce_engine.errors import (
+    ContextEngineError,
+    SessionNotFoundError,
+    StoreUnavailableError,
+    VersionConflictError,
+)
 from ce_engine.ports import Store
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.loop import LoopThread
@@ -25,6 +30,7 @@ from ce_engine.schema.rows import (
     AppendModelUsage,
     AppendToolCalls,
     CreateSession,
+    ForSession,
     PutEvidence,
     PutTurn,
     Write,
@@ -252,6 +258,10 @@ class Journal:
                 self.breaker.trip(error.code)
                 self._all_late()
                 await asyncio.sleep(self.breaker.remaining() or 0.01)
+            except SessionNotFoundError:  # deleted meanwhile: nothing of it comes back
+                if group.landed is not None:
+                    group.landed(PutResult(success=False, version=0))
+                return None
             except VersionConflictError:
                 if not _without_keys(group):
                     self._count_lost(group.scope)
@@ -276,7 +286,7 @@ def _without_keys(group: Group) -> bool:
     Its rows were made while the store was away, with a salt of their own: nothing can recognise them
     by their fingerprints, so these go, and a host that resends them has them stored once more.
     """
-    left = [write for write in group.writes if not isinstance(write, CreateSession)]
+    left = [write for write in group.writes if not isinstance(write, CreateSession | ForSession)]
     if len(left) == len(group.writes):
         return False
     for write in left:
@@ -285,6 +295,9 @@ def _without_keys(group: Group) -> bool:
                 row.key, row.loose_key, row.host_id = b"", b"", None
         elif isinstance(write, PutEvidence):
             write.row.dedup_key = b""
+        elif isinstance(write, AppendEvents):
+            for event in write.events:
+                event.nonce = event.payload_mac = ""
     group.writes = left
     return True
 

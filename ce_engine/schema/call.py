@@ -62,6 +62,7 @@ class ModelCall:
         context_window: the model's window in tokens where the framework knows it.
         purpose: `"helper"` for a framework's own calls (summarise, route): recorded, nothing injected.
         ephemeral: the session was made for this run alone.
+        restore: stored history may be brought in where the list has none (decision 7).
         retry_of: the turn that this call repeats, where the adapter knows it.
         new_conversation: the adapter knows that the host starts anew on purpose.
     """
@@ -77,6 +78,7 @@ class ModelCall:
     purpose: Purpose = "chat"
     config: RuntimeConfig | None = None
     framework: str = ""
+    restore: bool = True
     ephemeral: bool = False
     parent_turn_id: str | None = None
     retry_of: str | None = None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ce_engine.errors import MigrationError, SchemaValidationError
 from ce_engine.schema.enums import (
     AuthorKind,
     BlockType,
@@ -24,7 +22,8 @@ from ce_engine.schema.enums import (
 )
 
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
+"""1.0 is the schema without the additive fields; `schema.migration` reads it too."""
 
 
 def additive() -> Any:
@@ -247,38 +246,6 @@ class SessionDocument(Schema):
     evidences: dict[str, Evidence] = Field(default_factory=dict)
     context_blocks: list[ContextBlock] = Field(default_factory=list)
     meta: Meta | None = None
-
-
-def parse_document(data: dict[str, Any] | str | bytes) -> SessionDocument:
-    """Read a session document from JSON text or plain data.
-
-    Raises:
-        MigrationError: its `schema_version` is not the current one.
-        SchemaValidationError: it does not fit the schema.
-    """
-    if isinstance(data, str | bytes):
-        try:
-            data = json.loads(data)
-        except ValueError as error:
-            raise SchemaValidationError(f"not a session document: no JSON ({error})") from error
-    found = data.get("schema_version") if isinstance(data, dict) else None
-    if isinstance(found, str) and found != SCHEMA_VERSION:
-        raise MigrationError(
-            f"the document has schema_version {found!r}; this release reads {SCHEMA_VERSION!r}. "
-            "Use the release of ce-integrations that wrote it, or a newer one."
-        )
-    if found is None:
-        raise SchemaValidationError(
-            f"not a session document: schema_version is missing; expected {SCHEMA_VERSION!r}"
-        )
-    try:
-        return SessionDocument.model_validate(data)
-    except ValidationError as error:
-        places = ", ".join(".".join(map(str, e["loc"])) or "(top)" for e in error.errors()[:5])
-        raise SchemaValidationError(
-            f"not a session document: {error.error_count()} field(s) do not fit, at {places}. "
-            "Compare it with SessionDocument.model_json_schema()."
-        ) from error
 
 
 def check_invariants(document: SessionDocument, *, remote_refs: bool = False) -> list[str]:

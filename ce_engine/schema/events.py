@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -94,6 +96,8 @@ class Event(Schema):
     nonce: str = ""
     """Random; erased with the payload, so that a deleted payload cannot be guessed from its MAC."""
     payload_mac: str = ""
+    """Of `payload_mac()`, under the session's key; of a `deleted` event under the install's chain key,
+    which outlives that. Empty where the key was lost before the event was stored."""
     hash: str = ""
 
 
@@ -122,7 +126,7 @@ def link(event: Event, seq: int, previous: str, key: bytes) -> str:
 
 
 def verify_chain(events: list[Event], head: str, key: bytes) -> int | None:
-    """Return the `seq` of the first event that does not fit the chain, or `None` if all do.
+    """Return the `seq` of the first event that is missing or does not fit the chain; `None` if all do.
 
     `head` is the session's stored chain head: a log whose tail was cut off does not end in it, and
     then the number after the last event is returned.
@@ -130,6 +134,78 @@ def verify_chain(events: list[Event], head: str, key: bytes) -> int | None:
     previous = ""
     for position, event in enumerate(events, start=1):
         if event.seq != position or link(event, position, previous, key) != event.hash:
-            return event.seq if event.seq is not None else position
+            return position
         previous = event.hash
     return None if previous == head else len(events) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A `deleted` event: a whole session up to there, or one piece of evidence."""
+
+    seq: int
+    at: str
+    what: str
+    """`"session"` or `"evidence"`."""
+    evidence_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a look at a session's whole log found (B-01).
+
+    Attributes:
+        events: how many there are.
+        tampered_seq: the first event that is not what was recorded, or is missing; `None` if all are.
+        deleted: the deletions that the log names, oldest first.
+        unchecked: events whose payload could not be checked: the key is gone.
+    """
+
+    events: int
+    tampered_seq: int | None
+    deleted: tuple[Deletion, ...]
+    unchecked: int
+
+    @property
+    def status(self) -> str:
+        """`"intact"`, `"deleted"` (intact, but for what was deleted), or `"tampered"`."""
+        if self.tampered_seq is not None:
+            return "tampered"
+        return "deleted" if self.deleted else "intact"
+
+
+def verify_log(
+    events: Sequence[Event], head: str, key: bytes, session_key: bytes | None
+) -> Verification:
+    """Tell what was deleted from what was tampered with.
+
+    Args:
+        events: the session's, in order of `seq`.
+        head: the session's stored chain head.
+        key: the install's chain key.
+        session_key: the key of the payloads' MACs; `None` where there is none any more.
+    """
+    deletions = [event for event in events if event.event_type == EventType.DELETED]
+    ends = [event.seq or 0 for event in deletions if event.payload.get("what") == "session"]
+    emptied_before = max(ends, default=0)
+    unchecked, wrong = (
+        0,
+        [] if (broken := verify_chain(list(events), head, key)) is None else [broken],
+    )
+    for position, event in enumerate(events, start=1):
+        if event.event_type == EventType.DELETED:
+            fits = payload_mac(event, key) == event.payload_mac
+        elif position < emptied_before:
+            fits = not (event.payload or event.nonce or event.tags or event.meta)
+        elif session_key is None or not event.payload_mac:
+            unchecked, fits = unchecked + 1, True
+        else:
+            fits = payload_mac(event, session_key) == event.payload_mac
+        if not fits:
+            wrong.append(position)
+            break
+    named = [
+        Deletion(e.seq or 0, e.ts, str(e.payload.get("what")), e.payload.get("evidence_id"))
+        for e in deletions
+    ]
+    return Verification(len(events), min(wrong, default=None), tuple(named), unchecked)

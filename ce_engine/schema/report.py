@@ -36,6 +36,22 @@ class PutResult(Schema):
     success: bool
     version: int
     error: str | None = None
+    removed: dict[str, int] = Field(default_factory=dict)
+    """What a deletion took away, counted by kind."""
+
+
+class Deleted(Schema):
+    """How much a deletion took away; all 0 where nothing was there any more."""
+
+    sessions: int = 0
+    messages: int = 0
+    evidences: int = 0
+    tool_calls: int = 0
+    turns: int = 0
+
+    def __add__(self, other: Deleted) -> Deleted:
+        names = type(self).model_fields
+        return Deleted(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 class RenderedBlock(Schema):
@@ -159,6 +175,7 @@ __all__ = [
     "AssembledInput",
     "BlockFilter",
     "ConflictRecord",
+    "Deleted",
     "EvidenceFilter",
     "LayerReport",
     "MessagePart",

@@ -32,7 +32,8 @@ class MessageRow:
         aside: stands on no path (a host summary, a preload).
         tokens: tokens of the live content, counted by `counted_by`.
         has_sensitive: something was redacted.
-        withheld: redaction failed: the content is empty, `length` is the live one's in characters.
+        withheld: redaction failed, or it was deleted: the content is empty, `length` is the live one's
+            in characters.
         late: written after an outage of the store.
     """
 
@@ -112,6 +113,15 @@ class SessionHead:
     project_id: str = ""
     """The project of who made the session; no other one reads it (D-10)."""
 
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the session was deleted: its key is destroyed with its salt."""
+        return not self.salt
+
+    def is_new_life_of(self, known: SessionHead) -> bool:
+        """Whether the session was deleted since `known` was read, and has begun again."""
+        return self.key_id != known.key_id and self.epoch > known.epoch
+
 
 @dataclass(slots=True)
 class SessionState:
@@ -167,6 +177,14 @@ class EvidenceRow:
 
 
 @dataclass(slots=True)
+class EventChain:
+    """A session's events with the head that they must end in, read in one go."""
+
+    head: SessionHead
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class SessionInfo:
     """A line of `ce sessions`."""
 
@@ -201,6 +219,18 @@ class CreateSession:
 
 
 @dataclass(slots=True)
+class ForSession:
+    """The session that the group was made for, by what its maker knew of it.
+
+    If the session has another `key_id`, the group is refused: with `SessionNotFoundError` if its epoch
+    is newer too (it was deleted: nothing of it comes back), else as by `CreateSession`.
+    """
+
+    key_id: str
+    epoch: int
+
+
+@dataclass(slots=True)
 class AppendMessages:
     """Appends: no version; the store gives `seq`. A `message_id` that is there already is skipped (B-07)."""
 
@@ -218,11 +248,13 @@ class PutEvidence:
 class LinkEvidence:
     """Another call brought the same evidence: `links` is added to `metadata["links"]`, once.
 
-    Evidence that is not there (deleted meanwhile) is passed over.
+    Evidence that is not there (deleted meanwhile) is passed over. With `message_id` its content is
+    that message's from now on, and is not kept twice.
     """
 
     evidence_id: str
     links: EvidenceLinks
+    message_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -301,8 +333,42 @@ class ReplaceDocument:
     fields: frozenset[str] | None = None
 
 
+@dataclass(slots=True)
+class DeleteSession:
+    """Delete all content of a session, and its key; it stands alone in its group (A-30).
+
+    Rows go; of events the envelopes stay, with `payload`, `tags`, `meta` and `nonce` empty (those of
+    earlier deletions stay as they are), and `event` is appended. The epoch moves, numbers go on, and
+    the session is as good as not there but for its events: the next write begins it anew, with a salt
+    of its own. `PutResult.removed` counts messages, evidences, tool_calls and turns.
+
+    Raises:
+        SessionNotFoundError: there is no session, or it was deleted already.
+    """
+
+    event: Event
+
+
+@dataclass(slots=True)
+class DeleteEvidence:
+    """Delete the content and metadata of a piece of evidence; its id, source and links stay (A-30).
+
+    The message that has its content loses it, and blocks that rest on it go. What recognises the
+    two stays: a host that sends them again does not bring them back. The epoch moves and `event` is
+    appended; nothing happens where it is not there or was deleted already. `PutResult.removed`
+    counts evidences.
+
+    Raises:
+        SessionNotFoundError: there is no session.
+    """
+
+    evidence_id: str
+    event: Event
+
+
 Write = (
     CreateSession
+    | ForSession
     | AppendMessages
     | PutEvidence
     | LinkEvidence
@@ -315,4 +381,6 @@ Write = (
     | AppendEvents
     | PutPlaceholders
     | ReplaceDocument
+    | DeleteSession
+    | DeleteEvidence
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ce_engine.errors import SchemaValidationError
+from ce_engine.errors import SchemaValidationError, ScopeViolationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +29,16 @@ class Scope:
     @property
     def key(self) -> tuple[str, str, str]:
         return (self.account_id, self.user_id, self.session_id)
+
+
+def check_project(scope: Scope, owner: str) -> None:
+    """See that a session is read from the project that made it (D-10).
+
+    Raises:
+        ScopeViolationError: it is another one.
+    """
+    if scope.project_id != owner:
+        raise ScopeViolationError(
+            f"session {scope.session_id!r} belongs to project {owner!r}, and was asked for from "
+            f"{scope.project_id!r}. Use another session id for another project."
+        )

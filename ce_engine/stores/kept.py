@@ -19,6 +19,7 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.events import Event
 from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
     AppendEvents,
     AppendMessages,
@@ -26,7 +27,10 @@ from ce_engine.schema.rows import (
     AppendToolCalls,
     CreateSession,
     CutMark,
+    DeleteEvidence,
+    DeleteSession,
     EvidenceRow,
+    ForSession,
     LinkEvidence,
     MessageRow,
     Placeholder,
@@ -81,6 +85,12 @@ class Kept:
                 setattr(new, name, value.copy())
         return new
 
+    def emptied(self, scope: Scope) -> Kept:
+        """What stays when the session is deleted: numbers, and the envelopes of its events."""
+        head = replace(self.head, salt=b"", key_id="", ephemeral=False, epoch=self.head.epoch + 1)
+        events = [rules.emptied(event, scope) for event in self.events]
+        return Kept(head, last_evidence=self.last_evidence, events=events)
+
     def with_content(self, row: EvidenceRow) -> EvidenceRow:
         """A copy of a row; content that a message has is filled in."""
         evidence = fresh(row.evidence)
@@ -109,42 +119,50 @@ def changed(
     expected_version: int | None,
     now: str,
     secret: Callable[[], bytes],
-) -> Kept | None:
-    """The session after a group of writes; `old` stays as it was, and is the answer to no writes.
+) -> tuple[Kept | None, PutResult]:
+    """The session after a group of writes, and the answer to it; `old` stays as it was.
 
     Raises:
         VersionConflictError: `expected_version` is not the version, or the key is another one.
-        SessionNotFoundError: there is no session to patch.
+        SessionNotFoundError: there is no session to patch or delete, or it was deleted meanwhile.
     """
-    rules.check_version(scope, expected_version, old.head.version if old else 0)
+    version = 0 if old is None or old.head.is_deleted else old.head.version
+    rules.check_version(scope, expected_version, version)
     if not writes:
-        return old
+        return old, PutResult(success=True, version=version)
+    change = _begin(scope, old, writes, now, secret())
+    for write in writes:
+        change.run(scope, write)
+    kept, removed = change.kept, change.removed
+    return kept, PutResult(success=True, version=kept.head.version, removed=removed)
+
+
+def _begin(
+    scope: Scope, old: Kept | None, writes: Sequence[Write], now: str, secret: bytes
+) -> Change:
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
-    if old is None:
-        kept = Kept(_new_head(scope, asked, now, secret()), made_at=now)
-    else:
-        rules.check_key(scope, asked, old.head.key_id)
-        kept = old.draft()
+    new = old is None or old.head.is_deleted
+    kept = Kept(SessionHead()) if old is None else old.draft()
+    if new:
+        _begin_life(scope, kept, asked, now, secret)
+    rules.check_key(scope, writes, kept.head.key_id, kept.head.epoch)
     kept.head.version += 1
     kept.head.updated_at = kept.last_accessed_at = now
     kept.access_count += 1
-    change = Change(kept, chain_key(secret()), made=old is None and asked is None)
-    for write in writes:
-        change.run(scope, write)
-    return kept
+    return Change(kept, chain_key(secret), made=new and asked is None, now=now)
 
 
-def _new_head(scope: Scope, asked: CreateSession | None, now: str, secret: bytes) -> SessionHead:
+def _begin_life(
+    scope: Scope, kept: Kept, asked: CreateSession | None, now: str, secret: bytes
+) -> None:
+    """Make a session of a head that is new, or that a deleted session left behind."""
     if asked is None:
         salt = os.urandom(16)
         asked = CreateSession(salt, Fingerprinter(secret, salt, scope).key_id)
-    return SessionHead(
-        salt=asked.salt,
-        key_id=asked.key_id,
-        ephemeral=asked.ephemeral,
-        created_at=asked.at or now,
-        project_id=scope.project_id,
-    )
+    head = kept.head
+    head.salt, head.key_id, head.ephemeral = asked.salt, asked.key_id, asked.ephemeral
+    head.created_at, head.project_id = asked.at or now, scope.project_id
+    kept.made_at = now
 
 
 @dataclass(slots=True)
@@ -155,13 +173,23 @@ class Change:
     key: bytes
     made: bool
     """The group itself made the session, without being told to."""
+    now: str
+    removed: dict[str, int] = field(default_factory=dict)
 
     def run(self, scope: Scope, write: Write) -> None:
         match write:
             case ReplaceDocument(document, fields):
                 rules.check_there(scope, self.made and fields is not None)
                 self._replace(document, fields)
-            case CreateSession():
+            case DeleteSession(event):
+                rules.check_there(scope, self.made)
+                self._delete(scope)
+                self.append_events(AppendEvents([event]))
+            case DeleteEvidence(evidence_id, event):
+                rules.check_there(scope, self.made)
+                if self._delete_evidence(evidence_id):
+                    self.append_events(AppendEvents([event]))
+            case CreateSession() | ForSession():
                 pass
             case _:
                 _HANDLERS[type(write)](self, write)
@@ -190,8 +218,7 @@ class Change:
     def link_evidence(self, write: LinkEvidence) -> None:
         row = self.kept.evidence.get(write.evidence_id)
         if row is not None:
-            evidence = rules.with_link(row.evidence, write.links)
-            self.kept.evidence[write.evidence_id] = replace(row, evidence=evidence)
+            self._keep_evidence(rules.linked(row, write))
 
     def put_blocks(self, write: PutBlocks) -> None:
         self.kept.blocks |= {block.block_id: fresh(block) for block in write.blocks}
@@ -231,6 +258,30 @@ class Change:
     def put_placeholders(self, write: PutPlaceholders) -> None:
         for item in write.items:
             self.kept.placeholders.setdefault((item.label, item.mac), item)
+
+    def _delete(self, scope: Scope) -> None:
+        kept = self.kept
+        things = (kept.messages, kept.evidence, kept.calls, kept.turns)
+        self.removed = dict(zip(rules.REMOVED, map(len, things), strict=True))
+        self.kept = kept.emptied(scope)
+
+    def _delete_evidence(self, evidence_id: str) -> bool:
+        kept, row = self.kept, self.kept.evidence.get(evidence_id)
+        if row is None:
+            return False
+        gone = rules.without_content(kept.with_content(row).evidence, self.now)
+        if gone is None:
+            return False
+        kept.evidence[evidence_id] = replace(row, evidence=gone)
+        if row.message_id is not None:
+            kept.messages = [
+                _withheld(m) if m.message.message_id == row.message_id else m for m in kept.messages
+            ]
+        left = rules.not_resting_on(kept.blocks.values(), evidence_id)
+        kept.blocks = {block.block_id: block for block in left}
+        kept.head.epoch += 1
+        self.removed = {"evidences": 1}
+        return True
 
     def _replace(self, document: SessionDocument, fields: frozenset[str] | None) -> None:
         kept, session = self.kept, document.session
@@ -279,6 +330,11 @@ class Change:
         kept.meta = fresh(document.meta) if document.meta else Meta()
         kept.head.created_at = kept.meta.created_at or kept.head.created_at
         kept.head.updated_at = kept.meta.updated_at or kept.head.updated_at
+
+
+def _withheld(row: MessageRow) -> MessageRow:
+    message = row.message.model_copy(update={"content": ""})
+    return replace(row, message=message, withheld=True)
 
 
 _HANDLERS: dict[type, Callable[[Change, Any], None]] = {

@@ -20,7 +20,7 @@ from ce_engine.schema.document import (
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
-from ce_engine.schema.rows import EvidenceRow, SessionInfo, SessionState, TurnRow
+from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import rules
 from ce_engine.stores.base import BaseStore
@@ -40,7 +40,10 @@ class KeptStore(BaseStore):
         """What `look` finds in the session, which it does not change; `None` is no session."""
 
     async def _find(self, scope: Scope, look: Callable[[Kept], T]) -> T | None:
-        return await self._look(scope, lambda kept: None if kept is None else look(kept))
+        """What `look` finds in a session that is not deleted; `None` is no such session."""
+        return await self._look(
+            scope, lambda kept: None if kept is None or kept.head.is_deleted else look(kept)
+        )
 
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
@@ -88,7 +91,11 @@ class KeptStore(BaseStore):
         return turns or []
 
     async def list_events(self, scope: Scope) -> list[Event]:
-        return await self._find(scope, lambda kept: [fresh(e) for e in kept.events]) or []
+        found = await self.chain(scope)
+        return found.events if found else []
+
+    async def chain(self, scope: Scope) -> EventChain | None:
+        return await self._look(scope, lambda kept: None if kept is None else _chain(kept))
 
 
 def listed(
@@ -98,9 +105,15 @@ def listed(
     found = [
         (kept.head.updated_at, kept.made_at, number, _info(key, kept))
         for number, (key, kept) in enumerate(sessions)
-        if user_id in (None, key[1]) and (ephemeral or not kept.head.ephemeral)
+        if not kept.head.is_deleted
+        and user_id in (None, key[1])
+        and (ephemeral or not kept.head.ephemeral)
     ]
     return [info for *_, info in sorted(found, reverse=True)]
+
+
+def _chain(kept: Kept) -> EventChain:
+    return EventChain(replace(kept.head), [fresh(event) for event in kept.events])
 
 
 def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:

@@ -46,10 +46,10 @@ class MemoryStore(KeptStore):
         now = self._clock.now_iso()
         with self._open():
             old = self._sessions.get(scope.key)
-            kept = changed(scope, old, writes, expected_version, now, lambda: self.secret)
+            kept, result = changed(scope, old, writes, expected_version, now, lambda: self.secret)
             if kept is not None:
                 self._sessions[scope.key] = kept
-            return PutResult(success=True, version=kept.head.version if kept else 0)
+            return result
 
     async def list_sessions(
         self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
@@ -57,6 +57,9 @@ class MemoryStore(KeptStore):
         with self._open():
             of_account = (item for item in self._sessions.items() if item[0][0] == account_id)
             return listed(of_account, user_id, ephemeral)
+
+    async def purge(self) -> None:
+        """Nothing to do: what was deleted is nowhere any more."""
 
     async def check(self) -> None:
         with self._open():

@@ -11,9 +11,17 @@ from itertools import islice
 from ce_engine.errors import SchemaValidationError, SessionNotFoundError, VersionConflictError
 from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message
 from ce_engine.schema.enums import Origin, Priority, Role
-from ce_engine.schema.events import Event, link
+from ce_engine.schema.events import Event, EventType, link
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
-from ce_engine.schema.rows import CreateSession, EvidenceRow, MessageRow, ToolCallRow
+from ce_engine.schema.rows import (
+    CreateSession,
+    EvidenceRow,
+    ForSession,
+    LinkEvidence,
+    MessageRow,
+    ToolCallRow,
+    Write,
+)
 from ce_engine.schema.scope import Scope
 
 
@@ -26,20 +34,32 @@ def check_version(scope: Scope, expected: int | None, found: int) -> None:
         )
 
 
-def check_key(scope: Scope, wanted: CreateSession | None, key_id: str) -> None:
-    """Raise `VersionConflictError` if a group was made for a session with another key."""
-    if wanted is not None and wanted.key_id != key_id:
+def check_key(scope: Scope, writes: Iterable[Write], key_id: str, epoch: int) -> None:
+    """Refuse a group that was made for a session with another key.
+
+    Raises:
+        SessionNotFoundError: that session was deleted.
+        VersionConflictError: somebody else made the session.
+    """
+    for write in writes:
+        if not isinstance(write, CreateSession | ForSession) or write.key_id == key_id:
+            continue
+        if isinstance(write, ForSession) and epoch > write.epoch:
+            raise SessionNotFoundError(
+                f"session {scope.session_id!r} was deleted meanwhile: what was made for it is not "
+                "stored. The next call begins it anew."
+            )
         raise VersionConflictError(
-            f"session {scope.session_id!r} has key {key_id!r}, expected {wanted.key_id!r}: it was "
+            f"session {scope.session_id!r} has key {key_id!r}, expected {write.key_id!r}: it was "
             "made by somebody else meanwhile, or the secret has changed. Read it again."
         )
 
 
 def check_there(scope: Scope, made: bool) -> None:
-    """Raise `SessionNotFoundError` if a group made the session that it wants to patch."""
+    """Raise `SessionNotFoundError` if a group made the session that it wants to patch or delete."""
     if made:
         raise SessionNotFoundError(
-            f"there is no session {scope.session_id!r} of this account and user to patch; "
+            f"there is no session {scope.session_id!r} of this account and user to patch or delete; "
             "put_session makes one"
         )
 
@@ -109,13 +129,54 @@ def merged_call(first: ToolCallRow, later: ToolCallRow) -> ToolCallRow:
     )
 
 
-def with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
-    """The evidence with another call in `metadata["links"]`; unchanged if it is there already."""
+def linked(row: EvidenceRow, write: LinkEvidence) -> EvidenceRow:
+    """The row with another call in `metadata["links"]`, and with the message that has its content."""
+    evidence = _with_link(row.evidence, write.links)
+    return replace(row, evidence=evidence, message_id=write.message_id or row.message_id)
+
+
+def _with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
     known = list(evidence.metadata.get("links", ()))
     entry = links.model_dump(exclude_none=True)
     if entry in known or links == evidence.links:
         return evidence
     return evidence.model_copy(update={"metadata": {**evidence.metadata, "links": [*known, entry]}})
+
+
+REMOVED = ("messages", "evidences", "tool_calls", "turns")
+"""What `PutResult.removed` counts of a deleted session."""
+
+DELETED_AT = "deleted_at"
+"""The key in a piece of evidence's metadata that says when its content was deleted."""
+_TRACES = ("created_at", "links")
+
+
+def emptied(event: Event, scope: Scope) -> Event:
+    """What stays of an event when its session is deleted: the envelope, whole if it is of a deletion."""
+    if event.event_type == EventType.DELETED:
+        return event
+    account_id, user_id, session_id = scope.key
+    empty = {"payload": {}, "tags": {}, "meta": {}, "nonce": ""}
+    own = {"account_id": account_id, "user_id": user_id, "session_id": session_id}
+    return event.model_copy(update=empty | own)
+
+
+def without_content(evidence: Evidence, at: str) -> Evidence | None:
+    """What stays of evidence when it is deleted; `None` if it was deleted already."""
+    kept = {*_TRACES, DELETED_AT}
+    if (
+        DELETED_AT in evidence.metadata
+        and not evidence.content
+        and evidence.metadata.keys() <= kept
+    ):
+        return None
+    traces = {name: evidence.metadata[name] for name in _TRACES if name in evidence.metadata}
+    return evidence.model_copy(update={"content": "", "metadata": {**traces, DELETED_AT: at}})
+
+
+def not_resting_on(blocks: Iterable[ContextBlock], evidence_id: str) -> list[ContextBlock]:
+    """The blocks that do not refer to the evidence."""
+    return [b for b in blocks if all(ref.evidence_id != evidence_id for ref in b.refs)]
 
 
 def replaced(

@@ -32,9 +32,11 @@ def locked(path: Path) -> Iterator[None]:
     """Another program holds the file."""
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    yield
-    holder.execute("ROLLBACK")
-    holder.close()
+    try:
+        yield
+    finally:
+        holder.execute("ROLLBACK")
+        holder.close()
 
 
 @contextmanager
@@ -46,8 +48,10 @@ def full(path: Path) -> Iterator[None]:
         cursor.execute("PRAGMA max_page_count = 1")
 
     event.listen(Engine, "before_cursor_execute", before)
-    yield
-    event.remove(Engine, "before_cursor_execute", before)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", before)
 
 
 @contextmanager
@@ -60,12 +64,14 @@ def read_only(path: Path) -> Iterator[None]:
     root = os.geteuid() == 0
     if root:
         os.seteuid(NOBODY)
-    yield
-    if root:
-        os.seteuid(0)
-    for file, mode in modes.items():
-        if file.exists():
-            file.chmod(mode)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        for file, mode in modes.items():
+            if file.exists():
+                file.chmod(mode)
 
 
 @contextmanager

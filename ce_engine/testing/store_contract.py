@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ce_engine.testing.store_behaviour import BehaviourContract
+from ce_engine.testing.store_deletion import DeletionContract
 from ce_engine.testing.store_documents import DocumentContract
 from ce_engine.testing.store_writes import WritesContract
 
 
-class StoreContract(WritesContract, DocumentContract, BehaviourContract):
+class StoreContract(WritesContract, DocumentContract, BehaviourContract, DeletionContract):
     """Everything that `ports.Store` promises.
 
-    A subclass gives a fixture `store`: an empty store, closed by the fixture afterwards.
+    A subclass gives a fixture `store`: an empty store, closed by the fixture afterwards; and
+    `bytes_of(store)`: all bytes that it keeps, for what must not be there any more.
     """

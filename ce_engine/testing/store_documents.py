@@ -69,9 +69,7 @@ class DocumentContract:
     async def test_a_new_document_takes_the_place_of_all(self, store: Store) -> None:
         await store.put_session(SCOPE, samples.document())
         version = await store.version(SCOPE)
-        empty = SessionDocument.model_validate(
-            {"schema_version": "1.0", "session": {"session_id": SCOPE.session_id}}
-        )
+        empty = SessionDocument.model_validate({"session": {"session_id": SCOPE.session_id}})
         await store.put_session(SCOPE, empty)
         found = await read_document(store)
         assert found.model_copy(update={"meta": None}) == empty

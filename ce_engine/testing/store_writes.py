@@ -146,6 +146,15 @@ class WritesContract:
         assert (await read_state(store)).evidence == [replace(row, seq=1)]
         assert row.evidence.content == "the answer"
 
+    async def test_a_message_may_take_the_content_over(self, store: Store) -> None:
+        row = samples.evidence_row("e1", "the result")
+        messages = AppendMessages([samples.bare_row("m1", "the result")])
+        await store.apply(SCOPE, [PutEvidence(row)])
+        await store.apply(SCOPE, [messages, LinkEvidence("e1", row.evidence.links, "m1")])
+        moved = replace(row, seq=1, message_id="m1")
+        assert await store.evidence_rows(SCOPE, ["e1"]) == [moved]
+        assert (await read_state(store)).evidence == [moved]
+
     @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
     async def test_the_end_of_a_tool_call_stands(
         self, store: Store, order: tuple[int, int]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackManager
@@ -14,15 +14,15 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import StringPromptValue
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import ensure_config
 
 from ce_engine import Usage
-from ce_integrations.base import CallInfo, GovernedCall, is_inside
+from ce_integrations.base import CallInfo, GovernedCall, begun_call, is_inside
 from ce_integrations.blocks import text_of
-from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, tree, with_mark
+from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, tree
 from ce_integrations.patches import Make
 from ce_integrations.usage import usage_of
+from ce_integrations.wrappers import Silenced, first_argument, same_kind, within
 
 
 Model = BaseChatModel | BaseLLM
@@ -31,31 +31,8 @@ _asked: ContextVar[tuple[object, Any, str] | None] = ContextVar("ce_asked", defa
 """The model, configuration and entry point of a call on its way down: `generate` sees them no more."""
 
 
-# Entry points: they see the configuration, and hand it down
-
-
-def _entry(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(self: Model, *args: Any, **kwargs: Any) -> Any:
-        with _asking(self, original, args, kwargs):
-            return original(self, *args, **kwargs)
-
-    return call
-
-
-def _entry_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def call(self: Model, *args: Any, **kwargs: Any) -> Any:
-        with _asking(self, original, args, kwargs):
-            return await original(self, *args, **kwargs)
-
-    return call
-
-
 @contextmanager
-def _asking(
-    model: Model, entry: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Iterator[None]:
+def _entry(entry: Any, model: Model, /, *args: Any, **kwargs: Any) -> Iterator[None]:
     config = args[1] if len(args) > 1 else kwargs.get("config")
     token = _asked.set((model, config, entry.__name__))
     try:
@@ -68,9 +45,9 @@ def _asking(
 
 
 def _generate(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
+    @same_kind(original)
     def generate(self: Model, *args: Any, **kwargs: Any) -> Any:
-        prompts, rest, named = _prompts_first(args, kwargs)
+        prompts, rest, named = first_argument(args, kwargs, "messages", "prompts")
         call = _call(self, prompts, rest, named, original.__name__)
         if call is None:
             return original(self, *args, **kwargs)
@@ -80,23 +57,13 @@ def _generate(original: Callable[..., Any]) -> Callable[..., Any]:
     return generate
 
 
-def _prompts_first(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """(prompts, other positional arguments, named arguments)."""
-    if args:
-        return args[0], args[1:], kwargs
-    name = "messages" if "messages" in kwargs else "prompts"
-    return kwargs.get(name), (), {key: value for key, value in kwargs.items() if key != name}
-
-
 def _call(
     model: Model, prompts: Any, rest: tuple[Any, ...], named: Mapping[str, Any], mode: str
 ) -> GovernedCall[BaseMessage] | None:
     """The call, if somebody governs it and it is not inside itself."""
     callbacks = rest[1] if len(rest) > 1 else named.get("callbacks")
     mark = None if is_inside(model) else _mark_for(model, callbacks)
-    if mark is None:
+    if mark is None or not isinstance(prompts, list):
         return None
     asked, told = _asked.get(), {**named, "callbacks": callbacks}
     config = None
@@ -111,12 +78,12 @@ def _call(
             for i in range(n)
         ]
 
-    return GovernedCall(mark.hooks, model, prompts, describe, _replaced)
+    return GovernedCall(mark.hooks, model, prompts, describe, partial(_replaced, model))
 
 
-def _replaced(given: Any, sent: list[BaseMessage]) -> Any:
-    """An input with other messages; one text stays one text."""
-    if isinstance(given, str | StringPromptValue):
+def _replaced(model: Model, given: Any, sent: list[BaseMessage]) -> Any:
+    """An input with other messages; for a model for texts, one text stays one text."""
+    if isinstance(model, BaseLLM) and isinstance(given, str | StringPromptValue):
         return "\n\n".join(text_of(message.content) for message in sent)
     return sent
 
@@ -188,16 +155,20 @@ def _usage_of_text(result: LLMResult) -> Usage | None:
 # Streams
 
 
-def _stream(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def stream(self: Model, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - theirs
-        call = _stream_call(self, input, config, kwargs, original.__name__)
-        if call is None:
-            return original(self, input, config, **kwargs)
-        start = call.astream if original.__name__ == "astream" else call.stream
-        return start(lambda goes: original(self, goes[0], config, **kwargs), _chunk_text, _merged)
+def _stream(start: Callable[[GovernedCall[BaseMessage], Any], Any]) -> Make:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @same_kind(original)
+        def stream(self: Model, *args: Any, **kwargs: Any) -> Any:
+            given, rest, named = first_argument(args, kwargs, "input")
+            config = rest[0] if rest else named.get("config")
+            call = _stream_call(self, given, config, named, original.__name__)
+            if call is None:
+                return original(self, *args, **kwargs)
+            return start(call, lambda goes: original(self, goes[0], *rest, **named))
 
-    return stream
+        return stream
+
+    return make
 
 
 def _stream_call(
@@ -205,15 +176,44 @@ def _stream_call(
 ) -> GovernedCall[BaseMessage] | None:
     around = ensure_config(config)
     mark = None if is_inside(model) else _mark_for(model, around.get("callbacks"))
-    if mark is None:
-        return None
+    if mark is None or (mode.endswith("_events") and kwargs.get("version") != "v3"):
+        return None  # events of other versions are made of a `stream` inside
     told = {**kwargs, "callbacks": around.get("callbacks"), "run_id": around.get("run_id")}
-
-    def describe() -> list[tuple[list[BaseMessage], CallInfo]]:
+    with suppress(Exception):  # an input that LangChain refuses: its own call says so
         natives = model._convert_input(given).to_messages()  # noqa: SLF001 - what stream itself does
-        return [(natives, _info(model, told, config, mode))]
 
-    return GovernedCall(mark.hooks, model, [given], describe, _replaced)
+        def describe() -> list[tuple[list[BaseMessage], CallInfo]]:
+            return [(natives, _info(model, told, config, mode))]
+
+        return GovernedCall(mark.hooks, model, [given], describe, partial(_replaced, model))
+    return None
+
+
+def _events(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Drives a stream of events. Its reader hears of the end when the answer is recorded, not before."""
+
+    @same_kind(original)
+    def events(self: Model, *args: Any, stream: Any, **kwargs: Any) -> Any:
+        call = begun_call(stream)
+        if call is None:  # nobody governs it, or `generate` does
+            return original(self, *args, stream=stream, **kwargs)
+        drive = call.astream if original.__name__ == "_aiter_v2_events" else call.stream
+        return drive(
+            lambda _: original(self, *args, stream=Silenced(stream, "dispatch"), **kwargs),
+            lambda event: str((event.get("delta") or {}).get("text", "")),
+            partial(_assembled, type(stream)(message_id=stream.message_id)),
+            lambda event: event.get("event") == "message-finish",
+            stream.dispatch,
+        )
+
+    return events
+
+
+def _assembled(stream: Any, events: list[Any]) -> Any:
+    for event in (*events, {"event": "message-finish"}):  # some models leave it to LangChain
+        if not stream.done:
+            stream.dispatch(event)
+    return stream.output_message
 
 
 def _chunk_text(chunk: Any) -> str:
@@ -228,37 +228,19 @@ def _merged(chunks: list[Any]) -> BaseMessage:
     return whole if isinstance(whole, BaseMessage) else AIMessage("".join(chunks))
 
 
-# Retrievers
-
-
-def _retrieve(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a marked retriever the handler that models and tools have in `callbacks`."""
-
-    @functools.wraps(original)
-    def invoke(self: BaseRetriever, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - theirs
-        mark = mark_of(getattr(self, "callbacks", None))
-        if mark is not None:
-            callbacks = ensure_config(config).get("callbacks")
-            if mark_of(callbacks) is None:
-                config = {**(config or {}), "callbacks": with_mark(callbacks, mark)}
-        return original(self, input, config, **kwargs)
-
-    return invoke
-
-
 _MODEL: dict[str, Make] = {
-    "invoke": _entry,
-    "ainvoke": _entry_async,
-    "generate": _generate,
-    "agenerate": _generate,
-    "stream": _stream,
-    "astream": _stream,
+    **dict.fromkeys(("invoke", "ainvoke"), within(_entry)),
+    **dict.fromkeys(("generate", "agenerate"), _generate),
+    "stream": _stream(lambda call, start: call.stream(start, _chunk_text, _merged)),
+    "astream": _stream(lambda call, start: call.astream(start, _chunk_text, _merged)),
+    "stream_events": _stream(lambda call, start: call.run(start, call.begun)),
+    "astream_events": _stream(lambda call, start: call.arun(start, call.begun)),
+    **dict.fromkeys(("_iter_v2_events", "_aiter_v2_events"), _events),
 }
 MAKERS: dict[type, dict[str, Make]] = {
     **STARTS,
     BaseChatModel: _MODEL,
-    BaseLLM: {**_MODEL, "batch": _entry, "abatch": _entry_async},
-    BaseRetriever: {"invoke": _retrieve, "ainvoke": _retrieve},
+    BaseLLM: {**_MODEL, **dict.fromkeys(("batch", "abatch"), within(_entry))},
 }
 """What is wrapped. Never `_generate` or `_stream`: LangChain compares them with those of the base, and
 tracing and caches would see another input than the model."""

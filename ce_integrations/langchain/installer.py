@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.base import Adapter, Capabilities, Detach, Hooks, share
 from ce_integrations.patches import ClassPatches, definitions, put
 from ce_integrations.walk import walk
 
@@ -45,28 +46,39 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
         from ce_integrations.langchain.injection import MAKERS
-        from ce_integrations.langchain.marks import mark_of, marked, without
-        from ce_integrations.langchain.recorder import Recorder
+        from ce_integrations.langchain.marks import carriers, mark_of, with_mark, without
+        from ce_integrations.langchain.recorder import ENTRIES, Recorder
 
-        mark = Recorder(hooks)
-        found = [(each, how) for each in walk(target, PACKAGES) if (how := marked(each, mark))]
+        mark, found = Recorder(hooks), list(carriers(walk(target, PACKAGES)))
         if not found:
             raise UnsupportedTargetError(
                 f"found no model, tool, retriever or graph in the {type(target).__name__}; expected "
                 "one. Where the model is made at run time, install on the graph that runs it, or on "
                 "the model itself."
             )
-        if found[0][1][0] != "config":  # a graph says who governs its runs; leaves alone cannot
-            for each, _ in found:
-                other = mark_of(getattr(each, "callbacks", None))
-                if hooks.installation is not None and other is not None:
-                    hooks.installation.check_shared(each, other.hooks.installation)
-        release = _patches.hold(definitions(MAKERS, (each for each, _ in found)), mark)
+        is_graph = found[0][1] == "config"  # it says who governs its runs; leaves alone cannot
+        own = []
+        for each, key in found:
+            if key == "config":
+                hooks.agents.update(each.nodes)
+            if (other := mark_of(getattr(each, key, None))) is None:
+                own.append((each, key))
+            else:
+                share(each, other.hooks, hooks, agreed=not is_graph)
+        makers = {**MAKERS, **ENTRIES}
         with ExitStack() as undo:
-            undo.callback(release)
-            for each, (key, value) in found:
-                undo.callback(put(vars(each), key, value, lambda now: without(mark, now)))
+            undo.callback(_patches.hold(definitions(makers, (each for each, _ in own)), mark))
+            for each, key in own:
+                add = partial(with_mark, mark, key)
+                undo.callback(put(vars(each), key, add, partial(without, mark)))
             return undo.pop_all().close
+
+    def is_attached(self, target: Any) -> bool:
+        """Whether everything in the target still has a mark, of this installation or another."""
+        from ce_integrations.langchain.marks import carriers, mark_of
+
+        found = carriers(walk(target, PACKAGES))
+        return all(mark_of(getattr(each, key, None)) is not None for each, key in found)
 
 
 ADAPTER = LangChainAdapter()

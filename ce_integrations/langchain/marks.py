@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +23,7 @@ from langchain_core.utils.uuid import uuid7
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.patches import Make
 from ce_integrations.runs import RunTree
+from ce_integrations.wrappers import same_kind
 
 
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
@@ -58,49 +58,95 @@ class Mark(BaseCallbackHandler):
         return f"<ce {self.hooks.adapter.name}>"
 
 
-def mark_of(callbacks: object) -> Mark | None:
-    """The first active mark of a `callbacks` value; inherited handlers stand before a run's own."""
-    handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
+class MarkedManager(BaseCallbackManager):
+    """The app's own manager with a mark beside its handlers: each knows what the other is told later."""
+
+    __slots__ = ("mark", "theirs")
+
+    def __init__(self, theirs: BaseCallbackManager, mark: Mark) -> None:
+        self.__dict__ = vars(theirs)  # one state, in which there is no mark
+        self.theirs, self.mark = theirs, mark
+
+    handlers: Any = property(lambda self: [*self.theirs.handlers, self.mark])
+    inheritable_handlers: Any = property(
+        lambda self: [*self.theirs.inheritable_handlers, self.mark]
+    )
+
+    def copy(self) -> Any:
+        added = self.theirs.copy()
+        added.add_handler(self.mark)
+        return added
+
+    def merge(self, other: BaseCallbackManager) -> Any:
+        return self.copy().merge(other)
+
+    def add_handler(self, *args: Any, **kwargs: Any) -> None:
+        self.theirs.add_handler(*args, **kwargs)
+
+    def remove_handler(self, handler: BaseCallbackHandler) -> None:
+        self.theirs.remove_handler(handler)
+
+    def set_handlers(self, *args: Any, **kwargs: Any) -> None:
+        self.theirs.set_handlers(*args, **kwargs)
+
+
+def mark_of(value: object) -> Mark | None:
+    """The first active mark of callbacks or a configuration; inherited handlers stand before a run's own."""
+    if isinstance(value, dict):
+        value = value.get("callbacks")
+    handlers = value.handlers if isinstance(value, BaseCallbackManager) else value
     if not isinstance(handlers, list):
         return None
     return next((h for h in handlers if isinstance(h, Mark) and h.active), None)
 
 
-def marked(found: Any, mark: Mark) -> tuple[str, Any] | None:
-    """The attribute that carries a mark, and its value with one; `None` for what cannot be marked.
+def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
+    """What of it can be marked, with the attribute that carries the mark.
 
+    Every run of a graph has its configuration, and with it models that are made inside a node.
     Retrievers have no field `callbacks`; the attribute is copied with them all the same.
     """
     graphs = sys.modules.get("langgraph.pregel.main")
-    if graphs is not None and isinstance(found, graphs.Pregel):
-        # Every run of the graph has it, and with it models that are made inside a node.
-        mark.hooks.agents.update(found.nodes)
-        config = found.config or {}
-        return "config", {**config, "callbacks": with_mark(config.get("callbacks"), mark)}
-    if isinstance(found, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
-        return "callbacks", with_mark(getattr(found, "callbacks", None), mark)
-    return None
+    for each in found:
+        if graphs is not None and isinstance(each, graphs.Pregel):
+            yield each, "config"
+        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
+            yield each, "callbacks"
+
+
+def with_mark(mark: Mark, key: str, value: Any) -> Any:
+    """The value of such an attribute with the mark, as a new one."""
+    if key == "config":
+        config = value or {}
+        return {**config, "callbacks": with_mark(mark, "callbacks", config.get("callbacks"))}
+    if isinstance(value, BaseCallbackManager):
+        return MarkedManager(value, mark)
+    return [*(value or ()), mark]
 
 
 def without(mark: Mark, value: Any) -> Any:
-    """Such a value without the mark, as a new one; `None` where no handler is left."""
+    """The value without the mark, and without any whose installation is gone; else the very same.
+
+    `None` where no handler is left.
+    """
     if isinstance(value, dict):
-        return {**value, "callbacks": without(mark, value.get("callbacks"))}
+        callbacks = value.get("callbacks")
+        if (rest := without(mark, callbacks)) is callbacks:
+            return value
+        return {
+            k: rest if k == "callbacks" else v for k, v in value.items() if rest or k != "callbacks"
+        }
     if isinstance(value, list):
-        return [handler for handler in value if handler is not mark] or None
-    if isinstance(value, BaseCallbackManager) and mark in value.handlers:
-        value = value.copy()
-        value.remove_handler(mark)
+        rest = [h for h in value if h is not mark and (not isinstance(h, Mark) or h.active)]
+        return value if len(rest) == len(value) else rest or None
+    if isinstance(value, MarkedManager):
+        rest = without(mark, value.theirs)
+        if value.mark is mark or not value.mark.active:
+            return rest
+        return value if rest is value.theirs else MarkedManager(rest, value.mark)
+    if isinstance(value, BaseCallbackManager):
+        value.remove_handler(mark)  # the app's own copy of a marked one
     return value
-
-
-def with_mark(callbacks: Any, mark: Mark) -> Any:
-    """The callbacks with the mark, as a new value."""
-    if isinstance(callbacks, BaseCallbackManager):
-        added = callbacks.copy()
-        added.add_handler(mark)
-        return added
-    return [*(callbacks or ()), mark]
 
 
 tree: RunTree[UUID, Mark] = RunTree()
@@ -110,12 +156,14 @@ tree: RunTree[UUID, Mark] = RunTree()
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     """Link each run to its root before its handlers hear of it; `run_id` is the third argument."""
 
-    @functools.wraps(original)
+    @same_kind(original)
     def start(self: BaseCallbackManager, *args: Any, **kwargs: Any) -> Any:
         if len(args) < 3:
             # Without one, LangChain itself would make this a moment later.
             run_id = kwargs["run_id"] = kwargs.get("run_id") or uuid7()
-            tree.add(run_id, self.parent_run_id, mark_of(self))
+            told = (args[0] if args else kwargs.get("serialized")) or {}
+            tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
+            tree.add(run_id, self.parent_run_id, mark_of(self), tool)
         return original(self, *args, **kwargs)
 
     return start
@@ -142,21 +190,28 @@ def info_of(
     told = {**around.get("metadata", {}), **(metadata or {})}
     words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
     branch = configurable.get("checkpoint_ns") or told.get("langgraph_checkpoint_ns") or ""
+    agent = str(told.get("lc_agent_name") or "")
     root = tree.of(parent)[0] if parent is not None else run_id or uuid7()
     return CallInfo(
         request_id=str(root),
         parent_request_id=str(parent or ""),
         session_id=_first(SESSION_KEYS, configurable, told),
         user_id=_first(("user_id",), configurable, told),
-        lane_key=_without_task_ids(str(branch)) or None,
-        agent=str(told.get("lc_agent_name") or ""),
+        # A sub-agent's node has the same name in every tool and agent.
+        lane_key="/".join(
+            filter(None, (*tree.tools(parent), agent, _without_task_ids(str(branch))))
+        )
+        or None,
+        agent=agent,
+        keeps_history="langgraph_node" in told,
         purpose="chat" if words.isdisjoint(HELPER_KEYS) else "helper",
         metadata=told,
     )
 
 
 def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:
-    return next((place[key] for place in places for key in keys if place.get(key)), None)
+    said = (place.get(key) for place in places for key in keys)
+    return next((value for value in said if value is not None and value != ""), None)
 
 
 def _without_task_ids(branch: str) -> str:

@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool
 
 from ce_integrations.base import Hooks
 from ce_integrations.blocks import text_of
-from ce_integrations.langchain.marks import Mark, info_of, tree
-from ce_integrations.runs import OpenRuns, retrieved_doc
+from ce_integrations.langchain.marks import Mark, info_of, mark_of, tree, with_mark
+from ce_integrations.patches import Make
+from ce_integrations.runs import OpenRuns, at_work, retrieved_doc, working
+from ce_integrations.wrappers import Arguments, within
+
+
+@contextmanager
+def _entry(_: object, subject: Any, *args: Any, **kwargs: Any) -> Iterator[Arguments]:
+    """Around `invoke(input, config)`; a retriever's mark goes into its configuration."""
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    retrieves = isinstance(subject, BaseRetriever)
+    mark = mark_of(getattr(subject, "callbacks", None)) if retrieves else None
+    if mark is not None:
+        callbacks = ensure_config(config).get("callbacks")
+        if mark_of(callbacks) is None:
+            config = {**(config or {}), "callbacks": with_mark(mark, "callbacks", callbacks)}
+            args, kwargs = args[:1], {**kwargs, "config": config}
+    with working(subject, config, retrieves=retrieves):
+        yield (subject, *args), kwargs
+
+
+ENTRIES: dict[type, dict[str, Make]] = {
+    kind: dict.fromkeys(("invoke", "ainvoke"), within(_entry)) for kind in (BaseTool, BaseRetriever)
+}
+"""The methods by which an app calls them, to be wrapped."""
 
 
 class Recorder(Mark):
@@ -27,7 +54,8 @@ class Recorder(Mark):
         with self.hooks.guard("callback"):
             if self.active and tree.of(run_id, self)[1] is self:
                 parent, metadata = told.get("parent_run_id"), told.get("metadata")
-                info = info_of(None, parent=parent, run_id=run_id, metadata=metadata)
+                config = at_work().config
+                info = info_of(config, parent=parent, run_id=run_id, metadata=metadata)
                 self._open.begin(run_id, str(name), given, info, told.get("tool_call_id"))
 
     def on_tool_start(
@@ -60,8 +88,9 @@ class Recorder(Mark):
     def on_retriever_start(
         self, serialized: dict[str, Any] | None, query: str, *, run_id: UUID, **kwargs: Any
     ) -> None:
-        name = kwargs.get("name") or (serialized or {}).get("name") or "retriever"
-        self._begin(run_id, name, query, kwargs)
+        if not at_work().is_part:
+            name = kwargs.get("name") or (serialized or {}).get("name") or "retriever"
+            self._begin(run_id, name, query, kwargs)
 
     def on_retriever_end(
         self,

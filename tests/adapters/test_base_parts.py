@@ -20,6 +20,9 @@ from ce_integrations.usage import usage_of
 from ce_integrations.walk import walk
 
 
+OURS = "ours"
+
+
 @dataclass(eq=False)
 class Note:
     """A message of a make-believe framework."""
@@ -133,13 +136,27 @@ def test_what_another_wrapped_later_stays_wrapped() -> None:
 
 
 def test_put_and_back() -> None:
-    place: dict[str, Any] = {"a": 1}
-    undo_a, undo_b = put(place, "a", 2, lambda now: now), put(place, "b", [1], lambda now: None)
-    assert place == {"a": 2, "b": [1]}
-    undo_a()
-    place["b"] = [1, 2]
-    undo_b()
-    assert place == {"a": 1}
+    def add(now: Any) -> list[Any]:
+        return [*(now or ()), OURS]
+
+    def take_out(now: Any) -> Any:
+        return [each for each in now if each != OURS] or None if OURS in (now or ()) else now
+
+    theirs = ["x"]
+    place: dict[str, Any] = dict.fromkeys(("kept", "grown", "replaced", "dropped"), theirs)
+    undos = [put(place, name, add, take_out) for name in (*place, "new", "new and grown")]
+    assert place["kept"] == place["replaced"] == ["x", OURS]
+    assert place["new"] == [OURS]
+    place["grown"].append("y")
+    place["new and grown"].append("y")
+    place["replaced"] = replaced = ["x"]
+    del place["dropped"]
+    for undo in undos:
+        undo()
+    assert place == {"kept": ["x"], "grown": ["x", "y"], "replaced": ["x"], "new and grown": ["y"]}
+    assert place["kept"] is theirs
+    assert place["replaced"] is replaced
+    assert theirs == ["x"]
 
 
 def test_runs_know_their_roots() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 FILE_LINES = 400
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 6500  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 7250  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "stores", "testing", "tokens", "upload"}
-DRIVER_LINES = {"cli": 1500, "stores": 3250, "testing": 1000, "tokens": 650, "upload": 1450}
-ADAPTER_LINES = 799  # one package of `ce_integrations`, without its demo
+DRIVER_LINES = {"cli": 1600, "stores": 3500, "testing": 1300, "tokens": 650, "upload": 1450}
+ADAPTER_LINES = 750  # of code: one package of `ce_integrations`, without its demo
 DEMO = ("demo", "offline_model")
 
 ROOT = Path(__file__).parents[2]
@@ -94,4 +94,5 @@ def test_the_engine_is_thin() -> None:
 @pytest.mark.parametrize("name", adapters())
 def test_an_adapter_is_thin(name: str) -> None:
     files = python_files(f"ce_integrations/{name}")
-    assert 0 < sum(lines(path) for path in files if not path.name.startswith(DEMO)) <= ADAPTER_LINES
+    sizes = [code_lines(path) for path in files if not path.name.startswith(DEMO)]
+    assert 0 < sum(sizes) <= ADAPTER_LINES

@@ -25,7 +25,10 @@ from ce_engine.schema.rows import (
     AppendToolCalls,
     CreateSession,
     CutMark,
+    DeleteEvidence,
+    DeleteSession,
     EvidenceRow,
+    ForSession,
     LinkEvidence,
     Placeholder,
     PutBlocks,
@@ -124,6 +127,8 @@ def some(items: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 
 writes: st.SearchStrategy[Write] = st.one_of(
     st.builds(CreateSession, st.just(b"salt"), st.sampled_from(["k", "l"]), st.booleans()),
+    st.builds(ForSession, st.sampled_from(["k", "l"]), st.integers(0, 2)),
+    st.builds(DeleteEvidence, NAMES.map("e{}".format), events),
     st.builds(AppendMessages, some(messages)),
     st.builds(PutEvidence, evidence),
     st.builds(LinkEvidence, NAMES.map("e{}".format), links),
@@ -169,7 +174,10 @@ def put(names: list[str], plain: bool, version: int | None) -> Call:
     return call
 
 
+deletions = st.builds(lambda event: [DeleteSession(event)], events)
+
 steps = st.one_of(
+    st.builds(group, deletions, versions),
     st.builds(group, st.lists(writes, max_size=5), versions),
     st.builds(group, st.lists(writes, min_size=1, max_size=5), st.none()),
     st.builds(broken, st.lists(writes, max_size=3)),

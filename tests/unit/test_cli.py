@@ -17,7 +17,15 @@ from ce_engine.testing.host import HostApp
 from tests.unit.cli_host import TALK, ce, fill, process, talk, url_of
 
 
-COMMANDS = (["sessions"], ["show", "s"], ["report", "s"], ["doctor"], ["demo"])
+COMMANDS = (
+    ["sessions"],
+    ["show", "s"],
+    ["report", "s"],
+    ["doctor"],
+    ["demo"],
+    ["verify", "s"],
+    ["delete"],
+)
 
 
 @pytest.fixture(scope="module", params=["ce.db", "sessions"])

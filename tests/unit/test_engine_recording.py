@@ -349,7 +349,33 @@ def test_a_session_of_another_project_is_refused_after_a_restart_too(store: Stor
 def test_steps_of_one_invocation_are_no_history_of_each_other(engine: ContextEngine) -> None:
     app = HostApp(engine, SCOPE)
     app.ask("translate: hi", "hallo", request_id="one")
-    second = HostApp(engine, SCOPE).prepare(user("summarise: hallo"), request_id="one")
-    assert second.unchanged
-    later = HostApp(engine, SCOPE).prepare(user("what did I say?"), request_id="two")
-    assert "translate: hi" in [part.content for part in later.assembled.parts]
+    second = HostApp(engine, SCOPE)
+    assert second.ask("summarise: hallo", "short", request_id="one").unchanged
+    later = HostApp(engine, SCOPE).prepare(user("translate: bye"), request_id="two")
+    assert later.unchanged, "what one prompt of a chain was asked is no history of another"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_branches_of_one_invocation_are_no_history(engine: ContextEngine, at_once: bool) -> None:
+    joke, poem = HostApp(engine, SCOPE), HostApp(engine, SCOPE)
+    first = joke.prepare(user("cats"), request_id="one")
+    if not at_once:
+        joke.commit(first, assistant("a joke"))
+    poem.ask("cats", "a poem", request_id="one")
+    if at_once:
+        joke.commit(first, assistant("a joke"))
+    assert HostApp(engine, SCOPE).prepare(user("dogs"), request_id="two").unchanged
+
+
+def test_a_retry_of_a_failed_call_is_history(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE)
+    engine.sync.fail(app.prepare(user("the code is 7391"), request_id="one").turn, "Timeout")
+    HostApp(engine, SCOPE).ask("the code is 7391", "noted", request_id="one")
+    later = HostApp(engine, SCOPE).prepare(user("which code?"), request_id="two")
+    assert "noted" in [part.content for part in later.assembled.parts]
+
+
+def test_a_host_that_keeps_its_history_is_brought_none(engine: ContextEngine) -> None:
+    HostApp(engine, SCOPE).ask("the code is 7391", "noted", request_id="one")
+    call = ModelCall(scope=SCOPE, messages=[user("hi")], request_id="two", restore=False)
+    assert engine.sync.prepare(call).unchanged

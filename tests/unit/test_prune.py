@@ -1,15 +1,21 @@
-"""The greedy pruner keeps its contract (A-11)."""
+"""The pruners keep their contract (A-11)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from ce_engine.ports import PruneBudget, PruneRules
-from ce_engine.prepare.prune import GreedyPriorityPruner
+from ce_engine.ports import PruneBudget, Pruner, PruneRules
+from ce_engine.prepare.prune import (
+    DegradeToSummaryPruner,
+    GreedyPriorityPruner,
+    GroupAwarePruner,
+)
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import BlockType, Priority
+from ce_engine.testing.pruner_contract import PrunerContract
 
 
 def block(name: str, priority: Priority, tokens: int, **more: Any) -> ContextBlock:
@@ -79,3 +85,61 @@ def test_expired_and_sensitive_blocks_go_first() -> None:
 
 def test_nothing_gives_nothing() -> None:
     assert kept([], 10) == []
+
+
+def halved(block: ContextBlock, most: int) -> ContextBlock | None:
+    if block.token_estimate < 2:
+        return None
+    return block.model_copy(
+        update={"token_estimate": block.token_estimate // 2, "content": "short"}
+    )
+
+
+@pytest.mark.req("A-11", "A-27")
+class TestGreedyPriorityPruner(PrunerContract):
+    @pytest.fixture
+    def pruner(self) -> Pruner:
+        return GreedyPriorityPruner()
+
+
+@pytest.mark.req("A-11", "A-27")
+class TestGroupAwarePruner(PrunerContract):
+    @pytest.fixture
+    def pruner(self) -> Pruner:
+        return GroupAwarePruner()
+
+    def test_blocks_of_one_piece_of_evidence_stay_or_go_together(
+        self, pruner: Pruner, blocks: Sequence[ContextBlock], room: int
+    ) -> None:
+        result = pruner.prune(blocks, PruneBudget(room))
+        kept_, dropped = (
+            {b.refs[0].evidence_id for b in side if b.refs and b.priority is not Priority.MUST}
+            for side in (result.kept, result.dropped)
+        )
+        assert not kept_ & dropped
+
+
+@pytest.mark.req("A-11", "A-27")
+class TestDegradeToSummaryPruner(PrunerContract):
+    @pytest.fixture
+    def pruner(self) -> Pruner:
+        return DegradeToSummaryPruner(halved)
+
+    def test_what_does_not_fit_goes_out_shorter(self) -> None:
+        blocks = [block("big", Priority.LOW, 60), block("small", Priority.HIGH, 50)]
+        result = DegradeToSummaryPruner(halved).prune(blocks, PruneBudget(80))
+        assert [(b.block_id, b.content) for b in result.kept] == [("big", "short"), ("small", "")]
+        told = [(d.action, d.reason, d.token_estimate) for d in result.decisions]
+        assert told == [("degraded", "shorter", 30), ("kept", "fits", 50)]
+
+    def test_what_is_still_too_long_is_dropped(self) -> None:
+        result = DegradeToSummaryPruner(halved).prune(
+            [block("a", Priority.LOW, 60)], PruneBudget(9)
+        )
+        assert [d.action for d in result.decisions] == ["dropped"]
+
+    def test_what_is_excluded_is_not_brought_back_shorter(self) -> None:
+        secret = block("a", Priority.LOW, 60, sensitivity="restricted")
+        rules = PruneRules(exclude_sensitivity=frozenset({"restricted"}))
+        result = DegradeToSummaryPruner(halved).prune([secret], PruneBudget(50), rules)
+        assert result.kept == []

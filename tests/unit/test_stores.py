@@ -12,7 +12,7 @@ from ce_engine.ports import Store
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.stores.file import FileStore, shelf
 from ce_engine.stores.sql import SqlStore
-from ce_engine.stores.urls import folder_path
+from ce_engine.stores.urls import folder_path, sqlite_path
 from ce_engine.testing import StoreContract
 from ce_engine.testing.samples import SCOPE
 
@@ -24,6 +24,10 @@ class TestMemoryStore(StoreContract):
         yield store
         await store.close()
 
+    def bytes_of(self, store: Store) -> bytes:
+        assert isinstance(store, MemoryStore)
+        return repr(store._sessions).encode()
+
 
 class TestSqliteStore(StoreContract):
     @pytest.fixture
@@ -33,6 +37,10 @@ class TestSqliteStore(StoreContract):
         yield store
         await store.close()
 
+    def bytes_of(self, store: Store) -> bytes:
+        files = sqlite_path(store.url).parent.glob("ce.db*")
+        return b"".join(file.read_bytes() for file in files)
+
 
 class TestFileStore(StoreContract):
     @pytest.fixture
@@ -41,12 +49,15 @@ class TestFileStore(StoreContract):
         yield store
         await store.close()
 
+    def bytes_of(self, store: Store) -> bytes:
+        return b"".join(f.read_bytes() for f in folder_path(store.url).rglob("*") if f.is_file())
+
 
 def files_here() -> list[str]:
     return [path.name for path in Path.cwd().iterdir()]
 
 
-class TestFileStoreThatForgets(StoreContract):
+class TestFileStoreThatForgets(TestFileStore):
     """What is read comes from the files, all of it."""
 
     @pytest.fixture

@@ -29,6 +29,7 @@ from ce_engine.stores.kept_store import Key
 
 SNAPSHOT, JOURNAL = "session.json", "journal.jsonl"
 FORMAT = 1
+_DRAFT = f"{SNAPSHOT}.new"
 
 JOURNAL_BYTES = 64 * 1024
 """A journal may grow to this, or to the size of its snapshot."""
@@ -49,6 +50,7 @@ class Loaded:
     Attributes:
         offset: bytes of the journal that are in it.
         torn: a half line follows them.
+        passed: there are lines that the snapshot has already; what they say may be deleted since.
     """
 
     key: Key
@@ -56,6 +58,7 @@ class Loaded:
     snapshot: Identity
     offset: int = 0
     torn: bool = False
+    passed: bool = False
 
 
 def load(folder: Path, known: Loaded | None = None) -> Loaded | None:
@@ -102,7 +105,7 @@ def _with_lines(loaded: Loaded, path: Path, tail: bytes) -> Loaded:
     *lines, rest = tail.split(b"\n")
     if not tail:
         return loaded
-    kept = loaded.kept.draft()
+    kept, passed = loaded.kept.draft(), loaded.passed
     for line in lines:
         last = kept.head.version
         try:
@@ -112,10 +115,12 @@ def _with_lines(loaded: Loaded, path: Path, tail: bytes) -> Loaded:
                 raise faults.damaged(path, f"version {version} follows version {last}")
             if version > last:  # else its writer was killed between the two files
                 absorb(kept, record)
+            else:
+                passed = True
         except _NO_RECORD as error:
             raise faults.damaged(path, f"after version {last}: {_where(error)}") from None
     offset = loaded.offset + len(tail) - len(rest)
-    return replace(loaded, kept=kept, offset=offset, torn=bool(rest))
+    return replace(loaded, kept=kept, offset=offset, torn=bool(rest), passed=passed)
 
 
 def _where(error: Exception) -> str:
@@ -127,7 +132,7 @@ def _where(error: Exception) -> str:
 
 def write(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Loaded:
     """Put the session's new state to its files; the caller holds its lock and has loaded `old`."""
-    if old is None or old.torn:
+    if old is None or old.torn or old.passed:
         return write_snapshot(folder, key, old, kept)
     line = f"{to_json(difference(old.kept, kept))}\n".encode()
     if old.offset + len(line) > max(JOURNAL_BYTES, old.snapshot[-1]):
@@ -140,7 +145,7 @@ def write(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Loaded:
 def write_snapshot(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Loaded:
     """Replace the snapshot and begin a new journal."""
     path = folder / SNAPSHOT
-    draft = path.with_name(f"{SNAPSHOT}.new")
+    draft = folder / _DRAFT
     names: Data = dict(zip(_KEY, key, strict=True))
     try:
         with draft.open("wb", buffering=0) as file:
@@ -153,9 +158,28 @@ def write_snapshot(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Lo
             draft.unlink()
         raise
     with suppress(OSError):  # else its lines are passed over, as of before
-        os.truncate(folder / JOURNAL, 0)
+        _empty_journal(folder)
     found = _identity(path)
     return Loaded(key, kept, found or (0, 0, 0))
+
+
+def has_remains(folder: Path) -> bool:
+    """Whether `remove_remains` may have something to do; a look at the files' names and sizes."""
+    journal = _identity(folder / JOURNAL)
+    return (journal is not None and journal[-1] > 0) or (folder / _DRAFT).exists()
+
+
+def remove_remains(folder: Path, found: Loaded | None) -> None:
+    """Take away what killed writers left and nobody reads; the caller holds the lock."""
+    (folder / _DRAFT).unlink(missing_ok=True)
+    if found is not None and (found.torn or found.passed):
+        write_snapshot(folder, found.key, found, found.kept)
+        _empty_journal(folder)
+
+
+def _empty_journal(folder: Path) -> None:
+    with suppress(FileNotFoundError):
+        os.truncate(folder / JOURNAL, 0)
 
 
 def _move(draft: Path, path: Path) -> None:

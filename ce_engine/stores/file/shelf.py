@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ce_engine.errors import ContextEngineError
+from ce_engine.schema.report import PutResult
 from ce_engine.schema.scope import Scope
 from ce_engine.stores.file import faults, log
 from ce_engine.stores.file.lock import held
@@ -50,17 +51,21 @@ class Shelf:
         return found.kept if found else None
 
     def change(
-        self, scope: Scope, change: Callable[[Kept | None], Kept | None], deadline: float
-    ) -> Kept | None:
+        self,
+        scope: Scope,
+        change: Callable[[Kept | None], tuple[Kept | None, PutResult]],
+        deadline: float,
+    ) -> PutResult:
         """Write what `change` makes of the session, which nobody else writes meanwhile."""
         folder = folder_of(self.root, scope.key)
         with self._locked(folder, deadline):
             old = self._load(folder)
-            kept = change(old.kept if old else None)
+            kept, result = change(old.kept if old else None)
             if kept is not None:
-                self._remember(folder, log.write(folder, scope.key, old, kept))
+                write = log.write_snapshot if result.removed else log.write
+                self._remember(folder, write(folder, scope.key, old, kept))
                 _put_last(self.written, folder, None)
-            return kept
+            return result
 
     def of_account(self, account_id: str, user_id: str | None) -> Iterator[tuple[Key, Kept]]:
         """All sessions of an account, or of one user of it."""
@@ -80,6 +85,14 @@ class Shelf:
         trial = self.root / f".trial-{threading.get_ident()}"
         trial.touch()
         trial.unlink()
+
+    def purge(self, deadline: float) -> None:
+        """Take away what killed writers left, of all sessions: drafts, and lines that do not count."""
+        for folder in (f for a in _folders(self.root) for u in _folders(a) for f in _folders(u)):
+            if not log.has_remains(folder):
+                continue
+            with self._locked(folder, deadline):
+                log.remove_remains(folder, self._load(folder, remember=False))
 
     def tidy(self, deadline: float) -> None:
         """Bring the snapshots of sessions that were written here up to date: people open those."""

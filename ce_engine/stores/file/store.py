@@ -28,6 +28,8 @@ from ce_engine.stores.urls import folder_path
 T = TypeVar("T")
 
 _READERS = 2
+_PURGE_S = 5.0
+"""How long a purge waits for other writers."""
 _LAST_WORDS_S = 5.0
 """How long an exiting interpreter waits for writes that were accepted."""
 
@@ -78,17 +80,13 @@ class FileStore(KeptStore):
     ) -> PutResult:
         now = self._clock.now_iso()
 
-        def change(old: Kept | None) -> Kept | None:
+        def change(old: Kept | None) -> tuple[Kept | None, PutResult]:
             return changed(scope, old, writes, expected_version, now, lambda: self.secret)
 
-        if writes:
-            deadline = self._deadline()
-            kept = await self._run(
-                self._writer, lambda: self._shelf.change(scope, change, deadline)
-            )
-        else:
-            kept = await self._look(scope, change)
-        return PutResult(success=True, version=kept.head.version if kept else 0)
+        if not writes:
+            return (await self._look(scope, change))[1]
+        deadline = self._deadline()
+        return await self._run(self._writer, lambda: self._shelf.change(scope, change, deadline))
 
     async def list_sessions(
         self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
@@ -97,6 +95,10 @@ class FileStore(KeptStore):
             return listed(self._shelf.of_account(account_id, user_id), user_id, ephemeral)
 
         return await self._run(self._readers, look)
+
+    async def purge(self) -> None:
+        deadline = monotonic() + max(self._timeout_s, _PURGE_S)
+        await self._run(self._writer, lambda: self._shelf.purge(deadline))
 
     async def check(self) -> None:
         await self._run(self._writer, self._shelf.check)

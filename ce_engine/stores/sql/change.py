@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Table
@@ -43,6 +43,7 @@ class Change:
 
     repeats: bool
     """Some rows of the group may be there already: ask which. Seldom so, and it costs a query a table."""
+    removed: dict[str, int] = field(default_factory=dict)
 
     @property
     def this(self) -> int:

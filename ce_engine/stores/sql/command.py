@@ -1,4 +1,4 @@
-"""A write that is compiled once: to find, bind and send it anew costs more than the database's own work."""
+"""Statements that are compiled once: to find, bind and send them anew costs more than the database's own work."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Table, Update, insert
-from sqlalchemy.sql.dml import Delete, Insert
+from sqlalchemy import Connection, Dialect, Table, insert
+from sqlalchemy.sql.dml import Insert
 
 
 Values = Mapping[str, Any]
@@ -31,22 +31,13 @@ class _Compiled:
         return dict(zip((name for name, *_ in self.binds), done, strict=True))
 
 
-class Command:
-    """An insert, update or delete. It gives no rows, only how many it changed."""
+class _Statement:
+    """Compiled for each dialect when it is first needed there."""
 
-    def __init__(self, statement: Insert | Update | Delete, columns: Iterable[str] = ()) -> None:
+    def __init__(self, statement: Any, columns: Iterable[str] = ()) -> None:
         self._statement = statement
         self._columns = list(columns) or None
         self._compiled: dict[str, _Compiled] = {}
-
-    def run(self, connection: Connection, *values: Values) -> int:
-        """Execute once for each of the values; nothing without any."""
-        if not values:
-            return 0
-        compiled = self._for(connection.dialect)
-        bound = [compiled.bound(each) for each in values]
-        done = connection.exec_driver_sql(compiled.text, bound if len(bound) > 1 else bound[0])
-        return done.rowcount
 
     def _for(self, dialect: Dialect) -> _Compiled:
         known = self._compiled.get(dialect.name)
@@ -63,6 +54,28 @@ class Command:
             make = bind.type.dialect_impl(dialect).bind_processor(dialect)
             binds.append((bind.key, compiled.params[name], make))
         return _Compiled(str(compiled), binds, compiled.positional)
+
+
+class Command(_Statement):
+    """An insert, update or delete. It gives no rows, only how many it changed."""
+
+    def run(self, connection: Connection, *values: Values) -> int:
+        """Execute once for each of the values; nothing without any."""
+        if not values:
+            return 0
+        compiled = self._for(connection.dialect)
+        bound = [compiled.bound(each) for each in values]
+        done = connection.exec_driver_sql(compiled.text, bound if len(bound) > 1 else bound[0])
+        return done.rowcount
+
+
+class Query(_Statement):
+    """A select of one row, as the driver gives it: numbers and words that need no escape."""
+
+    def first(self, connection: Connection, values: Values) -> Any:
+        """The first row, or `None`."""
+        compiled = self._for(connection.dialect)
+        return connection.exec_driver_sql(compiled.text, compiled.bound(values)).first()
 
 
 def inserting(table: Table, statement: Insert | None = None) -> Command:

@@ -71,7 +71,8 @@ class Link:
     def _transact(self, begin: str, work: Work[T]) -> T:
         connection = self._connection or self._open()
         try:
-            connection.exec_driver_sql(begin)
+            if begin:
+                connection.exec_driver_sql(begin)
             result = work(connection)
             connection.commit()
         except BaseException:

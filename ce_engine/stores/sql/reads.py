@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, func, or_, select
+from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, func, literal, or_, select
 
 from ce_engine.schema.document import (
     ContextBlock,
@@ -21,10 +21,10 @@ from ce_engine.schema.document import (
     TodoList,
     ToolState,
 )
-from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
     CutMark,
+    EventChain,
     EvidenceRow,
     MessageRow,
     Placeholder,
@@ -35,6 +35,7 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import rules
 from ce_engine.stores.sql import rows, tables
+from ce_engine.stores.sql.command import Query
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -59,11 +60,14 @@ def key_values(scope: Scope) -> dict[str, str]:
     return {"account_id": account_id, "user_id": user_id, "session_id": session_id}
 
 
+_IS_THERE = _s.c.salt != literal(b"")
+"""The session was not deleted: its events are all that is left of one that was."""
 _NUMBER = select(_s.c.id).where(of_key())
-_VERSION = select(_s.c.version, _s.c.epoch).where(of_key())
-_HEAD = select(_s.c.id, *rows.HEAD).where(of_key())
+_VERSION = Query(select(_s.c.version, _s.c.epoch).where(of_key(), _IS_THERE))
+_ANY_HEAD = select(_s.c.id, *rows.HEAD).where(of_key())
+_HEAD = _ANY_HEAD.where(_IS_THERE)
 _SESSION = select(_s.c.id, _s.c.created_at, _s.c.updated_at, _s.c.summary, _s.c.meta).where(
-    of_key()
+    of_key(), _IS_THERE
 )
 _MESSAGES = (
     select(*rows.MESSAGE)
@@ -110,7 +114,7 @@ def number(connection: Connection, scope: Scope) -> int | None:
 
 def version(connection: Connection, scope: Scope) -> tuple[int, int] | None:
     """(version, epoch)."""
-    found = connection.execute(_VERSION, key_values(scope)).first()
+    found = _VERSION.first(connection, key_values(scope))
     return None if found is None else (found[0], found[1])
 
 
@@ -170,7 +174,7 @@ def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     return SessionDocument(
         session=body,
         evidences={row.evidence.evidence_id: row.evidence for row in evidence(connection, this)},
-        context_blocks=_items(connection, this, tables.blocks, ContextBlock),
+        context_blocks=blocks(connection, this),
         meta=Meta.model_validate({**(meta or {}), **times}),
     )
 
@@ -196,6 +200,7 @@ _SESSIONS = (
         _s.c.updated_at,
     )
     .where(
+        _IS_THERE,
         _s.c.account_id == bindparam("account_id"),
         or_(bindparam("all_users"), _s.c.user_id == bindparam("user_id")),
         or_(bindparam("all_kinds"), ~_s.c.ephemeral),
@@ -253,9 +258,12 @@ def list_blocks(
     connection: Connection, scope: Scope, filter: BlockFilter | None
 ) -> list[ContextBlock]:
     """In order of arrival."""
-    this = number(connection, scope)
-    blocks = _items(connection, this, tables.blocks, ContextBlock)
-    return rules.chosen_blocks(blocks, filter)
+    return rules.chosen_blocks(blocks(connection, number(connection, scope)), filter)
+
+
+def blocks(connection: Connection, this: int | None) -> list[ContextBlock]:
+    """In order of arrival."""
+    return _items(connection, this, tables.blocks, ContextBlock)
 
 
 def list_turns(connection: Connection, scope: Scope) -> list[TurnRow]:
@@ -264,7 +272,11 @@ def list_turns(connection: Connection, scope: Scope) -> list[TurnRow]:
     return [rows.turn_row(row) for row in connection.execute(_TURNS, {"this": this})]
 
 
-def list_events(connection: Connection, scope: Scope) -> list[Event]:
-    """In order of `seq`."""
-    this = number(connection, scope)
-    return [rows.event_of(scope, row) for row in connection.execute(_EVENTS, {"this": this})]
+def chain(connection: Connection, scope: Scope) -> EventChain | None:
+    """The events in order of `seq`, and the head, of a deleted session too."""
+    found = connection.execute(_ANY_HEAD, key_values(scope)).first()
+    if found is None:
+        return None
+    this, *head = found
+    events = connection.execute(_EVENTS, {"this": this})
+    return EventChain(rows.head(head), [rows.event_of(scope, row) for row in events])

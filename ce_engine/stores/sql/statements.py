@@ -7,15 +7,18 @@ from typing import Any
 from sqlalchemy import BindParameter, Table, bindparam, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from ce_engine.schema.events import EventType
 from ce_engine.stores.sql import reads, rows, tables
-from ce_engine.stores.sql.command import Command, inserting
+from ce_engine.stores.sql.command import Command, Query, inserting
 
 
 _THIS: BindParameter[int] = bindparam("this")
 _s = tables.sessions
 MOVING = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "chain_head")
-HEAD = select(_s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)).where(
-    reads.of_key()
+HEAD = Query(
+    select(
+        _s.c.salt, _s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)
+    ).where(reads.of_key())
 )
 UPDATE_HEAD = Command(
     update(_s)
@@ -51,13 +54,35 @@ def _put_once(table: Table) -> Command:
 
 
 NEW_SESSION = inserting(_s)
+_BEGUN = ("salt", "key_id", "ephemeral", "project_id", "created_at")
+BEGIN_ANEW = Command(
+    update(_s).where(_s.c.id == _THIS).values({name: bindparam(name) for name in _BEGUN})
+)
+END_SESSION = Command(
+    update(_s)
+    .where(_s.c.id == _THIS)
+    .values(salt=b"", key_id="", ephemeral=False, summary=None, meta=None)
+)
 KNOWN_MESSAGES = _known(tables.messages, "message_id")
 NEW_MESSAGES = inserting(tables.messages)
 NEW_EVIDENCE = _put_once(tables.evidence)
 LINKED_EVIDENCE = Command(
     update(tables.evidence)
+    .where(
+        tables.evidence.c.session == _THIS,
+        tables.evidence.c.evidence_id == bindparam("evidence_id"),
+    )
+    .values({name: bindparam(name) for name in ("body", "content", "message_id")})
+)
+EMPTY_EVIDENCE = Command(
+    update(tables.evidence)
     .where(tables.evidence.c.session == _THIS, tables.evidence.c.evidence_id == bindparam("one"))
-    .values(body=bindparam("body"))
+    .values(body=bindparam("body"), content="")
+)
+EMPTY_MESSAGE = Command(
+    update(tables.messages)
+    .where(tables.messages.c.session == _THIS, tables.messages.c.message_id == bindparam("one"))
+    .values(content="", withheld=True)
 )
 PUT_BLOCKS = _put(tables.blocks, "block_id")
 PUT_TASKS = _put(tables.tasks, "task_id")
@@ -77,6 +102,11 @@ DROP_CUT = Command(
 )
 KNOWN_EVENTS = _known(tables.events, "event_id")
 NEW_EVENTS = inserting(tables.events)
+EMPTY_EVENTS = Command(
+    update(tables.events)
+    .where(tables.events.c.session == _THIS, tables.events.c.event_type != EventType.DELETED.value)
+    .values(payload=None, extra=None, nonce="")
+)
 NEW_PLACEHOLDERS = _put_once(tables.placeholders)
 
 
@@ -89,6 +119,9 @@ CLEAR = {
         tables.tasks,
         tables.model_usage,
         tables.tool_calls,
+        tables.turns,
+        tables.cuts,
+        tables.placeholders,
     )
 }
 KNOWN_USAGE = select(tables.model_usage.c.model_usage_id, tables.model_usage.c.turn_id).where(

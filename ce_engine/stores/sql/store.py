@@ -15,14 +15,15 @@ from ce_engine.ports import Clock, IdGenerator
 from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument
 from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
-from ce_engine.schema.rows import EvidenceRow, SessionInfo, SessionState, TurnRow, Write
+from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.lanes import Lane, outcome, stop_all
-from ce_engine.stores.sql import reads, tables
+from ce_engine.stores.sql import deleting, reads, tables
 from ce_engine.stores.sql.database import Database
+from ce_engine.stores.sql.faults import locked
 from ce_engine.stores.sql.link import Link, Work
 from ce_engine.stores.sql.writes import apply as apply_group
 from ce_engine.stores.urls import sqlite_path
@@ -31,6 +32,8 @@ from ce_engine.stores.urls import sqlite_path
 T = TypeVar("T")
 
 _READERS = 2
+_PURGE_S = 5.0
+"""How long a purge waits for others to let go of the file."""
 _LAST_WORDS_S = 5.0
 """How long an exiting interpreter waits for writes that were accepted."""
 
@@ -113,7 +116,7 @@ class SqlStore(BaseStore):
         return await self._read(lambda c: reads.state(c, scope, after_seq, after_evidence), None)
 
     async def version(self, scope: Scope) -> tuple[int, int] | None:
-        return await self._read(lambda c: reads.version(c, scope), None)
+        return await self._read(lambda c: reads.version(c, scope), None, begin="")
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
         return await self._read(lambda c: reads.session(c, scope), None)
@@ -146,7 +149,26 @@ class SqlStore(BaseStore):
         return await self._read(lambda c: reads.list_turns(c, scope), [])
 
     async def list_events(self, scope: Scope) -> list[Event]:
-        return await self._read(lambda c: reads.list_events(c, scope), [])
+        found = await self.chain(scope)
+        return found.events if found else []
+
+    async def chain(self, scope: Scope) -> EventChain | None:
+        return await self._read(lambda c: reads.chain(c, scope), None)
+
+    async def purge(self) -> None:
+        await outcome(self._writer.submit(self._purge))
+
+    def _purge(self, link: Link) -> None:
+        """Write the file anew without what is free in it, and empty the write-ahead log."""
+        path, timeout_s = self._database.path, max(self._timeout_s, _PURGE_S)
+        deadline = monotonic() + timeout_s
+        if not self._database.exists():
+            return
+        if not link.run("BEGIN", deleting.to_purge, deadline, timeout_s):
+            return
+        empty_log = partial(deleting.empty_log, deadline=deadline)
+        if not link.run("VACUUM", empty_log, deadline, timeout_s):
+            raise locked(path, timeout_s)
 
     async def check(self) -> None:
         await self._write(lambda connection: connection.execute(_TOUCH).rowcount)
@@ -159,8 +181,9 @@ class SqlStore(BaseStore):
     async def _write(self, work: Work[T]) -> T:
         return await outcome(self._writer.submit(self._job("BEGIN IMMEDIATE", work)))
 
-    async def _read(self, work: Work[T], if_no_file: T) -> T:
-        job = self._job("BEGIN", work)
+    async def _read(self, work: Work[T], if_no_file: T, *, begin: str = "BEGIN") -> T:
+        """Read in one transaction; one statement needs none (`begin=""`)."""
+        job = self._job(begin, work)
         exists = self._database.exists
 
         return await outcome(

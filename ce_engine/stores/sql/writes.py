@@ -17,6 +17,9 @@ from ce_engine.schema.rows import (
     AppendModelUsage,
     AppendToolCalls,
     CreateSession,
+    DeleteEvidence,
+    DeleteSession,
+    ForSession,
     LinkEvidence,
     PutBlocks,
     PutCut,
@@ -30,9 +33,11 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import rules
+from ce_engine.stores.codec import from_json
 from ce_engine.stores.sql import reads, rows
 from ce_engine.stores.sql import statements as sql
 from ce_engine.stores.sql.change import Change, Head
+from ce_engine.stores.sql.deleting import delete_evidence, delete_session
 from ce_engine.stores.sql.replacing import replace_document
 
 
@@ -51,20 +56,27 @@ def apply(
     Raises:
         IntegrityError: a message or event is there already and `repeats` is false.
     """
-    found = connection.execute(sql.HEAD, reads.key_values(scope)).first()
-    rules.check_version(scope, expected_version, found.version if found else 0)
+    found = sql.HEAD.first(connection, reads.key_values(scope))
+    new = found is None or not found.salt
+    there = 0 if found is None or new else found.version
+    rules.check_version(scope, expected_version, there)
     if not writes:
-        return PutResult(success=True, version=found.version if found else 0)
+        return PutResult(success=True, version=there)
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
-    made = found is None and asked is None
-    if found is None:
-        _create(connection, scope, asked or _by_itself(scope, secret()), now)
-        found = connection.execute(sql.HEAD, reads.key_values(scope)).one()
-    key_id, frameworks, *numbers = found
-    rules.check_key(scope, asked, key_id)
-    change = Change(
-        connection, scope, Head(*numbers), secret, now, set(frameworks or ()), made, now, repeats
-    )
+    if new:
+        _begin(
+            connection,
+            scope,
+            asked or _by_itself(scope, secret()),
+            now,
+            found.id if found else None,
+        )
+        found = sql.HEAD.first(connection, reads.key_values(scope))
+    _, key_id, frameworks, *numbers = found
+    head = Head(*numbers)
+    rules.check_key(scope, writes, key_id, head.epoch)
+    known, made = set(from_json(frameworks or "[]")), new and asked is None
+    change = Change(connection, scope, head, secret, now, known, made, now, repeats)
     for write in writes:
         HANDLERS[type(write)](change, write)
     return _finish(change)
@@ -75,16 +87,25 @@ def _by_itself(scope: Scope, secret: bytes) -> CreateSession:
     return CreateSession(salt, Fingerprinter(secret, salt, scope).key_id)
 
 
-def _create(connection: Connection, scope: Scope, asked: CreateSession, now: str) -> None:
-    values = {
-        **reads.key_values(scope),
-        **dict.fromkeys(sql.MOVING, 0),
-        "chain_head": "",
+def _begin(
+    connection: Connection, scope: Scope, asked: CreateSession, now: str, deleted: int | None
+) -> None:
+    """Make the session's row; that of a deleted session is taken up again."""
+    begun = {
         "salt": asked.salt,
         "key_id": asked.key_id,
         "ephemeral": asked.ephemeral,
         "project_id": scope.project_id,
         "created_at": asked.at or now,
+    }
+    if deleted is not None:
+        sql.BEGIN_ANEW.run(connection, {**begun, "this": deleted})
+        return
+    values = {
+        **reads.key_values(scope),
+        **dict.fromkeys(sql.MOVING, 0),
+        **begun,
+        "chain_head": "",
         "updated_at": now,
         "last_accessed_at": now,
         "access_count": 0,
@@ -102,10 +123,10 @@ def _finish(change: Change) -> PutResult:
     values |= {"now": change.now, "updated_at": change.updated_at}
     values["frameworks"] = sorted(change.frameworks - {""})
     change.put(sql.UPDATE_HEAD, [values])
-    return PutResult(success=True, version=head.version)
+    return PutResult(success=True, version=head.version, removed=change.removed)
 
 
-def _nothing(change: Change, write: CreateSession) -> None:
+def _nothing(change: Change, write: CreateSession | ForSession) -> None:
     """The session is there already when writes are applied."""
 
 
@@ -127,9 +148,8 @@ def _put_evidence(change: Change, write: PutEvidence) -> None:
 
 def _link_evidence(change: Change, write: LinkEvidence) -> None:
     for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
-        body = rows.evidence_body(rules.with_link(row.evidence, write.links))
-        values = {"this": change.this, "one": write.evidence_id, "body": body}
-        change.put(sql.LINKED_EVIDENCE, [values])
+        values = rows.evidence_values(change.this, rules.linked(row, write))
+        change.put(sql.LINKED_EVIDENCE, [{**values, "this": change.this}])
 
 
 def _put_blocks(change: Change, write: PutBlocks) -> None:
@@ -194,8 +214,19 @@ def _replace_document(change: Change, write: ReplaceDocument) -> None:
     replace_document(change, write.document, write.fields)
 
 
+def _delete_session(change: Change, write: DeleteSession) -> None:
+    delete_session(change)
+    _append_events(change, AppendEvents([write.event]))
+
+
+def _delete_evidence(change: Change, write: DeleteEvidence) -> None:
+    if delete_evidence(change, write):
+        _append_events(change, AppendEvents([write.event]))
+
+
 HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     CreateSession: _nothing,
+    ForSession: _nothing,
     AppendMessages: _append_messages,
     PutEvidence: _put_evidence,
     LinkEvidence: _link_evidence,
@@ -208,4 +239,6 @@ HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     AppendEvents: _append_events,
     PutPlaceholders: _put_placeholders,
     ReplaceDocument: _replace_document,
+    DeleteSession: _delete_session,
+    DeleteEvidence: _delete_evidence,
 }

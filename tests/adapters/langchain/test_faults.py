@@ -154,10 +154,14 @@ def test_a_callable_that_fails_costs_us_the_call_not_the_app(
 
 
 @pytest.mark.production_guard
-def test_wrong_input_gets_langchain_s_own_error(engine: Any, chat: Any) -> None:
+def test_wrong_input_gets_langchain_s_own_error(
+    engine: Any, chat: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     with Wire() as wire:
         plain, model = chat(wire), chat(wire)
-        with install_ce(model, engine=engine):
+        with install_ce(model, engine=engine) as installation:
+            with pytest.raises(TypeError):
+                model.generate(5)
             for wrong in (5, [object()], [{"no": "role"}]):
                 with pytest.raises(Exception) as expected:
                     plain.invoke(wrong)
@@ -167,6 +171,8 @@ def test_wrong_input_gets_langchain_s_own_error(engine: Any, chat: Any) -> None:
                 with pytest.raises(expected.type) as found:
                     list(model.stream(wrong))
                 assert str(found.value) == str(expected.value)
+    assert list(installation.faults) == []
+    assert [record for record in caplog.records if record.name.startswith("ce")] == []
 
 
 def test_our_errors_are_one_tree() -> None:

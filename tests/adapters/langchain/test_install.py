@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import pickle
 import weakref
 from typing import Any
@@ -13,11 +14,12 @@ from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.language_models import BaseChatModel, BaseLLM, FakeListChatModel
 from langchain_core.load import dumps
+from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
+from langchain_core.runnables import RunnableGenerator, RunnableLambda
+from langchain_core.tools import BaseTool, tool
 
 from ce_engine import (
     BudgetConfig,
@@ -35,9 +37,13 @@ from ce_integrations.testing.wire import Wire, text
 
 
 WRAPPED = {
-    BaseChatModel: ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream"),
+    BaseChatModel: (
+        *("invoke", "ainvoke", "generate", "agenerate", "stream", "astream"),
+        *("stream_events", "astream_events", "_iter_v2_events", "_aiter_v2_events"),
+    ),
     BaseLLM: ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream", "batch", "abatch"),
     BaseRetriever: ("invoke", "ainvoke"),
+    BaseTool: ("invoke", "ainvoke"),
     CallbackManager: ("on_chain_start", "on_tool_start", "on_retriever_start"),
 }
 
@@ -69,6 +75,73 @@ def test_uninstall_leaves_no_trace(engine: Any) -> None:
     assert (dict(vars(model)), set(model.model_fields_set), repr(model)) == before
     assert not model.callbacks
     installation.uninstall()  # again: nothing
+
+
+def test_functions_stay_of_their_kind(engine: Any, runner: Any) -> None:
+    """LangChain asks for the kind before it calls; models that nobody governs are asked, too."""
+
+    def kinds() -> dict[Any, list[bool]]:
+        asks = (
+            inspect.isgeneratorfunction,
+            inspect.isasyncgenfunction,
+            inspect.iscoroutinefunction,
+        )
+        return {key: [ask(found) for ask in asks] for key, found in attributes().items()}
+
+    def used() -> list[Any]:
+        model: Any = a_model()
+        return [
+            RunnableLambda(model.stream).invoke("x").content,
+            runner.run(RunnableLambda(model.astream).ainvoke("x")).content,
+            runner.run(RunnableLambda(model.agenerate).ainvoke([[HumanMessage("x")]])).flatten(),
+            runner.run(RunnableLambda(model.ainvoke).ainvoke("x")).content,
+            type(RunnableGenerator(model.stream)),
+        ]
+
+    before, plain = kinds(), used()
+    governed = a_model()
+    with install_ce(governed, engine=engine):
+        assert kinds() == before
+        found = used()
+        assert inspect.isgeneratorfunction(governed.stream)
+    assert [found[0], found[1], found[3:]] == [plain[0], plain[1], plain[3:]]
+    assert [r.generations[0][0].text for r in found[2]] == ["three"]
+
+
+def test_a_generator_of_nobody_s_model_hears_its_caller(engine: Any, runner: Any) -> None:
+    heard: list[Any] = []
+
+    class Own(FakeListChatModel):
+        def stream(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                heard.append((yield 1))
+                yield 2
+            except KeyError:
+                yield 3
+            finally:
+                heard.append("closed")
+
+        async def astream(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                heard.append((yield 1))
+                yield 2
+            except KeyError:
+                yield 3
+            finally:
+                heard.append("closed")
+
+    async def later(pieces: Any) -> list[Any]:
+        taken = [await anext(pieces), await pieces.asend("a"), await pieces.athrow(KeyError())]
+        await pieces.aclose()
+        return taken
+
+    with install_ce(Own(responses=["x"]), engine=engine):
+        nobody_s = Own(responses=["x"])
+        pieces = nobody_s.stream("x")
+        assert [next(pieces), pieces.send("a"), pieces.throw(KeyError())] == [1, 2, 3]
+        pieces.close()
+        assert runner.run(later(nobody_s.astream("x"))) == [1, 2, 3]
+    assert heard == ["a", "closed"] * 2
 
 
 def test_a_graph_gets_its_very_configuration_back(engine: Any) -> None:

@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ce_engine import MemoryStore, Scope, create_context_engine
+from ce_engine import (
+    BudgetConfig,
+    MemoryStore,
+    RuntimeConfig,
+    Scope,
+    create_context_engine,
+)
 from ce_integrations.base import Turn, governing
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, text, tool_calls
@@ -78,7 +84,7 @@ def test_the_outermost_installation_governs(engine: Any, other: Any, chat: Any) 
     assert calls == 1
     assert messages == 6
     turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
-    assert {t.lane for t in turns} == {"model", "tools|model"}
+    assert {t.lane for t in turns} == {"model", "ask/tools|model"}
     assert len({t.request_id for t in turns}) == 1
 
 
@@ -218,3 +224,35 @@ def test_what_another_agent_says_in_the_user_s_role_is_no_task(engine: Any, chat
     state = engine.loop.run(engine.store.state(Scope(session_id="t")))
     said = [(row.origin, row.speaker) for row in state.rows if row.message.role == "user"]
     assert said == [("task", "ann"), ("colleague", "researcher")]
+
+
+def test_a_person_with_an_agent_s_name_does_not_lose_the_task(engine: Any, chat: Any) -> None:
+    from langgraph.graph import END, START, MessagesState, StateGraph
+
+    with Wire() as wire:
+        model = chat(wire)
+
+        def bob(state: MessagesState) -> Any:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        graph = (
+            StateGraph(MessagesState)
+            .add_node("bob", bob)
+            .add_edge(START, "bob")
+            .add_edge("bob", END)
+            .compile()
+        )
+        said: list[Any] = [HumanMessage("THE TASK " + "x " * 50, name="bob")]
+        for n in range(6):
+            asked = {"name": "t", "args": {}, "id": str(n), "type": "tool_call"}
+            said += [AIMessage("", tool_calls=[asked]), ToolMessage("r " * 60, tool_call_id=str(n))]
+        config: Any = THREAD
+        small = RuntimeConfig(budget=BudgetConfig(max_input_tokens=200))
+        with install_ce(graph, engine=engine, config=small):
+            given: Any = {"messages": said}
+            graph.invoke(given, config)
+        assert wire.bodies[0]["messages"][0]["content"].startswith("THE TASK")
+        assert len(wire.bodies[0]["messages"]) < len(said)
+    assert engine.sync.flush()
+    state = engine.loop.run(engine.store.state(Scope(session_id="t")))
+    assert [(row.origin, row.speaker) for row in state.rows[:1]] == [("task", "bob")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableParallel, RunnablePassthrough
+from langchain_core.tools import create_retriever_tool
 
 from ce_engine import EvidenceType, SourceKind
 from ce_integrations.langchain import install_ce
@@ -121,6 +123,54 @@ def test_the_retriever_alone(engine: Any, call: Any, stored: Any) -> None:
     assert vars(shelf) == before
     call(copy, "after the end")
     assert len(stored("s").session.tool_state.tool_calls) == 2
+
+
+def test_a_retriever_that_the_app_calls_itself_knows_the_session(
+    engine: Any, call: Any, stored: Any, sessions: Any
+) -> None:
+    shelf = Shelf()
+    with install_ce(shelf, engine=engine):
+        call(shelf, "query", THREAD)
+        assert inspect.iscoroutinefunction(shelf.ainvoke)
+    assert [hit.content for hit in stored("t").evidences.values()] == TEXTS
+    assert len(sessions()) == 1
+
+
+class Best(BaseRetriever):
+    """Gives the first of what another one finds, and tells that one of its own run or does not."""
+
+    name: str | None = "best"
+    base: BaseRetriever
+    tells: bool = True
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        config: Any = {"callbacks": run_manager.get_child()} if self.tells else None
+        return self.base.invoke(query, config)[:1]
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_retriever_around_another_is_one_retrieval(
+    engine: Any, call: Any, stored: Any, sessions: Any, tells: bool
+) -> None:
+    """What the outermost gives is what the app gets."""
+    shelf = Shelf()
+    best = Best(base=Best(base=shelf, tells=tells), tells=tells)
+    with install_ce(best, engine=engine):
+        assert len(call(best, "query", THREAD)) == 1
+    document = stored("t")
+    assert [run.tool for run in document.session.tool_state.tool_calls] == ["best"]
+    assert [hit.content for hit in document.evidences.values()] == TEXTS[:1]
+    assert len(sessions()) == 1
+
+
+def test_a_tool_that_retrieves_is_two_facts(engine: Any, call: Any, stored: Any) -> None:
+    search = create_retriever_tool(Shelf(), "search", "Search the shelf.")
+    with install_ce(search, engine=engine):
+        call(search, {"query": "q"}, THREAD)
+    runs = stored("t").session.tool_state.tool_calls
+    assert sorted(run.tool for run in runs) == ["search", "shelf"]
 
 
 def test_a_retriever_that_raises_does_so_as_before(engine: Any, call: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -11,7 +12,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.tools import tool
 
 from ce_engine import Scope
@@ -42,6 +43,41 @@ def test_the_framework_s_own_id(
     assert [m.content for m in stored("the id", "ann").session.messages] == ["hi", "hello"]
 
 
+@pytest.mark.parametrize("key", ["thread_id", "session_id", "conversation_id"])
+def test_the_id_of_a_tool_that_the_app_calls_itself(
+    engine: Any, call: Any, stored: Any, sessions: Any, key: str
+) -> None:
+    asked = {"type": "tool_call", "id": "c1", "name": "lookup", "args": {"word": "cut"}}
+    with install_ce(lookup, engine=engine):
+        call(lookup, {"word": "lane"}, {"configurable": {key: "the id", "user_id": "ann"}})
+        call(lookup, asked, {"metadata": {key: "the id", "user_id": "ann"}})
+    runs = stored("the id", "ann").session.tool_state.tool_calls
+    assert [run.tool for run in runs] == ["lookup", "lookup"]
+    assert len(sessions()) == 1
+
+
+def test_entry_points_stay_coroutine_functions(engine: Any) -> None:
+    with install_ce(lookup, engine=engine):
+        assert inspect.iscoroutinefunction(lookup.ainvoke)
+        assert not inspect.iscoroutinefunction(lookup.invoke)
+
+
+@pytest.mark.parametrize("templated", [False, True], ids=["a text", "a template"])
+def test_what_was_said_stays_messages(chat: Any, engine: Any, call: Any, templated: bool) -> None:
+    config = {"configurable": {"thread_id": "t"}}
+    with Wire([text("Hi Bob"), text("Bob")]) as wire:
+        model = chat(wire)
+        chain = PromptTemplate.from_template("{q}") | model if templated else model
+        with install_ce(model, engine=engine):
+            for question in ("I am Bob", "Who am I?"):
+                call(chain, {"q": question} if templated else question, config)
+        assert [(m["role"], m["content"]) for m in wire.bodies[-1]["messages"]] == [
+            ("user", "I am Bob"),
+            ("assistant", "Hi Bob"),
+            ("user", "Who am I?"),
+        ]
+
+
 def test_ids_need_not_be_texts(chat: Any, engine: Any, call: Any, stored: Any) -> None:
     thread = uuid.UUID(int=7)
     with Wire("hello") as wire:
@@ -49,8 +85,12 @@ def test_ids_need_not_be_texts(chat: Any, engine: Any, call: Any, stored: Any) -
         with install_ce(model, engine=engine):
             call(model, "hi", {"configurable": {"thread_id": thread}})
             call(model, "hi", {"configurable": {"thread_id": 12}})
+            call(model, "hi", {"configurable": {"thread_id": 0, "session_id": "s", "user_id": 0}})
+            call(model, "hi", {"configurable": {"thread_id": "", "session_id": "s"}})
     assert len(stored(str(thread)).session.messages) == 2
     assert len(stored("12").session.messages) == 2
+    assert len(stored("0", "0").session.messages) == 2
+    assert len(stored("s").session.messages) == 2
 
 
 @pytest.mark.parametrize("nobody", [{}, {"thread_id": "default"}, {"session_id": ""}])

@@ -29,20 +29,25 @@ def talk(model: ChatOpenAI, said: list[BaseMessage], questions: Sequence[str]) -
 
 
 def run(
-    store: Store | str | None, trouble: Callable[[], AbstractContextManager[None]] | None
+    store: Store | str | None,
+    trouble: Callable[[], AbstractContextManager[None]] | None,
+    *,
+    from_the_start: bool = False,
 ) -> Any:
-    """One turn, then three in trouble; the answers, the bodies, and the installation."""
+    """One turn, then three in trouble; the answers, the bodies, and the last report."""
     with Wire() as wire:
         model = ChatOpenAI(model="gpt-4", base_url=wire.base_url, api_key="none", max_retries=0)  # type: ignore[arg-type]  # a plain key is taken
         with ExitStack() as stack:
             installed = None
             if store is not None:
                 installed = stack.enter_context(install_ce(model, store=store, session_id="s"))
+            if trouble is not None and from_the_start:
+                stack.enter_context(trouble())
             said: list[BaseMessage] = []
             talk(model, said, ["one?"])
             if installed is not None:
                 installed.flush()
-            if trouble is not None:
+            if trouble is not None and not from_the_start:
                 stack.enter_context(trouble())
             texts = talk(model, said, ["two?", "three?", "four?"])
             report = installed.last_report("s") if installed is not None else None
@@ -83,8 +88,10 @@ def test_the_app_answers_as_before_where_the_store_was_read_only_from_the_start(
     made = create_context_engine(f"sqlite:///{path}")
     made.sync.check()
     made.sync.close()
-    with read_only(path):
-        texts, bodies, report = run(open_store(f"sqlite:///{path}"), None)
+    run("memory://", None)  # whoever may not read the store may not import either
+    texts, bodies, report = run(
+        open_store(f"sqlite:///{path}"), lambda: read_only(path), from_the_start=True
+    )
     assert texts == plain[0]
     assert bodies == plain[1]
     assert report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]

@@ -8,7 +8,8 @@ from typing import Any
 
 import openai
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 
 from ce_engine import Scope
@@ -97,6 +98,37 @@ def test_a_streamed_tool_call_is_whole(chat: Any, engine: Any, call: Any, stored
     assert [c["args"] for c in answer.tool_calls] == [{"x": "长" * 20}, {}]
     (_, message) = stored("s").session.messages
     assert [(c.name, c.args) for c in message.tool_calls] == [("f", {"x": "长" * 20}), ("g", {})]
+
+
+ODD: dict[str, list[Any]] = {
+    "mixed": [AIMessageChunk(content="one "), AIMessage("two"), ToolMessage("r", tool_call_id="1")],
+    "no messages": [{"a": 1}, None, AIMessage("one two")],
+}
+
+
+@pytest.mark.production_guard
+@pytest.mark.parametrize("kind", sorted(ODD))
+def test_odd_chunks_are_the_app_s_own(
+    engine: Any, runner: Any, stored: Any, turns: Any, kind: str
+) -> None:
+    class Odd(FakeListChatModel):
+        def stream(self, *args: Any, **kwargs: Any) -> Any:
+            yield from ODD[kind]
+
+        async def astream(self, *args: Any, **kwargs: Any) -> Any:
+            for chunk in ODD[kind]:
+                yield chunk
+
+    async def collect() -> list[Any]:
+        return [chunk async for chunk in model.astream("hi")]
+
+    model = Odd(responses=[""])
+    with install_ce(model, engine=engine, session_id="s") as installation:
+        assert list(model.stream("hi")) == ODD[kind]
+        assert runner.run(collect()) == ODD[kind]
+    assert {fault.where for fault in installation.faults} == {"answer"}
+    assert [status for status, _ in turns()] == ["committed"] * 2
+    assert all(words.startswith("one two") for words, _ in answers(stored("s")))
 
 
 @pytest.mark.req("A-14")

@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
-from ce_engine import EvidenceType, Origin, ToolCallStatus
-from ce_integrations.testing.wire import text, tool_calls
+from ce_engine import EvidenceType, Origin, Role, Scope, ToolCallStatus
+from ce_integrations.langchain import install_ce
+from ce_integrations.testing.wire import Wire, text, tool_calls
 
 
 @tool
@@ -149,3 +151,45 @@ def test_origins_are_told_apart(twins: Any, chat: Any, call: Any, engine: Any, s
         Origin.TOOL_RESULT,
         Origin.ANSWER,
     ]
+
+
+@pytest.mark.req("A-03", "A-24")
+def test_a_result_that_no_model_sees_is_kept(chat: Any, engine: Any, stored: Any) -> None:
+    @tool(return_direct=True)
+    def report(city: str) -> str:
+        """The whole report."""
+        return f"the report of {city}"
+
+    with Wire([tool_calls([("report", {"city": "Oslo"})])]) as wire:
+        agent: Any = create_agent(chat(wire), [report])
+        with install_ce(agent, engine=engine, session_id="s"):
+            agent.invoke({"messages": [HumanMessage("the report, please")]})
+    document = stored("s")
+    (call,) = document.session.tool_state.tool_calls
+    found = [document.evidences[evidence_id] for evidence_id in call.result_evidence_ids]
+    assert [(e.type, e.content) for e in found] == [
+        (EvidenceType.TOOL_RESULT, "the report of Oslo")
+    ]
+
+
+@pytest.mark.req("A-09", "A-24")
+def test_a_result_that_its_message_carries_is_kept_once(
+    chat: Any, engine: Any, stored: Any
+) -> None:
+    with Wire([tool_calls([("weather", {"city": "Oslo"})]), text("Fine.")]) as wire:
+        agent: Any = create_agent(chat(wire), [weather])
+        with install_ce(agent, engine=engine, session_id="s"):
+            agent.invoke({"messages": [HumanMessage("Oslo?")]})
+    document = stored("s")
+    results = [e for e in document.evidences.values() if e.type is EvidenceType.TOOL_RESULT]
+    (call,) = document.session.tool_state.tool_calls
+    assert call.result_evidence_ids == [e.evidence_id for e in results]
+    (message,) = [m for m in document.session.messages if m.role is Role.TOOL]
+    assert [ref.evidence_id for ref in message.refs] == call.result_evidence_ids
+    assert message.content == results[0].content
+    rows = engine.loop.run(
+        engine.store.evidence_rows(Scope(session_id="s"), list(document.evidences))
+    )
+    assert {r.message_id for r in rows if r.evidence.type is EvidenceType.TOOL_RESULT} == {
+        message.message_id
+    }

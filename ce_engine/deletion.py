@@ -1,0 +1,242 @@
+"""Deletes what is stored of a session, a user, a piece of evidence, and verifies what is left (A-30, B-08)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
+from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.ports import Clock, IdGenerator, Store
+from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.schema.events import Event, EventType, Verification, payload_mac, verify_log
+from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.report import Deleted, PutResult
+from ce_engine.schema.rows import DeleteEvidence, DeleteSession, SessionHead
+from ce_engine.schema.scope import Scope, check_project
+from ce_engine.sessions import Sessions
+
+
+T = TypeVar("T")
+
+STORE_S = 5.0
+"""How long a deletion or a verification waits for one answer of the store."""
+
+PURGE_S = 600.0
+"""How long it waits for the store to be rid of the bytes: a large file is written anew."""
+
+_ALL = sys.maxsize
+
+
+class Deletions(ABC):
+    """Deletes and verifies, in one session at a time and under its lock.
+
+    What is deleted is gone from the store, from what this process remembers, and from every byte of
+    the store's files; other processes forget it with their next call, and what they still record for
+    it is refused. Ids, times and counts stay, as envelopes of events, and each deletion is an event.
+    Whoever goes on with the id of a deleted session begins a new life of it, under a new key. What a
+    host itself still has, and sends again, is new there: delete it in the host first.
+
+    Deletions wait longer than the engine's other calls (seconds, not milliseconds), and are
+    repeatable: one that raised is completed by the next.
+    """
+
+    store: Store
+    config: RuntimeConfig
+    bus: InMemoryEventBus
+    clock: Clock
+    ids: IdGenerator
+    loop: LoopThread
+    _events: LoopThread
+    _journal: Journal
+    _sessions: Sessions
+    _locks: KeyedLocks
+
+    @abstractmethod
+    async def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything handed over is stored."""
+
+    @abstractmethod
+    async def _settle(self, scope: Scope) -> None:
+        """Wait for what was posted of a session."""
+
+    async def delete_session(self, scope: Scope) -> Deleted:
+        """Delete all content of a session; a turn that is open in it records nothing any more (A-30).
+
+        Raises:
+            ScopeViolationError: the session belongs to another project.
+            StoreUnavailableError: the store cannot do it now; try again.
+        """
+        return await self.loop.share(self._delete_session(scope))
+
+    async def delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
+        """Delete the content of a piece of evidence, and of the message that has it (A-30).
+
+        Its id, source and links stay, so that what rests on it can still be traced; its metadata says
+        when it was deleted. The same content, sent or retrieved again in this session, stays deleted.
+
+        Raises:
+            ScopeViolationError: the session belongs to another project.
+            StoreUnavailableError: the store cannot do it now; try again.
+        """
+        return await self.loop.share(self._delete_evidence(scope, evidence_id))
+
+    async def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
+        """Delete all sessions of exactly this user, of every project, ephemeral ones too (B-08).
+
+        No user is the user `""`, and only that one. Other users' sessions are not touched.
+
+        Raises:
+            StoreUnavailableError: the store cannot do it now; try again.
+        """
+        return await self.loop.share(self._delete_user_data(account_id, user_id))
+
+    async def verify(self, scope: Scope) -> Verification:
+        """Verify a session's event log, of a deleted session too: intact, deleted in part, tampered (B-01).
+
+        Raises:
+            SessionNotFoundError: nothing was ever recorded of it for this account and user.
+            ScopeViolationError: it belongs to another project.
+            ConfigError: it was recorded with another secret, without which nothing can be verified.
+            StoreUnavailableError: the store cannot be read now.
+        """
+        return await self.loop.share(self._verify(scope))
+
+    async def _delete_session(self, scope: Scope) -> Deleted:
+        deleted = await self._erase(scope)
+        await self._purge()
+        return deleted
+
+    async def _delete_user_data(self, account_id: str, user_id: str) -> Deleted:
+        await self.flush(STORE_S)  # what does not land in time is noticed session by session
+        listed = await _answer(
+            self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
+        )
+        # A store may take `None` for all users: nobody's data goes but this user's.
+        keys = {(info.account_id, info.user_id, info.session_id) for info in listed}
+        keys = {key for key in keys if key[:2] == (account_id, user_id)}
+        deleted = Deleted()
+        for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
+            scope = Scope(account_id=account_id, user_id=user_id, session_id=session_id)
+            deleted += await self._erase(scope, any_project=True)
+        await self._purge()
+        return deleted
+
+    async def _erase(self, scope: Scope, *, any_project: bool = False) -> Deleted:
+        """Delete a session's rows and what is remembered of it; the bytes are still to be purged."""
+        await self._land(scope)
+        async with self._locks.hold(scope.key):
+            if await self._head(scope, any_project=any_project) is None:
+                self._sessions.forget(scope)
+                return Deleted()
+            event = self._deletion(scope, {"what": "session"})
+            result = await self._delete(scope, DeleteSession(event))
+            self._sessions.forget(scope)
+        return Deleted(sessions=1, **result.removed) if result.success else Deleted()
+
+    async def _delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
+        await self._land(scope)
+        async with self._locks.hold(scope.key):
+            if await self._head(scope) is None:
+                return Deleted()
+            event = self._deletion(scope, {"what": "evidence", "evidence_id": evidence_id})
+            result = await self._delete(scope, DeleteEvidence(evidence_id, event))
+            if self._sessions.known(scope) is not None:
+                self._sessions.drop(scope)
+                await self._sessions.view(scope, ephemeral=False)
+        await self._purge()
+        return Deleted(**result.removed)
+
+    async def _delete(self, scope: Scope, write: DeleteSession | DeleteEvidence) -> PutResult:
+        try:
+            result = await _answer(self.store.apply(scope, [write]))
+        except SessionNotFoundError:  # another process was faster
+            return PutResult(success=False, version=0)
+        wanted = self.config.observability.emit_events and not self.bus.is_idle
+        if result.removed and wanted:
+            self._events.submit(self.bus.emit(write.event))
+        return result
+
+    async def _purge(self) -> None:
+        try:
+            await _answer(self.store.purge(), PURGE_S)
+        except StoreUnavailableError as error:
+            raise StoreUnavailableError(
+                f"it is deleted, but bytes of it are still in the store's files: {error} Then delete "
+                "it once more."
+            ) from error
+
+    async def _land(self, scope: Scope) -> None:
+        """Wait, outside the lock, for what was handed over: the app's own calls wait for nobody."""
+        await self._settle(scope)
+        await self._journal.flush(STORE_S)
+
+    async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
+        """The head of a session that is there, when everything of it that was accepted has landed."""
+        if not await self._journal.settle(scope):
+            raise StoreUnavailableError(
+                "records of this session are still on their way to the store; delete it again"
+            )
+        state = await _answer(self.store.state(scope, after_seq=_ALL, after_evidence=_ALL))
+        if state is None:
+            return None
+        if not any_project:
+            check_project(scope, state.head.project_id)
+        return state.head
+
+    def _deletion(self, scope: Scope, payload: dict[str, Any]) -> Event:
+        """The event of a deletion. Its MAC is under the install's key: the session's own may go with it."""
+        event = Event(
+            event_type=EventType.DELETED,
+            session_id=scope.session_id,
+            account_id=scope.account_id,
+            user_id=scope.user_id,
+            event_id=self.ids.generate(),
+            ts=self.clock.now_iso(),
+            payload=payload,
+            redacted=True,
+            nonce=self.ids.generate()[:18],
+        )
+        event.payload_mac = payload_mac(event, chain_key(self.store.secret))
+        return event
+
+    async def _verify(self, scope: Scope) -> Verification:
+        await self._land(scope)
+        chain = await _answer(self.store.chain(scope))
+        if chain is None:
+            raise SessionNotFoundError(
+                f"there is no session {scope.session_id!r} of this account and user to verify"
+            )
+        head = chain.head
+        check_project(scope, head.project_id)
+        secret = self.store.secret
+        key = None
+        if not head.is_deleted:
+            fingerprinter = Fingerprinter(secret, head.salt, scope)
+            key = fingerprinter.key
+            if fingerprinter.key_id != head.key_id:
+                raise ConfigError(
+                    f"session {scope.session_id!r} was recorded with another secret than this "
+                    "install has now. Give it that one: CE_SECRET, or the key file beside the store."
+                )
+        return verify_log(chain.events, head.chain_head, chain_key(secret), key)
+
+
+async def _answer(work: Awaitable[T], seconds: float = STORE_S) -> T:
+    """Await the store for so long.
+
+    Raises:
+        StoreUnavailableError: it did not answer; what was asked for may still be done.
+    """
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        raise StoreUnavailableError(
+            f"the store did not answer within {seconds:.0f} s; see that it works: ce doctor"
+        ) from None

@@ -1,0 +1,209 @@
+"""From a message, a block or a ref to its evidence, and from there to the call that made it (A-03)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+
+from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
+from ce_engine.ports import Store
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
+from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.scope import Scope, check_project
+from ce_engine.schema.trace import EvidenceTrace, Trace
+from ce_engine.selectors import RefSelector
+
+
+SETTLE_S = 1.0
+"""How long a trace waits for what is not stored yet."""
+NEWEST = 2**62
+"""A number that no row has: only the head of a session is read."""
+
+
+class StoreResolver:
+    """The default `ports.EvidenceResolver`: the evidence of one session, from its store.
+
+    With `loop`, the work is done there: a large text or a slow pattern does not hold up the caller's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        scope: Scope,
+        selectors: RefSelector | None = None,
+        loop: LoopThread | None = None,
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._selectors = selectors or RefSelector()
+        self._loop = loop
+
+    async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
+        """The text of evidence, or of the part that the selector names.
+
+        Raises:
+            EvidenceNotFoundError: there is none with this id in the session.
+            SelectorResolveError: the selector is malformed or matches nothing.
+        """
+        work = self._resolve(evidence_id, selector)
+        return await (work if self._loop is None else self._loop.share(work))
+
+    async def _resolve(self, evidence_id: str, selector: str | None) -> str:
+        found = await self._store.get_evidence(self._scope, evidence_id)
+        if found is None:
+            raise _not_found(evidence_id, self._scope)
+        return self._selectors.extract(found.content, selector) if selector else found.content
+
+
+async def trace(
+    store: Store, scope: Scope, ref: Ref | str, selectors: RefSelector | None = None
+) -> Trace:
+    """Where a ref, or all refs of a message or a block, lead; see `Trace`.
+
+    Raises:
+        EvidenceNotFoundError: the session of this user has no message, block or evidence of this id.
+    """
+    name = ref if isinstance(ref, str) else ref.evidence_id
+    document = await store.get_session(scope)
+    if document is None:
+        raise _not_found(name, scope)
+    kind, refs = _refs(document, ref) or (None, [])
+    if kind is None:
+        raise _not_found(name, scope)
+    turns, events = await store.list_turns(scope), await store.list_events(scope)
+    session = _Session(document, turns, events, selectors or RefSelector())
+    return Trace(id=name, kind=kind, evidence=[session.way_back(found) for found in refs])
+
+
+class Tracing(ABC):
+    """The part of the engine that answers where something came from."""
+
+    store: Store
+    loop: LoopThread
+
+    @abstractmethod
+    async def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything handed over is stored."""
+
+    @cached_property
+    def selectors(self) -> RefSelector:
+        """What reads selectors; `engine.selectors.register(...)` adds a kind."""
+        return RefSelector()
+
+    async def trace(self, scope: Scope, ref: Ref | str) -> Trace:
+        """Where a ref, or all refs of a message or a block (by its id), lead (A-03).
+
+        Raises:
+            EvidenceNotFoundError: the session of this user has no message, block or evidence of this id.
+            ScopeViolationError: the session belongs to another project.
+        """
+        return await self.loop.share(self._trace(scope, ref))
+
+    async def _trace(self, scope: Scope, ref: Ref | str) -> Trace:
+        await self.flush(SETTLE_S)
+        state = await self.store.state(scope, after_seq=NEWEST, after_evidence=NEWEST)
+        if state is not None:
+            check_project(scope, state.head.project_id)
+        return await trace(self.store, scope, ref, self.selectors)
+
+    def resolver(self, scope: Scope) -> StoreResolver:
+        """What finds the text of refs in a session."""
+        return StoreResolver(self.store, scope, self.selectors, self.loop)
+
+
+def _refs(document: SessionDocument, ref: Ref | str) -> tuple[str, Sequence[Ref]] | None:
+    """What the id is of, and the refs that it stands for; `None` if it is of nothing here."""
+    if isinstance(ref, Ref):
+        return ("evidence", [ref]) if ref.evidence_id in document.evidences else None
+    if ref in document.evidences:
+        return "evidence", [Ref(evidence_id=ref)]
+    for message in document.session.messages:
+        if message.message_id == ref:
+            return "message", message.refs or []
+    for block in document.context_blocks:
+        if block.block_id == ref:
+            return "block", block.refs
+    return None
+
+
+class _Session:
+    """The links of one session, looked up."""
+
+    def __init__(
+        self,
+        document: SessionDocument,
+        turns: Sequence[TurnRow],
+        events: Sequence[Event],
+        selectors: RefSelector,
+    ) -> None:
+        session = document.session
+        self._document = document
+        self._turns = turns
+        self._selectors = selectors
+        self._messages = {m.message_id: m for m in session.messages if m.message_id}
+        self._calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
+        self._usages = {usage.model_usage_id: usage for usage in session.model_usage}
+        self._ingested = {
+            event.payload.get("evidence_id"): event
+            for event in events
+            if event.event_type == EventType.EVIDENCE_INGESTED
+        }
+
+    def way_back(self, ref: Ref) -> EvidenceTrace:
+        evidence = self._document.evidences.get(ref.evidence_id)
+        found = EvidenceTrace(ref=ref, used_by=self._used_by(ref.evidence_id))
+        if evidence is None:
+            return found
+        found.evidence = evidence
+        if ref.selector:
+            try:
+                found.text = self._selectors.extract(evidence.content, ref.selector)
+            except SelectorResolveError as error:
+                found.problem = str(error)
+        found.tool_call = self._calls.get(evidence.links.tool_call_id or "")
+        found.model_usage = self._usages.get(evidence.links.model_usage_id or "")
+        found.asked_by = self._asked_by(evidence.links.tool_call_id)
+        turn = self._turn(evidence, found)
+        if turn is not None:
+            found.turn_id, found.turn = turn.turn_id, self._turns.index(turn) + 1
+        return found
+
+    def _used_by(self, evidence_id: str) -> list[str]:
+        return [
+            message_id
+            for message_id, message in self._messages.items()
+            if any(ref.evidence_id == evidence_id for ref in message.refs or ())
+        ]
+
+    def _asked_by(self, tool_call_id: str | None) -> Message | None:
+        """The message that asked for the call: its id begins ours of the call."""
+        message_id, _, position = (tool_call_id or "").rpartition(":")
+        message = self._messages.get(message_id)
+        asked = message.tool_calls or () if message is not None else ()
+        return message if position.isdecimal() and int(position) < len(asked) else None
+
+    def _turn(self, evidence: Evidence, found: EvidenceTrace) -> TurnRow | None:
+        if found.asked_by is not None:
+            asking = found.asked_by.message_id
+            return next((turn for turn in self._turns if turn.answer_message_id == asking), None)
+        usage_id = evidence.links.model_usage_id
+        event = self._ingested.get(evidence.evidence_id)
+        turn_id = event.turn_id if event is not None else None
+        for turn in self._turns:
+            if turn.turn_id == turn_id or (usage_id and turn.model_usage_id == usage_id):
+                return turn
+        request = event.request_id if event is not None else ""
+        own = [turn for turn in self._turns if request and turn.request_id == request]
+        using = (turn for turn in own if turn.answer_message_id in found.used_by)
+        return next(using, own[0] if own else None)
+
+
+def _not_found(name: str, scope: Scope) -> EvidenceNotFoundError:
+    return EvidenceNotFoundError(
+        f"there is no evidence, message or block {name!r} in session {scope.session_id!r} of user "
+        f"{scope.user_id!r}. `ce show` and `store.list_evidences(scope)` name what is there; another "
+        "user's is not."
+    )

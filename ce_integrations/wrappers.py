@@ -1,0 +1,114 @@
+"""What wrappers of a framework's methods share: they stay the kind of function that they wrap."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+Function = Callable[..., Any]
+
+
+def same_kind(original: Function) -> Callable[[Function], Function]:
+    """Like `functools.wraps`; the wrapper is a generator or coroutine function where `original` is one.
+
+    Frameworks and apps ask `inspect` for the kind before they call. What is decorated takes the
+    arguments and gives what a call of `original` gives. A generator's runs at the first `next`, and
+    `send`, `throw` and `close` reach what it gave.
+    """
+
+    def wrap(wrapper: Function) -> Function:
+        return functools.wraps(original)(_of_kind(original, wrapper))
+
+    return wrap
+
+
+def _of_kind(original: Function, wrapper: Function) -> Function:
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(*args, **kwargs)
+
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return (yield from wrapper(*args, **kwargs))
+
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        return await wrapper(*args, **kwargs)
+
+    if inspect.isgeneratorfunction(original):
+        return generator
+    if inspect.isasyncgenfunction(original):
+        return _async_generator(wrapper)
+    return coroutine if inspect.iscoroutinefunction(original) else plain
+
+
+def _async_generator(wrapper: Function) -> Function:
+    async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        # What `yield from` is for generators (PEP 380), which Python does not have for these.
+        source = wrapper(*args, **kwargs)
+        try:
+            value = await anext(source)
+            while True:
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    await source.aclose()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
+                    value = await source.athrow(error)
+                else:
+                    value = await source.asend(sent)
+        except StopAsyncIteration:
+            return
+
+    return async_generator
+
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def within(
+    enter: Callable[..., AbstractContextManager[Arguments | None]],
+) -> Callable[[Function], Function]:
+    """Makes wrappers whose original runs, and is awaited, inside `enter(original, *args, **kwargs)`.
+
+    The context may give other arguments to call it with.
+    """
+
+    def make(original: Function) -> Function:
+        async def awaited(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            with enter(original, *args, **kwargs):
+                return await result
+
+        @same_kind(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with enter(original, *args, **kwargs) as given:
+                to, named = given or (args, kwargs)
+                result = original(*to, **named)
+            return awaited(result, args, kwargs) if inspect.isawaitable(result) else result
+
+        return call
+
+    return make
+
+
+class Silenced:
+    """Stands in for an object one of whose methods is to do nothing for now."""
+
+    def __init__(self, subject: object, method: str) -> None:
+        self._subject = subject
+        vars(self)[method] = lambda *_, **__: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._subject, name)
+
+
+def first_argument(
+    args: tuple[Any, ...], kwargs: dict[str, Any], *names: str
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """(the first argument, other positional ones, named ones), by whichever of its `names` it came."""
+    if args:
+        return args[0], args[1:], kwargs
+    name = next((name for name in names if name in kwargs), "")
+    return kwargs.get(name), (), {key: value for key, value in kwargs.items() if key != name}

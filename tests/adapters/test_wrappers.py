@@ -1,0 +1,165 @@
+"""Wrappers of methods: the kind of function stays, and whatever the caller does reaches the original."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from ce_integrations.wrappers import first_argument, same_kind, within
+
+
+ASKS: list[Callable[[Any], bool]] = [
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+    inspect.iscoroutinefunction,
+    asyncio.iscoroutinefunction,
+]
+
+HEARD: list[Any] = []
+
+
+def plain(x: int) -> int:
+    return x
+
+
+async def coroutine(x: int) -> int:
+    return x
+
+
+def generator(x: int) -> Generator[Any, Any, str]:
+    try:
+        while True:
+            try:
+                HEARD.append((yield x))
+            except KeyError as error:
+                x = error.args[0]
+                if x < 0:
+                    return "end"
+    finally:
+        HEARD.append("closed")
+
+
+async def async_generator(x: int) -> AsyncGenerator[Any, Any]:
+    try:
+        while True:
+            try:
+                HEARD.append((yield x))
+            except KeyError as error:
+                x = error.args[0]
+                if x < 0:
+                    return
+    finally:
+        await asyncio.sleep(0)
+        HEARD.append("closed")
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    HEARD.clear()
+
+
+def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+    @same_kind(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs)
+
+    return call
+
+
+@pytest.mark.parametrize("original", [plain, coroutine, generator, async_generator])
+def test_the_kind_and_the_names_stay(original: Any) -> None:
+    ours = wrapped(original)
+    assert [ask(ours) for ask in ASKS] == [ask(original) for ask in ASKS]
+    assert (ours.__name__, inspect.signature(ours)) == (
+        original.__name__,
+        inspect.signature(original),
+    )
+
+
+def test_a_generator_hears_all() -> None:
+    pieces = wrapped(generator)(1)
+    assert [next(pieces), pieces.send("hello"), pieces.throw(KeyError(2))] == [1, 1, 2]
+    with pytest.raises(StopIteration) as end:
+        pieces.throw(KeyError(-1))
+    assert end.value.value == "end"
+    pieces = wrapped(generator)(x=3)
+    assert next(pieces) == 3
+    with pytest.raises(ZeroDivisionError):
+        pieces.throw(ZeroDivisionError)
+    pieces = wrapped(generator)(4)
+    next(pieces)
+    pieces.close()
+    assert HEARD == ["hello", "closed", "closed", "closed"]
+
+
+async def test_an_async_generator_hears_all() -> None:
+    pieces = wrapped(async_generator)(1)
+    taken = [await anext(pieces), await pieces.asend("hello"), await pieces.athrow(KeyError(2))]
+    assert taken == [1, 1, 2]
+    with pytest.raises(StopAsyncIteration):
+        await pieces.athrow(KeyError(-1))
+    pieces = wrapped(async_generator)(x=3)
+    assert await anext(pieces) == 3
+    with pytest.raises(ZeroDivisionError):
+        await pieces.athrow(ZeroDivisionError)
+    pieces = wrapped(async_generator)(4)
+    await anext(pieces)
+    await pieces.aclose()
+    assert HEARD == ["hello", "closed", "closed", "closed"]
+
+
+async def test_a_generator_that_is_not_begun_runs_nothing() -> None:
+    wrapped(generator)(1).close()
+    await wrapped(async_generator)(1).aclose()
+    assert HEARD == []
+
+
+async def test_what_runs_within() -> None:
+    inside: ContextVar[str] = ContextVar("inside", default="outside")
+
+    @contextmanager
+    def entered(original: Any, word: str, /) -> Any:
+        token = inside.set(f"{original.__name__} {word}")
+        try:
+            yield
+        finally:
+            inside.reset(token)
+
+    def now(word: str) -> str:
+        return f"{word}: {inside.get()}"
+
+    async def later(word: str) -> str:
+        await asyncio.sleep(0)
+        return now(word)
+
+    def handed_on(word: str) -> Any:
+        return later(word)
+
+    assert within(entered)(now)("a") == "a: now a"
+    assert await within(entered)(later)("b") == "b: later b"
+    assert await within(entered)(handed_on)("c") == "c: handed_on c"
+    assert inside.get() == "outside"
+
+
+def test_the_first_argument_comes_by_place_or_by_name() -> None:
+    assert first_argument((1, 2), {"x": 3}, "input") == (1, (2,), {"x": 3})
+    assert first_argument((), {"x": 3, "input": 1}, "input") == (1, (), {"x": 3})
+    assert first_argument((), {"prompts": 1}, "messages", "prompts") == (1, (), {})
+    assert first_argument((), {}, "input") == (None, (), {})
+
+
+def test_a_context_may_give_other_arguments() -> None:
+    @contextmanager
+    def doubled(_: object, n: int) -> Any:
+        yield (2 * n,), {}
+
+    def same(n: int) -> int:
+        return n
+
+    assert within(doubled)(same)(2) == 4
