@@ -13,7 +13,7 @@ from ce_engine.ports import Store
 from ce_engine.schema.rows import SessionInfo
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store
-from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, scheme_of, sqlite_path
+from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, local_path, scheme_of
 
 
 NAMED_USERS = 5
@@ -34,7 +34,7 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
             f"{MEMORY} ends with its process, so there is nothing to show. Name the store that the "
             f"app writes to with --store or {VARIABLE}, for example --store {DEFAULT}."
         )
-    path = sqlite_path(url)
+    path = local_path(url)
     if not path.exists():
         raise StoreUnavailableError(
             f"there is no store at {str(path)!r} yet. Run `ce demo`, or your app with install_ce, "

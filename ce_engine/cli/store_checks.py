@@ -15,7 +15,7 @@ from ce_engine.cli.checks import Check, Status, failed
 from ce_engine.errors import ContextEngineError
 from ce_engine.schema.ids import MIN_SECRET_BYTES
 from ce_engine.stores import open_store, secret
-from ce_engine.stores.urls import DEFAULT, MEMORY, scheme_of, sqlite_path
+from ce_engine.stores.urls import DEFAULT, MEMORY, local_path, scheme_of
 
 
 SHARED = "Several hosts that share a store need the same one."
@@ -24,37 +24,36 @@ SHARED = "Several hosts that share a store need the same one."
 def store(url: str) -> list[Check]:
     """Checks of the store at `url`, and of the secret that belongs to it."""
     try:
-        if scheme_of(url) == "memory":
+        scheme = scheme_of(url)
+        if scheme == "memory":
             detail = f"{MEMORY} works, and nothing is kept when the process ends"
             cure = f"Name a file to keep what is recorded: --store {DEFAULT}"
             return [Check("store", Status.WARN, detail, cure), *_variable()]
-        path = sqlite_path(url)
+        path = local_path(url)
     except ContextEngineError as error:
         return [failed("store", error)]
-    return [*_file(path), *(_variable() or _key_file(path))]
+    return [_place(scheme, path), *(_variable() or _key_file(path))]
 
 
-def _file(path: Path) -> list[Check]:
+def _place(scheme: str, path: Path) -> Check:
+    usable = _usable_folder if scheme == "file" else _usable
     if path.exists():
-        problem = asyncio.run(_opened(path))
-        return [problem] if problem else [_usable(path, str(path))]
+        return asyncio.run(_opened(scheme, path)) or usable(path, str(path))
     try:
         folder = tempfile.TemporaryDirectory(dir=path.parent, prefix=".ce-doctor-")
     except OSError as error:
-        detail = f"there is no file {str(path)!r}, and none can be made ({error.strerror})"
-        cure = (
-            f"Make {str(path.parent)!r} a folder that this user may write to, or name another file."
-        )
-        return [Check("store", Status.FAIL, detail, cure)]
+        detail = f"there is nothing at {str(path)!r}, and none can be made ({error.strerror})"
+        cure = f"Make {str(path.parent)!r} a folder that this user may write to, or name another place."
+        return Check("store", Status.FAIL, detail, cure)
     with folder as name:
         trial = Path(name) / path.name
-        problem = asyncio.run(_opened(trial))
-        return [problem or _usable(trial, f"{path}, which is made at first use")]
+        problem = asyncio.run(_opened(scheme, trial))
+        return problem or usable(trial, f"{path}, which is made at first use")
 
 
-async def _opened(path: Path) -> Check | None:
-    """Open and write the file; say what is wrong, if something is."""
-    opened = open_store(f"sqlite:///{path}")
+async def _opened(scheme: str, path: Path) -> Check | None:
+    """Open and write the store; say what is wrong, if something is."""
+    opened = open_store(path.as_uri() if scheme == "file" else f"sqlite:///{path}")
     try:
         await opened.check()
     except ContextEngineError as error:
@@ -62,6 +61,10 @@ async def _opened(path: Path) -> Check | None:
     finally:
         await opened.close()
     return None
+
+
+def _usable_folder(_: Path, what: str) -> Check:
+    return Check("store", Status.OK, f"{what}: takes files, a folder a session")
 
 
 def _usable(path: Path, what: str) -> Check:

@@ -1,16 +1,21 @@
-"""Keeps sessions behind one port, in memory or in SQL; a store decides nothing."""
+"""Keeps sessions behind one port, in memory, in files or in SQL; a store decides nothing."""
 
 from __future__ import annotations
 
 import os
 
 from ce_engine.ports import Store
+from ce_engine.stores.file import FileStore
 from ce_engine.stores.memory import MemoryStore
 from ce_engine.stores.urls import DEFAULT, VARIABLE, scheme_of
 
 
 def open_store(url: str | None = None) -> Store:
-    """The store that `url` names: `memory://`, `sqlite:///relative.db` or `sqlite:////absolute.db`.
+    """The store that `url` names.
+
+    - `memory://`: in this process only;
+    - `sqlite:///relative.db`, `sqlite:////absolute.db`: an SQLite file;
+    - `file:folder`, `file:///absolute/folder`: a folder with readable files a session.
 
     Without one it is `CE_STORE_URL`, else `sqlite:///ce.db`. No file is touched before the first
     read or write.
@@ -19,8 +24,11 @@ def open_store(url: str | None = None) -> Store:
         StoreUrlError: the URL is not understood.
     """
     url = url or os.environ.get(VARIABLE) or DEFAULT
-    if scheme_of(url) == "memory":
+    scheme = scheme_of(url)
+    if scheme == "memory":
         return MemoryStore()
+    if scheme == "file":
+        return FileStore(url)
     from ce_engine.stores.sql import SqlStore  # noqa: PLC0415 - SQLAlchemy is slow to import
 
     return SqlStore(url)

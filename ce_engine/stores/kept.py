@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +18,8 @@ from ce_engine.schema.document import (
     Task,
 )
 from ce_engine.schema.events import Event
+from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
     AppendEvents,
     AppendMessages,
@@ -53,6 +56,8 @@ class Kept:
     """One session; dicts are in order of first arrival."""
 
     head: SessionHead
+    made_at: str = ""
+    """When the store made it, whatever its document says."""
     last_evidence: int = 0
     last_accessed_at: str = ""
     access_count: int = 0
@@ -84,7 +89,7 @@ class Kept:
         """What stays when the session is deleted: numbers, and the envelopes of its events."""
         head = replace(self.head, salt=b"", key_id="", ephemeral=False, epoch=self.head.epoch + 1)
         events = [rules.emptied(event, scope) for event in self.events]
-        return Kept(head, self.last_evidence, events=events)
+        return Kept(head, last_evidence=self.last_evidence, events=events)
 
     def with_content(self, row: EvidenceRow) -> EvidenceRow:
         """A copy of a row; content that a message has is filled in."""
@@ -107,6 +112,59 @@ def copy_turn(row: TurnRow) -> TurnRow:
     return replace(row, attempts=fresh_data(row.attempts), report=fresh_data(row.report))
 
 
+def changed(
+    scope: Scope,
+    old: Kept | None,
+    writes: Sequence[Write],
+    expected_version: int | None,
+    now: str,
+    secret: Callable[[], bytes],
+) -> tuple[Kept | None, PutResult]:
+    """The session after a group of writes, and the answer to it; `old` stays as it was.
+
+    Raises:
+        VersionConflictError: `expected_version` is not the version, or the key is another one.
+        SessionNotFoundError: there is no session to patch or delete, or it was deleted meanwhile.
+    """
+    version = 0 if old is None or old.head.is_deleted else old.head.version
+    rules.check_version(scope, expected_version, version)
+    if not writes:
+        return old, PutResult(success=True, version=version)
+    change = _begin(scope, old, writes, now, secret())
+    for write in writes:
+        change.run(scope, write)
+    kept, removed = change.kept, change.removed
+    return kept, PutResult(success=True, version=kept.head.version, removed=removed)
+
+
+def _begin(
+    scope: Scope, old: Kept | None, writes: Sequence[Write], now: str, secret: bytes
+) -> Change:
+    asked = next((write for write in writes if isinstance(write, CreateSession)), None)
+    new = old is None or old.head.is_deleted
+    kept = Kept(SessionHead()) if old is None else old.draft()
+    if new:
+        _begin_life(scope, kept, asked, now, secret)
+    rules.check_key(scope, writes, kept.head.key_id, kept.head.epoch)
+    kept.head.version += 1
+    kept.head.updated_at = kept.last_accessed_at = now
+    kept.access_count += 1
+    return Change(kept, chain_key(secret), made=new and asked is None, now=now)
+
+
+def _begin_life(
+    scope: Scope, kept: Kept, asked: CreateSession | None, now: str, secret: bytes
+) -> None:
+    """Make a session of a head that is new, or that a deleted session left behind."""
+    if asked is None:
+        salt = os.urandom(16)
+        asked = CreateSession(salt, Fingerprinter(secret, salt, scope).key_id)
+    head = kept.head
+    head.salt, head.key_id, head.ephemeral = asked.salt, asked.key_id, asked.ephemeral
+    head.created_at, head.project_id = asked.at or now, scope.project_id
+    kept.made_at = now
+
+
 @dataclass(slots=True)
 class Change:
     """One group on its way into a session's draft."""
@@ -115,7 +173,7 @@ class Change:
     key: bytes
     made: bool
     """The group itself made the session, without being told to."""
-    now: str = ""
+    now: str
     removed: dict[str, int] = field(default_factory=dict)
 
     def run(self, scope: Scope, write: Write) -> None:

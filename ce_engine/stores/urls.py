@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 from ce_engine.errors import StoreUrlError
 
@@ -13,17 +15,20 @@ MEMORY = "memory://"
 
 _KNOWN = (
     "Known here: memory://, sqlite:///relative.db and sqlite:////absolute.db (three slashes, then "
-    "the path)."
+    "the path), file:folder and file:///absolute/folder."
 )
-_LATER = ("file", "postgres", "postgresql", "redis", "rediss")
+_LATER = ("postgres", "postgresql", "redis", "rediss")
+_DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 
 def scheme_of(url: str) -> str:
-    """`memory` or `sqlite`.
+    """`memory`, `sqlite` or `file`.
 
     Raises:
         StoreUrlError: another scheme, or none.
     """
+    if url.lower().startswith("file:"):
+        return "file"
     scheme, mark, rest = url.partition("://")
     scheme = scheme.lower()
     if mark and scheme == "sqlite":
@@ -38,6 +43,39 @@ def scheme_of(url: str) -> str:
         )
     hint = "" if mark else f" For a file, write sqlite:///{url or 'ce.db'}."
     raise StoreUrlError(f"no store is known for {_masked(url)!r}. {_KNOWN}{hint}")
+
+
+def local_path(url: str) -> Path:
+    """The file or folder that a `sqlite:` or `file:` URL means, absolute.
+
+    Raises:
+        StoreUrlError: the URL names none.
+    """
+    return folder_path(url) if scheme_of(url) == "file" else sqlite_path(url)
+
+
+def folder_path(url: str) -> Path:
+    """The folder that a `file:` URL means, absolute; `%20` and the like are decoded.
+
+    Raises:
+        StoreUrlError: the URL names no folder.
+    """
+    rest = url.partition(":")[2]
+    if rest.startswith("//") and not rest.startswith("///"):
+        name = rest.lstrip("/") or "sessions"
+        raise StoreUrlError(
+            f"{url!r} names a host, which a file store has not. Write file:{name} for a folder from "
+            f"here, or file:///{name} for one from the root."
+        )
+    if "?" in rest:
+        raise StoreUrlError(f"options after '?' are not known here; found {url!r}")
+    text = unquote(rest)
+    if text.startswith("/"):
+        text = text.lstrip("/") if _DRIVE.match(text) else f"/{text.lstrip('/')}"
+    path = Path(text).absolute()
+    if not text or "\x00" in text or path.name in ("", ".."):
+        raise StoreUrlError(f"{url!r} names no folder. Write file:sessions, for example.")
+    return path
 
 
 def sqlite_path(url: str) -> Path:

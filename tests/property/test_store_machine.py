@@ -42,6 +42,7 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import MemoryStore
+from ce_engine.stores.file import FileStore, log, shelf
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing import samples
 
@@ -229,40 +230,49 @@ async def everything(store: Store, scope: Scope) -> list[Any]:
     ]
 
 
+def open_all(folder: Path, clocks: list[Ticking]) -> list[Store]:
+    memory, sql, file = [{"clock": clock, "ids": clock} for clock in clocks]
+    return [
+        MemoryStore(**memory),
+        SqlStore(f"sqlite:///{folder / 'ce.db'}", lock_timeout_s=30, **sql),
+        FileStore((folder / "sessions").as_uri(), lock_timeout_s=30, **file),
+    ]
+
+
 @pytest.mark.req("A-07")
 def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CE_SECRET", "the same for both stores")
+    monkeypatch.setenv("CE_SECRET", "the same for all stores")
+    monkeypatch.setattr(log, "JOURNAL_BYTES", 3000)  # so that snapshots are replaced
+    monkeypatch.setattr(shelf, "_KEPT_SESSIONS", 2)  # and files are read
     accounts = count()
-    first, second = Ticking(), Ticking()
-    stores: list[Store] = [
-        MemoryStore(clock=first, ids=first),
-        SqlStore(f"sqlite:///{tmp_path / 'ce.db'}", lock_timeout_s=30, clock=second, ids=second),
-    ]
+    clocks = [Ticking() for _ in range(3)]
+    stores = open_all(tmp_path, clocks)
 
     @settings(max_examples=EXAMPLES)
     @given(st.lists(st.tuples(st.sampled_from(SCOPES), steps), max_size=12))
     def compare(run: list[tuple[tuple[str, str], Call]]) -> None:
         account = f"a{next(accounts)}"  # the same stores for all examples: each has its account
-        first.begin()
-        second.begin()
+        for clock in clocks:
+            clock.begin()
 
         async def main() -> None:
             for (user, session), call in run:
                 scope = Scope(session_id=session, user_id=user, account_id=account)
-                expected, found = [await outcome(call(store, scope)) for store in stores]
-                assert found == expected
+                expected, *found = [await outcome(call(store, scope)) for store in stores]
+                assert found == [expected] * 2
             for user, session in SCOPES:
                 scope = Scope(session_id=session, user_id=user, account_id=account)
-                expected, found = [await everything(store, scope) for store in stores]
-                assert found == expected
+                expected, *found = [await everything(store, scope) for store in stores]
+                assert found == [expected] * 2
             for who in ("u", "", None):
                 listed = [
                     await store.list_sessions(account_id=account, user_id=who, ephemeral=not who)
                     for store in stores
                 ]
-                assert listed[0] == listed[1]
+                assert listed == [listed[0]] * 3
 
         asyncio.run(main())
 
     compare()
-    asyncio.run(stores[1].close())
+    for store in stores:
+        asyncio.run(store.close())

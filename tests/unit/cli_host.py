@@ -50,7 +50,7 @@ def process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def url_of(path: Path) -> str:
-    return f"sqlite:///{path}"
+    return f"sqlite:///{path}" if path.suffix == ".db" else path.as_uri()
 
 
 def talk(engine: ContextEngine, scope: Scope = TALK, chatter: int = 0) -> HostApp:

@@ -28,10 +28,10 @@ COMMANDS = (
 )
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="module", params=["ce.db", "sessions"])
+def url(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> str:
     """A store with a named session of a user, and an ephemeral one."""
-    found = url_of(tmp_path_factory.mktemp("store") / "ce.db")
+    found = url_of(tmp_path_factory.mktemp("store") / str(request.param))
     fill(found)
     engine = create_context_engine(found)
     engine.sync.check()
@@ -138,6 +138,7 @@ def test_without_a_store_the_error_says_what_to_do_and_none_is_made(
         ("ce.db", "CONTEXT_STORE_URL_INVALID", "sqlite:///ce.db"),
         ("memory://", "CONTEXT_STORE_URL_INVALID", "ends with its process"),
         ("sqlite:///no/such/folder/ce.db", "CONTEXT_STORE_UNAVAILABLE", "no/such/folder"),
+        ("file:no/such/folder", "CONTEXT_STORE_UNAVAILABLE", "no/such/folder"),
     ],
 )
 @pytest.mark.req("A-25")

@@ -229,6 +229,28 @@ def test_a_store_whose_readers_wait_is_a_warning(tmp_path: Path) -> None:
     assert "journal_mode=WAL" in cure
 
 
+def test_a_folder_of_files_that_works(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "sessions")
+    found = doctor("--store", url)
+    assert found["store"][0] == "OK"
+    assert "made at first use" in found["store"][1]
+    assert [path.name for path in tmp_path.iterdir() if "sess" in path.name] == []
+    fill(url)
+    found = doctor("--store", url)
+    assert found["store"] == ("OK", f"{tmp_path / 'sessions'}: takes files, a folder a session", "")
+    assert "sessions.key" in found["secret"][1]
+
+
+def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    (folder / "to my sister.txt").touch()
+    status, detail, cure = doctor("--store", url_of(folder))["store"]
+    assert (status, "holds other files" in detail) == ("FAIL", True)
+    assert "name a folder of its own" in cure
+    assert [path.name for path in folder.iterdir()] == ["to my sister.txt"]
+
+
 def test_a_url_that_is_not_understood() -> None:
     status, _, cure = doctor("--store", "mongodb://x")["store"]
     assert status == "FAIL"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ce_engine.errors import StoreUnavailableError
+from ce_engine.ports import Store
 from ce_engine.schema.document import EvidenceLinks
 from ce_engine.schema.rows import AppendMessages, DeleteSession, LinkEvidence, PutEvidence
 from ce_engine.stores.sql import database
@@ -17,7 +18,7 @@ from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_deletion import CANARY, OTHER, deletion, everything
 from ce_engine.testing.store_reading import read_names
-from tests.unit.sql_host import run
+from tests.unit.store_host import run
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def has_canary(path: Path) -> bool:
     return any(CANARY.encode() in file.read_bytes() for file in files)
 
 
-async def fill(store: sql_store.SqlStore) -> None:
+async def fill(store: Store) -> None:
     await store.apply(OTHER, message("m1"))
     await store.apply(SCOPE, everything(CANARY))
     for n in range(50):  # rows that grow leave their old copies behind
@@ -43,7 +44,7 @@ async def fill(store: sql_store.SqlStore) -> None:
         await store.apply(SCOPE, [link])
 
 
-async def delete(store: sql_store.SqlStore) -> None:
+async def delete(store: Store) -> None:
     await store.apply(SCOPE, [DeleteSession(deletion(store))])
 
 
@@ -68,7 +69,7 @@ def test_a_purge_that_did_not_end_is_made_by_the_next(
     monkeypatch.setattr(sql_store, "_PURGE_S", 0.1)
     run(path, fill)
 
-    async def work(_: sql_store.SqlStore) -> None:
+    async def work(_: Store) -> None:
         store = sql_store.SqlStore(f"sqlite:///{path}", lock_timeout_s=0.1)
         with closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reader.execute("BEGIN")

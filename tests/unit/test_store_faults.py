@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,6 +21,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.samples import SCOPE, bare_row, message
 from ce_engine.testing.store_reading import read_names
+from tests.unit.store_host import nobody, public_folder
 
 
 IN_TIME_S = 10
@@ -287,25 +286,9 @@ async def test_a_disk_too_full_to_begin(path: Path) -> None:
     await store.close()
 
 
-@contextmanager
-def nobody() -> Iterator[None]:
-    """Be a user who may write only what is everybody's: permissions do not bind root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A folder that every user can come to."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o777)
+    with public_folder() as folder:
         yield folder
 
 

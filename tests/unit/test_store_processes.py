@@ -1,4 +1,4 @@
-"""The SQL store among processes and threads: shared files, forks, exits, kills."""
+"""The stores on a disk among processes and threads: shared files, forks, exits, kills."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from typing import Any
 
 import pytest
 
-from ce_engine.stores.sql import SqlStore, database
+from ce_engine.ports import Store
+from ce_engine.stores.sql import database
 from ce_engine.testing.samples import SCOPE
 from ce_engine.testing.store_reading import read_names
-from tests.unit.sql_host import FORK, append, check_chain, open_at, run
+from tests.unit.store_host import FORK, append, check_chain, open_at, opening, run
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ce.db"
+@pytest.fixture(params=["ce.db", "sessions"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    return tmp_path / str(request.param)
+
+
+def check_whole(path: Path) -> None:
+    if path.suffix == ".db":
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def _append_in_process(path: Path, name: str, count: int) -> None:
@@ -46,7 +53,7 @@ def test_processes_append_to_one_session(path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_opens_its_own(path: Path) -> None:
-    async def work(store: SqlStore) -> None:
+    async def work(store: Store) -> None:
         await append("before")(store)
         assert await read_names(store) == ["before"]
         children = [
@@ -64,11 +71,10 @@ def test_a_forked_child_opens_its_own(path: Path) -> None:
 
     run(path, work)
     check_chain(path, 65)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    check_whole(path)
 
 
-def _go_on(store: SqlStore, names: list[str]) -> None:
+def _go_on(store: Store, names: list[str]) -> None:
     async def main() -> None:
         await append(*names)(store)
         assert set(names) <= set(await read_names(store))
@@ -82,13 +88,13 @@ def test_a_parent_that_closes_takes_nothing_from_its_child(path: Path) -> None:
     go_on = FORK.Event()
     waits = FORK.Event()
 
-    def child(store: SqlStore) -> None:
+    def child(store: Store) -> None:
         asyncio.run(append("c1")(store))
         waits.set()
         go_on.wait(60)
         asyncio.run(append("c2")(store))
 
-    async def parent(store: SqlStore) -> Any:
+    async def parent(store: Store) -> Any:
         await append("p1")(store)
         assert await read_names(store) == ["p1"]
         process = FORK.Process(target=child, args=(store,))
@@ -106,9 +112,10 @@ def test_a_parent_that_closes_takes_nothing_from_its_child(path: Path) -> None:
 
 LAST_WORDS = """
 import asyncio, sys
+from ce_engine.stores.file import FileStore
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.samples import SCOPE, message
-store = SqlStore("sqlite:///ce.db", lock_timeout_s=30)
+store = OPENING
 async def main():
     await store.version(SCOPE)
     for n in range(100):
@@ -119,10 +126,10 @@ print("main is over", flush=True)
 """
 
 
-def start(code: str, folder: Path) -> subprocess.Popen[str]:
+def start(code: str, path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=folder,
+        [sys.executable, "-c", code.replace("OPENING", opening(path))],
+        cwd=path.parent,
         env={"PYTHONPATH": str(Path(database.__file__).parents[3])},
         stdout=subprocess.PIPE,
         text=True,
@@ -130,27 +137,49 @@ def start(code: str, folder: Path) -> subprocess.Popen[str]:
 
 
 def test_what_was_accepted_is_written_before_the_interpreter_exits(path: Path) -> None:
-    with start(LAST_WORDS, path.parent) as process:
+    with start(LAST_WORDS, path) as process:
         assert process.wait(60) == 0
     assert run(path, lambda store: store.version(SCOPE)) == (100, 0)
 
 
-def test_a_lock_does_not_keep_the_interpreter_from_exiting(path: Path) -> None:
+def test_a_lock_does_not_keep_the_interpreter_from_exiting(tmp_path: Path) -> None:
+    path = tmp_path / "ce.db"
     run(path, append("m1"))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         impatient = "import ce_engine.stores.sql.store as s; s._LAST_WORDS_S = 0.3"
-        with start(f"{impatient}\n{LAST_WORDS}", path.parent) as process:
+        with start(f"{impatient}\n{LAST_WORDS}", path) as process:
             assert process.wait(60) == 0
 
 
-def test_what_was_answered_survives_a_kill(path: Path) -> None:
-    code = LAST_WORDS.replace("asyncio.create_task(", "await (") + "import time; time.sleep(60)"
-    with start(code, path.parent) as process:
+WRITES_ON = """
+import ce_engine.stores.file.log as log
+log.JOURNAL_BYTES = 20_000  # so that snapshots are replaced all the time
+from ce_engine.schema.rows import AppendEvents, AppendMessages
+from ce_engine.testing import samples
+async def write_on():
+    for n in range(10_000):
+        rows = AppendMessages([samples.bare_row(f"m{n}", "文字 " * (n % 5) * 3000)])
+        await store.apply(SCOPE, [rows, AppendEvents([samples.event(f"v{n}")])])
+        print(n, flush=True)
+asyncio.run(write_on())
+"""
+
+
+def test_what_was_answered_survives_a_kill_in_the_middle_of_a_write(path: Path) -> None:
+    begin, _, _ = LAST_WORDS.partition("async def")
+    with start(begin + WRITES_ON, path) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "main is over\n"
+        for line in process.stdout:
+            if int(line) == 40:
+                break
         process.send_signal(signal.SIGKILL)
-    assert run(path, lambda store: store.version(SCOPE)) == (100, 0)
+        answered = [40, *map(int, process.stdout.read().split())][-1]
+    found = run(path, read_names)
+    assert len(found) in (answered + 1, answered + 2)  # the last one had no time to be answered
+    run(path, append("after"))
+    check_chain(path, len(found) + 1)
+    check_whole(path)
 
 
 def store_threads() -> set[threading.Thread]:

@@ -25,6 +25,7 @@ from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import Engine
 
 from ce_engine.errors import StoreError
+from ce_engine.ports import Store
 from ce_engine.schema.rows import AppendEvents, AppendMessages, PutTurn, Write
 from ce_engine.stores import open_store
 from ce_engine.stores.sql import SqlStore, database, tables
@@ -33,7 +34,7 @@ from ce_engine.stores.sql.migrations import upgrade as alembic_upgrade
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, bare_row, message
 from ce_engine.testing.store_reading import read_state
-from tests.unit.sql_host import append, open_at, run
+from tests.unit.store_host import append, open_at, run
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_an_older_file_is_upgraded_once_by_whoever_comes_first(
     monkeypatch.setattr(database, "HEAD", "next")
     monkeypatch.setattr(database, "KNOWN", (*KNOWN, "next"))
 
-    async def work(_: SqlStore) -> None:
+    async def work(_: Store) -> None:
         stores = [open_at(path) for _ in range(4)]
         await asyncio.gather(*(store.version(SCOPE) for store in stores))
         await asyncio.gather(*(append(f"n{n}")(store) for n, store in enumerate(stores)))

@@ -10,9 +10,11 @@ import pytest
 from ce_engine.errors import StoreUrlError
 from ce_engine.ports import Store
 from ce_engine.stores import MemoryStore, open_store
+from ce_engine.stores.file import FileStore, shelf
 from ce_engine.stores.sql import SqlStore
-from ce_engine.stores.urls import sqlite_path
+from ce_engine.stores.urls import folder_path, sqlite_path
 from ce_engine.testing import StoreContract
+from ce_engine.testing.samples import SCOPE
 
 
 class TestMemoryStore(StoreContract):
@@ -40,21 +42,66 @@ class TestSqliteStore(StoreContract):
         return b"".join(file.read_bytes() for file in files)
 
 
+class TestFileStore(StoreContract):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
+        store = FileStore((tmp_path / "sessions").as_uri(), lock_timeout_s=20)
+        yield store
+        await store.close()
+
+    def bytes_of(self, store: Store) -> bytes:
+        return b"".join(f.read_bytes() for f in folder_path(store.url).rglob("*") if f.is_file())
+
+
 def files_here() -> list[str]:
-    return [path.name for path in Path.cwd().iterdir() if path.is_file()]
+    return [path.name for path in Path.cwd().iterdir()]
 
 
-def test_opening_touches_no_file() -> None:
-    store = open_store("sqlite:///some.db")
-    assert store.url == "sqlite:///some.db"
+class TestFileStoreThatForgets(TestFileStore):
+    """What is read comes from the files, all of it."""
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+        monkeypatch.setattr(shelf, "_KEPT_SESSIONS", 0)
+        store = FileStore((tmp_path / "sessions").as_uri(), lock_timeout_s=20)
+        yield store
+        await store.close()
+
+
+LOCAL = pytest.mark.parametrize("url", ["sqlite:///some.db", "file:some"])
+
+
+@LOCAL
+def test_opening_touches_no_file(url: str) -> None:
+    store = open_store(url)
+    assert store.url == url
     assert files_here() == []
 
 
-async def test_reading_makes_no_file() -> None:
-    store = open_store("sqlite:///some.db")
+@LOCAL
+async def test_reading_makes_no_file(url: str) -> None:
+    store = open_store(url)
     assert await store.list_sessions() == []
+    assert await store.version(SCOPE) is None
     assert files_here() == []
     await store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("file:some", "some"),
+        ("file:./some/", "some"),
+        ("FILE:some/folder", "some/folder"),
+        ("file:%E4%BC%9A%E8%AF%9D%20a%23b", "会话 a#b"),
+        ("file:会话", "会话"),
+        ("file:///some/folder", "/some/folder"),
+        ("file:/some/folder", "/some/folder"),
+        ("file:////some/folder/", "/some/folder"),
+    ],
+)
+def test_a_file_url_is_a_folder(tmp_path: Path, url: str, expected: str) -> None:
+    assert folder_path(url) == tmp_path / expected
 
 
 def test_a_relative_file_is_found_from_where_it_was_opened(
@@ -76,6 +123,7 @@ def test_a_relative_file_is_found_from_where_it_was_opened(
         ("", "memory:///", "memory://"),
         ("memory://", "sqlite:////tmp/x.db", "sqlite:////tmp/x.db"),
         ("", "SQLite:///x.db", "SQLite:///x.db"),
+        ("file:sessions", None, "file:sessions"),
     ],
 )
 def test_the_url_wins_then_the_variable_then_the_default(
@@ -97,7 +145,13 @@ def test_the_url_wins_then_the_variable_then_the_default(
         ("memory://shared", "takes no path"),
         ("ce.db", "write sqlite:///ce.db"),
         ("mongodb://host/db", "Known here: memory://, sqlite:///"),
-        ("file:///some/folder", "later release"),
+        ("file://host/folder", "Write file:host/folder for a folder from here"),
+        ("file://", "Write file:sessions"),
+        ("file:", "Write file:sessions"),
+        ("file:///", "Write file:sessions"),
+        ("file:..", "Write file:sessions"),
+        ("file:a%00b", "Write file:sessions"),
+        ("file:sessions?mode=ro", "options after '?'"),
         ("redis://host", "later release"),
         ("postgresql+psycopg://host/db", "later release"),
     ],

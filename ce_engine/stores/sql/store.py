@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
 from functools import partial
 from time import monotonic
 from typing import TypeVar
@@ -22,10 +20,10 @@ from ce_engine.schema.scope import Scope
 from ce_engine.stores import secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
+from ce_engine.stores.lanes import Lane, outcome, stop_all
 from ce_engine.stores.sql import deleting, reads, tables
 from ce_engine.stores.sql.database import Database
 from ce_engine.stores.sql.faults import locked
-from ce_engine.stores.sql.lanes import Lane, outcome
 from ce_engine.stores.sql.link import Link, Work
 from ce_engine.stores.sql.writes import apply as apply_group
 from ce_engine.stores.urls import sqlite_path
@@ -212,8 +210,5 @@ class SqlStore(BaseStore):
             self._readers.reset(self._links[1:])
 
 
-def _stop(lanes: Sequence[Lane]) -> None:
-    """Let accepted jobs end; a thread that hangs is left behind."""
-    ends: list[Future[None]] = [end for lane in lanes for end in lane.stop()]
-    if not threading.current_thread().name.startswith("ce-store-"):
-        wait(ends, timeout=_LAST_WORDS_S)
+def _stop(lanes: Sequence[Lane[Link]]) -> None:
+    stop_all(lanes, _LAST_WORDS_S)

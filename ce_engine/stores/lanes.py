@@ -5,35 +5,43 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ce_engine.errors import StoreUnavailableError
-from ce_engine.stores.sql.link import Link
+
+
+class Tool(Protocol):
+    """What one thread works with."""
+
+    def close(self) -> None: ...
 
 
 T = TypeVar("T")
-_Job = tuple["Future[Any]", "Callable[[Link], Any] | None"]
+W = TypeVar("W", bound=Tool)
+_Job = tuple["Future[Any]", "Callable[[Any], Any] | None"]
+
+_NAME = "ce-store-"
 
 
-class Lane:
-    """A queue of jobs and a daemon thread for each link, started with the first job."""
+class Lane(Generic[W]):
+    """A queue of jobs and a daemon thread for each tool, started with the first job."""
 
-    def __init__(self, name: str, links: Sequence[Link]) -> None:
+    def __init__(self, name: str, tools: Sequence[W]) -> None:
         self._name = name
         self._closed = False
-        self.reset(links)
+        self.reset(tools)
 
-    def reset(self, links: Sequence[Link]) -> None:
+    def reset(self, tools: Sequence[W]) -> None:
         """Begin again without threads, as a forked child does; what waited is the parent's."""
-        self._links = links
+        self._tools = tools
         self._lock = threading.Lock()
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
-    def submit(self, job: Callable[[Link], T]) -> Future[T]:
+    def submit(self, job: Callable[[W], T]) -> Future[T]:
         """Accept a job; jobs start in the order of their submission.
 
         Raises:
@@ -49,9 +57,9 @@ class Lane:
         return future
 
     def _start(self) -> None:
-        for link in self._links:
+        for tool in self._tools:
             thread = threading.Thread(
-                target=_work, args=(self._jobs, link), name=f"ce-store-{self._name}", daemon=True
+                target=_work, args=(self._jobs, tool), name=f"{_NAME}{self._name}", daemon=True
             )
             try:
                 thread.start()
@@ -72,15 +80,22 @@ class Lane:
         return ends
 
 
-def _work(jobs: SimpleQueue[_Job], link: Link) -> None:
+def stop_all(lanes: Sequence[Lane[Any]], timeout_s: float) -> None:
+    """Let accepted jobs end; a thread that hangs is left behind."""
+    ends: list[Future[None]] = [end for lane in lanes for end in lane.stop()]
+    if not threading.current_thread().name.startswith(_NAME):
+        wait(ends, timeout=timeout_s)
+
+
+def _work(jobs: SimpleQueue[_Job], tool: Tool) -> None:
     while True:
         future, job = jobs.get()
         if job is None:
-            link.close()
+            tool.close()
             future.set_result(None)
             return
         try:
-            result = job(link)
+            result = job(tool)
         except BaseException as error:  # noqa: BLE001 - it is the caller's, on another thread
             future.set_exception(error)
         else:

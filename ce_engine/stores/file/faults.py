@@ -1,0 +1,80 @@
+"""What went wrong with a store's files, in words that name the place and the cure."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from ce_engine.errors import MigrationError, StoreUnavailableError
+
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def explain(error: OSError | UnicodeEncodeError, root: Path) -> StoreUnavailableError:
+    """The error that the caller gets for one of the system's."""
+    what, cure = _saying(error, root)
+    return StoreUnavailableError(f"the store's folder {str(root)!r} {what}. {cure}")
+
+
+def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
+    if isinstance(error, UnicodeEncodeError):
+        return (
+            f"cannot hold a name in this process's encoding of file names ({error.encoding})",
+            "Set PYTHONUTF8=1.",
+        )
+    place = f" ({error.filename})" if error.filename else ""
+    if error.errno in _FULL:
+        return (
+            "cannot grow: the disk is full",
+            "Free some space; what did not fit was not written, the rest is whole.",
+        )
+    if error.errno in _DENIED:
+        return (
+            f"may not be read or written by this user{place}",
+            "Give this user read and write permission for the folder and all in it.",
+        )
+    if not root.parent.exists():
+        return (
+            "cannot be made: the folder it would be in does not exist",
+            f"Create {str(root.parent)!r}.",
+        )
+    if not root.parent.is_dir() or (root.exists() and not root.is_dir()):
+        return f"is no folder{place}", "Name a folder; it is made if its parent is there."
+    return (
+        f"cannot be read or written: {error.strerror or error}{place}",
+        "Check the disk, and that nobody moves or deletes files there while they are in use.",
+    )
+
+
+def locked(folder: Path, root: Path, waited_s: float) -> StoreUnavailableError:
+    """Say that a session stayed locked."""
+    return StoreUnavailableError(
+        f"the store's folder {str(root)!r} has a session that is locked by another program: "
+        f"{folder.relative_to(root)} (waited {waited_s:g} s). End what holds its lock file."
+    )
+
+
+def damaged(path: Path, why: object) -> StoreUnavailableError:
+    """Say that a file is not as it was written; `why` holds no content."""
+    return StoreUnavailableError(
+        f"the session's file {str(path)!r} is damaged ({why}). It was left as it is: restore its "
+        "folder from a backup, or move that away to begin the session anew."
+    )
+
+
+def foreign(root: Path, names: list[str]) -> StoreUnavailableError:
+    """Say that the folder is somebody else's."""
+    return StoreUnavailableError(
+        f"the store's folder {str(root)!r} holds other files ({', '.join(sorted(names)[:3])}). It was "
+        "left as it is: name a folder of its own."
+    )
+
+
+def newer(path: Path, found: object, known: int) -> MigrationError:
+    """Say that a later release wrote a file."""
+    return MigrationError(
+        f"the session's file {str(path)!r} has format {found!r}; this release knows {known}. It was "
+        "left as it is: use the release of ce-integrations that wrote it, or a newer one."
+    )
