@@ -202,7 +202,8 @@ class Preparation:
 
     def _bring_in(self, bound: Limit) -> None:
         """Stored history where the host sent none: newest lanes first, as much as may go out (decision 7)."""
-        if self.found is None or not (self.config.enable_share_context and self.call.restore):
+        sharing = self.config.enable_share_context and self.call.restore
+        if self.found is None or not self.found.bring or not sharing:
             return
         room = bound.inject
         if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
@@ -259,10 +260,13 @@ class Preparation:
 
     def _marks(self, items: Sequence[Item]) -> Marks:
         """The lane's standing cut: of each kind the deepest anchor that is in the line."""
+        standing = [mark for mark in self.view.cuts.values() if mark.lane_key == self.lane_key]
+        if not standing:
+            return Marks()
         at = {item.message_id: position for position, item in enumerate(items)}
         best: dict[str, CutMark] = {}
-        for mark in self.view.cuts.values():
-            if mark.lane_key != self.lane_key or mark.anchor_message_id not in at:
+        for mark in standing:
+            if mark.anchor_message_id not in at:
                 continue
             known = best.get(mark.kind)
             if known is None or at[mark.anchor_message_id] > at[known.anchor_message_id]:

@@ -37,9 +37,9 @@ class Telling:
         report.tokens_before = outcome.before
         report.messages_in = len(self.call.messages)
         report.messages_sent = len(plan)
-        report.kept = sum(isinstance(step, Keep | Extend) for step in plan)
+        report.kept = sum(type(step) is Keep or type(step) is Extend for step in plan)
         report.shortened, report.restored = outcome.shortened, outcome.restored
-        report.inserted = sum(isinstance(step, Insert | Extend) for step in plan)
+        report.inserted = sum(type(step) is Insert or type(step) is Extend for step in plan)
         report.orphans_removed = len(outcome.line.orphans)
         report.dropped = (
             report.messages_in - report.kept - report.shortened - report.orphans_removed
