@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.events import Event, EventType, Verification, payload_mac, verify_log
 from ce_engine.schema.ids import Fingerprinter, chain_key
 from ce_engine.schema.report import Deleted, PutResult
-from ce_engine.schema.rows import DeleteEvidence, DeleteSession, SessionHead
+from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.sessions import Sessions
 
@@ -30,8 +29,6 @@ STORE_S = 5.0
 
 PURGE_S = 600.0
 """How long it waits for the store to be rid of the bytes: a large file is written anew."""
-
-_ALL = sys.maxsize
 
 
 class Deletions(ABC):
@@ -183,7 +180,9 @@ class Deletions(ABC):
             raise StoreUnavailableError(
                 "records of this session are still on their way to the store; delete it again"
             )
-        state = await _answer(self.store.state(scope, after_seq=_ALL, after_evidence=_ALL))
+        state = await _answer(
+            self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        )
         if state is None:
             return None
         if not any_project:

@@ -30,7 +30,6 @@ from ce_engine.runtime.journal import Group, Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
-from ce_engine.runtime.waiting import settled
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role, TurnStatus
@@ -40,6 +39,7 @@ from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
+from ce_engine.stores.waiting import settled
 from ce_engine.tokens import default_estimator
 from ce_engine.tracing import Tracing
 from ce_engine.upload.ingest import Ingest

@@ -350,9 +350,6 @@ class Preparation:
             message.turn_id = row.turn_id
         return turn
 
-    def _lane_name(self) -> str:
-        return self.lane_key
-
     def _failed(self) -> OpenTurn | None:
         """The failed turn of the same request that asked the very same: this is its next attempt."""
         if self.question is None or self.new:

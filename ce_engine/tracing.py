@@ -11,7 +11,7 @@ from ce_engine.ports import Store
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.rows import HEAD_ONLY, TurnRow
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
@@ -19,8 +19,6 @@ from ce_engine.selectors import RefSelector
 
 SETTLE_S = 1.0
 """How long a trace waits for what is not stored yet."""
-NEWEST = 2**62
-"""A number that no row has: only the head of a session is read."""
 
 
 class StoreResolver:
@@ -104,7 +102,7 @@ class Tracing(ABC):
 
     async def _trace(self, scope: Scope, ref: Ref | str) -> Trace:
         await self.flush(SETTLE_S)
-        state = await self.store.state(scope, after_seq=NEWEST, after_evidence=NEWEST)
+        state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         if state is not None:
             check_project(scope, state.head.project_id)
         return await trace(self.store, scope, ref, self.selectors)

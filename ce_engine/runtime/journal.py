@@ -22,7 +22,6 @@ from ce_engine.errors import (
 from ce_engine.ports import Store
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.loop import LoopThread
-from ce_engine.runtime.waiting import settled
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -36,6 +35,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.stores.waiting import settled
 
 
 T = TypeVar("T")

@@ -123,6 +123,10 @@ class SessionHead:
         return self.key_id != known.key_id and self.epoch > known.epoch
 
 
+HEAD_ONLY = 2**62
+"""A number that no row has: after it there is nothing but the head of a session."""
+
+
 @dataclass(slots=True)
 class SessionState:
     """All that a view is built from, read in one go; `rows` and `evidence_keys` only what is newer than asked."""

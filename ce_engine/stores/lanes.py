@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from ce_engine.errors import StoreUnavailableError
+from ce_engine.stores.waiting import settled
 
 
 class Tool(Protocol):
@@ -105,22 +104,6 @@ def _work(jobs: SimpleQueue[_Job], tool: Tool) -> None:
 
 
 async def outcome(future: Future[T]) -> T:
-    """Wait for a job without a hold on it: a cancelled waiter cancels nothing.
-
-    `asyncio.wrap_future` would pass the cancellation on, and call a loop that is closed by then.
-    """
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[None] = loop.create_future()
-
-    def wake(_: Future[T]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_finish, waiter)
-
-    future.add_done_callback(wake)
-    await waiter
+    """Wait for a job without a hold on it: a cancelled waiter cancels nothing."""
+    await settled(future)
     return future.result()
-
-
-def _finish(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

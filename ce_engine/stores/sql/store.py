@@ -70,7 +70,7 @@ class SqlStore(BaseStore):
         self._writer = Lane("writer", self._links[:1])
         self._readers = Lane("reader", self._links[1:])
         self._resting: list[Link] = []
-        finalize(self, _stop, (self._readers, self._writer))
+        finalize(self, stop_all, (self._readers, self._writer), _LAST_WORDS_S)
         survive_fork(self)
 
     def _new_links(self) -> list[Link]:
@@ -208,7 +208,3 @@ class SqlStore(BaseStore):
             self._links = self._new_links()
             self._writer.reset(self._links[:1])
             self._readers.reset(self._links[1:])
-
-
-def _stop(lanes: Sequence[Lane[Link]]) -> None:
-    stop_all(lanes, _LAST_WORDS_S)

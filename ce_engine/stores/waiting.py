@@ -18,7 +18,6 @@ async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
         return True
     loop = asyncio.get_running_loop()
     waiter = loop.create_future()
-
     thread = threading.get_ident()
 
     def wake(_: object) -> None:
