@@ -1,0 +1,51 @@
+"""Context that is put in beside the messages of the line: constraints, settings, facts, tasks, a summary (E-01)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ce_engine.schema.enums import Layer, Priority
+
+
+LAYERS = {
+    "framework__context": Layer.RULES,
+    "experience__context": Layer.SETTINGS,
+    "knowledge__context": Layer.RETRIEVED,
+    "todo__context": Layer.IMMEDIATE,
+    "compression__context": Layer.IMMEDIATE,
+}
+"""The layer of each section (D-01, E-02)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """One piece of context, whatever its source.
+
+    Attributes:
+        id: the block's id in decisions and reports.
+        section: a key of `LAYERS`.
+        text: as it may go out; rendered, in one or more lines.
+        source: where it is from, a word: `constraints`, `tasks`, or the name of a source.
+        priority: what goes first inside its section (A-17).
+        score: confidence (settings) or similarity (facts) in 0..1, best kept longest; `None` is unknown.
+        at: when it was made, UTC, ISO 8601.
+        evidence_id: the evidence that it renders, `""` if none.
+    """
+
+    id: str
+    section: str
+    text: str
+    source: str
+    priority: Priority = Priority.MEDIUM
+    score: float | None = None
+    at: str = ""
+    evidence_id: str = ""
+
+
+@dataclass(slots=True)
+class Collected:
+    """What was collected for one call, with codes of what was not to be had (D-09)."""
+
+    materials: Sequence[Material] = ()
+    warnings: list[str] = field(default_factory=list)
