@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.by_hand import ByHand
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
@@ -17,7 +18,6 @@ from ce_engine.errors import (
     BudgetExceededError,
     ContextEngineError,
     StoreUnavailableError,
-    TurnAmbiguousError,
 )
 from ce_engine.facts import FactRecorder, Record
 from ce_engine.observe.bus import InMemoryEventBus
@@ -31,13 +31,13 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
-from ce_engine.schema.document import Message
+from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.ids import SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions import Sessions
 from ce_engine.stores.waiting import settled
 from ce_engine.tokens import default_estimator
@@ -51,7 +51,7 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(FactRecorder, Tracing, Deletions):
+class Engine(ByHand, FactRecorder, Tracing, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -213,35 +213,20 @@ class Engine(FactRecorder, Tracing, Deletions):
         status: TurnStatus = TurnStatus.COMMITTED,
         usage: Usage | None = None,
         answer: Answer | None = None,
+        refs: Sequence[Ref] | None = None,
     ) -> None:
         """End a streamed answer; without `answer` the chunks are joined in order of their index."""
         if answer is None:
             opened = turn.state
             text = joined(opened.chunks) if isinstance(opened, OpenTurn) else ""
-            answer = Answer(Message(role=Role.ASSISTANT, content=text))
+            answer = Answer(Message(role=Role.ASSISTANT, content=text), refs=refs)
         await self.commit(turn, answer, status=status, usage=usage)
 
     # Housekeeping
 
-    def open_turn(self, scope: Scope) -> TurnHandle:
-        """The one open turn of a session.
-
-        Raises:
-            TurnAmbiguousError: none is open, or several are.
-        """
-        view = self._sessions.known(scope)
-        turns = list(view.turns.values()) if view is not None else []
-        if len(turns) != 1:
-            raise TurnAmbiguousError(
-                f"{len(turns)} turns are open in session {scope.session_id!r}; expected one. "
-                "Pass the turn that prepare() gave."
-            )
-        return turns[0].handle
-
     def last_report(self, session: Scope | str) -> Report | None:
         """The newest report of a session here; an id alone means one of no account and no user."""
-        scope = session if isinstance(session, Scope) else Scope(session_id=session)
-        return self._sessions.last_report(scope)
+        return self._sessions.last_report(as_scope(session))
 
     async def check(self) -> None:
         """Open the store and prove that it works; it may take its time, once (`CHECK_S`).

@@ -8,16 +8,19 @@ from itertools import islice, takewhile
 
 from ce_engine.answers import abandon
 from ce_engine.config import RuntimeConfig
+from ce_engine.continuing import go_on
 from ce_engine.counting import Counter, cached_text_counter
 from ce_engine.ports import Pruner, TokenEstimator
 from ce_engine.prepare.align import Flags
 from ce_engine.prepare.budget import Limit, limit
 from ce_engine.prepare.cut import Marks
+from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.match import Incoming
+from ce_engine.prepare.material import Collected
 from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
-from ce_engine.recall import Recall
+from ce_engine.recall import BROKEN_OFF, Recall
 from ce_engine.recording import Records, put_turn, record_tool_message
 from ce_engine.reporting import Telling, stored_report
 from ce_engine.runtime.process import is_gone, owner
@@ -43,6 +46,7 @@ class Preparation:
     estimator: TokenEstimator
     pruner: Pruner
     degradations: list[str] = field(default_factory=list)
+    collected: Collected = field(default_factory=Collected)
     counter: Counter = field(init=False)
     found: Reconciled | None = None
     places: list[int | None] = field(default_factory=list)
@@ -63,8 +67,11 @@ class Preparation:
 
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""
+        if self.call.by_hand:
+            self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
-        bound = self._calibrated(limit(self.config, call.context_window))
+        bound = limit(self.config, call.context_window, by_hand=call.by_hand)
+        bound = self._calibrated(bound)
         if call.purpose == "chat":
             self._reconcile()
             self._bring_in(bound)
@@ -158,6 +165,11 @@ class Preparation:
         view.remember_sent(self.lane_key, call.messages, self.places)
         if self.question is not None:
             view.note_step(self.question, call.request_id)
+        if call.by_hand and self.question is not None:
+            # What came before stands here alone, also where the list goes on with its tools' results.
+            log = view.log
+            root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
+            found.bring = Lanes(log, before=root, lane_key=self.lane_key, without=flying)
         self._abandon()
         for code in found.ambiguous:
             self.records.events.append(
@@ -211,7 +223,7 @@ class Preparation:
         for lane in self.found.bring:
             if any(self.view.is_step(n, self.call.request_id) for n in lane):
                 continue
-            items = [item for n in lane if (item := self._stored_item(n)) is not None]
+            items = [item for n in self._whole(lane) if (item := self._stored_item(n)) is not None]
             room -= sum(item.tokens for item in items)
             if room < 0 and bound.tokens is None:
                 return
@@ -224,8 +236,6 @@ class Preparation:
         row, entry = self.view.rows[n], self.view.log[n]
         message = row.message
         if entry.role == "tool" or entry.calls or row.withheld or not message.content:
-            return None
-        if message.status not in (None, "committed"):
             return None
         tokens = (
             row.tokens if row.counted_by == self.counter.name else self.counter.message(message)
@@ -301,6 +311,7 @@ class Preparation:
             self.question,
             self._earlier,
             self.config.prune.max_retrieved_chunks,
+            self.collected.materials,
         )
 
     def _earlier(self) -> list[int]:
@@ -308,7 +319,17 @@ class Preparation:
         found = self.found
         if found is None:
             return []
-        return [n for lane in islice(found.bring, MAX_RECALLED_LANES) for n in lane]
+        return [n for lane in islice(found.bring, MAX_RECALLED_LANES) for n in self._whole(lane)]
+
+    def _whole(self, lane: Sequence[int]) -> Sequence[int]:
+        """A lane without an answer that broke off at its end, and without what that answered (decision 14)."""
+        rows = self.view.rows
+        if not lane or rows[lane[-1]].message.status not in BROKEN_OFF:
+            return lane
+        last = next(
+            (k for k in range(len(lane) - 1, -1, -1) if rows[lane[k]].origin == Origin.TASK), 0
+        )
+        return lane[:last]
 
     # The turn
 
@@ -343,6 +364,7 @@ class Preparation:
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
         turn.report.degradations = list(self.degradations)
+        turn.report.warnings += self.collected.warnings
         turn.report.estimator = self.counter.description
         handle.state = turn
         view.turns[row.turn_id] = turn

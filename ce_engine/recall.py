@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from ce_engine.prepare.line import Item
+from ce_engine.prepare.material import Material
 from ce_engine.prepare.render import Snippet
 from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.prepare.terms import terms
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Message
+from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.view import SessionView
 
 
 KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
+
+BROKEN_OFF = frozenset({TurnStatus.INCOMPLETE, TurnStatus.FAILED, TurnStatus.ABANDONED})
 
 MIN_SPAN_CHARS = 24
 """Shorter documents are not looked for inside a prompt: they would be found by chance."""
@@ -34,12 +39,14 @@ class Recall:
         question: int | None,
         lanes: Callable[[], Sequence[int]],
         limit: int,
+        materials: Sequence[Material] = (),
     ) -> None:
         self.view = view
         self.call = call
         self.question = question
         self.lanes = lanes
         self.limit = limit
+        self.materials = materials
 
     def sources(self, count: Callable[[str], int]) -> Sources:
         return Sources(
@@ -50,6 +57,8 @@ class Recall:
             terms=terms,
             stored=self.stored,
             spans=self.spans,
+            materials=self.materials,
+            whole=self.call.by_hand,
         )
 
     def text(self, item: Item) -> str:
@@ -72,12 +81,19 @@ class Recall:
         found = [
             self._message(n, score)
             for n, score in self.view.search_messages(
-                query, self.limit, lambda n: n in sent or n not in allowed
+                query, self.limit, lambda n: n in sent or n not in allowed or self._is_broken_off(n)
             )
         ]
-        memory = self.view.requests.get(self.call.request_id)
-        present = {evidence_id for evidence_id, _ in memory.documents} if memory else set()
-        for evidence_id, score in self.view.search_documents(query, self.limit):
+        documents = self.view.search_documents(query, self.limit)
+        if self.call.by_hand:  # nobody else sends them: the rest goes in too while there is room
+            hits = {evidence_id for evidence_id, _ in documents}
+            rest = (e for e in reversed(self.view.documents) if e not in hits)
+            documents += [(e, 0.0) for e in islice(rest, self.limit)]
+            present: set[str] = set()
+        else:
+            memory = self.view.requests.get(self.call.request_id)
+            present = {evidence_id for evidence_id, _ in memory.documents} if memory else set()
+        for evidence_id, score in documents:
             row = self.view.evidence[evidence_id]
             if evidence_id in present or not self._may_read(row):
                 continue
@@ -91,6 +107,10 @@ class Recall:
             )
             found.append(Candidate(f"e:{evidence_id}", snippet, score, row.seq))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _is_broken_off(self, n: int) -> bool:
+        """An answer that never became whole is not put in (decision 14)."""
+        return self.view.rows[n].message.status in BROKEN_OFF
 
     def _may_read(self, row: EvidenceRow) -> bool:
         """Only the reader's own project, and its own lane, nobody's, or what is shared (decision 7, D-10)."""

@@ -249,6 +249,11 @@ class SessionView:
         found = self._documents.search(query, limit=limit, exclude=self._is_in_message)
         return [(self._document_ids[hit.n], hit.score) for hit in found]
 
+    @property
+    def documents(self) -> list[str]:
+        """Evidence whose content stands in no message, in order of arrival."""
+        return [e for e in self._document_ids if self.evidence[e].message_id is None]
+
     def _is_in_message(self, document: int) -> bool:
         return self.evidence[self._document_ids[document]].message_id is not None
 
