@@ -35,6 +35,7 @@ from ce_engine.errors import (
     UnsupportedVersionError,
     VersionConflictError,
 )
+from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.ports import Pruner, Redactor, Store, TokenEstimator
 from ce_engine.prepare.prune import (
     DegradeToSummaryPruner,
@@ -131,6 +132,7 @@ __all__ = [
     "GreedyPriorityPruner",
     "GroupAwarePruner",
     "HostMessage",
+    "InMemoryEventBus",
     "Insert",
     "Keep",
     "Layer",

@@ -110,6 +110,11 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
             records = self._records(view, call.scope, call.framework, config, call.tags)
+            if records.heard:
+                loaded = {"messages": len(view.log), "version": view.head.version}
+                records.events.append(
+                    records.ingest.event(EventType.SESSION_LOADED, payload=loaded)
+                )
             for code in degraded:
                 records.events.append(
                     records.ingest.event(EventType.DEGRADED, payload={"code": code})
@@ -118,7 +123,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
                 prepared = Preparation(
                     call, config, records, self.estimator, self.pruner, degraded
                 ).run()
-                self._submit(records, config)
+                self._submit(records)
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
@@ -283,7 +288,8 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
             framework,
             *((view.names, view.tags) if redact else ()),
         )
-        return Records(view, ingest)
+        heard = config.observability.emit_events and not self.bus.is_idle
+        return Records(view, ingest, heard=heard)
 
     def _counter(self, model: str) -> Counter:
         return Counter(self.estimator, model or self.config.model_hint)
@@ -325,7 +331,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
             records = self._records(view, scope, framework, config, tags)
             try:
                 result = record(records)
-                group = self._submit(records, config)
+                group = self._submit(records)
             except BaseException as error:
                 self._sessions.drop(scope)  # it may hold half of this record
                 logger.warning("a record was not made (%s)", type(error).__name__)
@@ -346,15 +352,18 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
     async def _settle(self, scope: Scope) -> None:
         await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
 
-    def _submit(self, records: Records, config: RuntimeConfig) -> Group | None:
+    def _submit(self, records: Records) -> Group | None:
         writes = records.finish()
         if not writes:
             return None
         view = records.view
         view.created = True
         group = self._journal.submit(view.scope, writes, view.landed)
-        if records.events and config.observability.emit_events and not self.bus.is_idle:
-            self._events.submit(self._announce(group, records.events))
+        if records.heard:
+            payload = {"writes": len(writes)}
+            persisted = records.ingest.event(EventType.PERSISTED, payload=payload)
+            events = [*records.events, persisted]
+            self._events.submit(self._announce(group, events))
         return group
 
     def _gap(self, scope: Scope, groups: int) -> Sequence[Write]:
@@ -369,7 +378,8 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
 
     async def _announce(self, group: Group, events: Sequence[Event]) -> None:
         await settled(group.heard, self.config.store.deadline_s)
-        await self.bus.emit_all(events)
+        landed = group.future.done() and group.future.result() is not None
+        await self.bus.emit_all(events if landed else events[:-1])
 
 
 def _redactor(config: RuntimeConfig) -> PatternRedactor:

@@ -22,7 +22,7 @@ from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.recall import BROKEN_OFF, Recall
 from ce_engine.recording import Records, put_turn, record_tool_message
-from ce_engine.reporting import Telling, stored_report
+from ce_engine.reporting import Telling, announce, stored_report
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import Origin, Role, TurnStatus
@@ -93,8 +93,7 @@ class Preparation:
         if outcome.cut.moved and call.purpose == "chat":
             self._remember_cut(outcome, marks)
         turn = self._open()
-        if outcome.cut.dropped or outcome.shortened:
-            self._tell_pruned(turn, outcome)
+        announce(self.records, turn.row, outcome)
         turn.report.new_evidence_ids = self.records.evidence_ids
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
         telling.report(turn.report, bound.tokens, extras)
@@ -380,14 +379,3 @@ class Preparation:
         if failed is None or failed.row.request_id != self.call.request_id:
             return None
         return self.view.failed.pop(self.question)
-
-    def _tell_pruned(self, turn: OpenTurn, outcome: Outcome) -> None:
-        payload = {"groups_dropped": len(outcome.cut.dropped), "shortened": outcome.shortened}
-        self.records.events.append(
-            self.records.ingest.event(
-                EventType.PRUNE_COMPLETED,
-                payload=payload,
-                turn_id=turn.row.turn_id,
-                request_id=self.call.request_id,
-            )
-        )

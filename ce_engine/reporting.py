@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter as Tally
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -11,10 +12,13 @@ from typing import Any
 from ce_engine.counting import Counter
 from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.pipeline import Outcome
+from ce_engine.recording import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.enums import Layer
+from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import LayerReport, Report
+from ce_engine.schema.rows import TurnRow
 from ce_engine.view import LaneMemory
 
 
@@ -142,6 +146,28 @@ class Telling:
 
     def _injected(self, text: str) -> Unit:
         return ("text", hash(text)), self.outcome.injected_tokens
+
+
+def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
+    """Tell what was left out; and, where somebody listens, what was derived and assembled (A-20)."""
+    told: list[tuple[EventType, dict[str, Any]]] = []
+    cut = outcome.cut
+    if records.heard:
+        kinds = Tally(str(decision.action) for decision in outcome.decisions)
+        told.append((EventType.BLOCKS_DERIVED, {"blocks": len(outcome.decisions), **kinds}))
+    if cut.dropped or outcome.shortened:
+        gone = Tally(d.reason for d in outcome.decisions if d.action != "kept")
+        payload = {"groups_dropped": len(cut.dropped), "shortened": outcome.shortened}
+        told.append((EventType.PRUNE_COMPLETED, {**payload, "reasons": dict(gone)}))
+    if records.heard:
+        payload = {"messages": len(outcome.plan), "tokens": outcome.used}
+        told.append((EventType.ASSEMBLED, {**payload, "unchanged": outcome.unchanged}))
+    records.events += (
+        records.ingest.event(
+            kind, payload=payload, turn_id=turn.turn_id, request_id=turn.request_id
+        )
+        for kind, payload in told
+    )
 
 
 def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:

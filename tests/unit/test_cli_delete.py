@@ -65,7 +65,7 @@ def test_nothing_goes_without_a_yes(at: tuple[str, ...]) -> None:
 
 @pytest.mark.req("A-30")
 def test_a_session_goes_and_its_log_says_so(path: Path, at: tuple[str, ...]) -> None:
-    assert "intact (13 events)" in ce("verify", TALK.session_id, *at).stdout
+    assert "intact (15 events)" in ce("verify", TALK.session_id, *at).stdout
     done = CliRunner().invoke(app, ["delete", *SESSION, *at], input="y\n")
     assert "deleted 1 sessions, 6 messages, 4 evidence, 2 tool calls, 3 turns" in done.stdout
     assert b"Rain is water" not in path.read_bytes()
