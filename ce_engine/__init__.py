@@ -35,7 +35,7 @@ from ce_engine.errors import (
     UnsupportedVersionError,
     VersionConflictError,
 )
-from ce_engine.ports import Pruner, Redactor, Store, TokenEstimator
+from ce_engine.ports import Hasher, Pruner, Redactor, Store, TokenEstimator
 from ce_engine.prepare.prune import (
     DegradeToSummaryPruner,
     GreedyPriorityPruner,
@@ -57,6 +57,7 @@ from ce_engine.schema.call import (
 )
 from ce_engine.schema.document import (
     Author,
+    ContextBlock,
     Evidence,
     EvidenceLinks,
     EvidenceSource,
@@ -65,6 +66,7 @@ from ce_engine.schema.document import (
     Ref,
     Session,
     SessionDocument,
+    Task,
     ToolCall,
     ToolProvider,
     ToolRequest,
@@ -72,6 +74,7 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.enums import (
     AuthorKind,
+    BlockType,
     EvidenceType,
     Layer,
     ModelUsageStage,
@@ -80,13 +83,14 @@ from ce_engine.schema.enums import (
     ProviderKind,
     Role,
     SourceKind,
+    TaskStatus,
     ToolCallStatus,
     ToolType,
     TurnStatus,
 )
 from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
 from ce_engine.schema.export import json_schema
-from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
+from ce_engine.schema.facts import IngestOptions, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
 from ce_engine.schema.report import AssembledInput, Deleted, Report
 from ce_engine.schema.scope import Scope
@@ -103,10 +107,12 @@ __all__ = [
     "AssembledInput",
     "Author",
     "AuthorKind",
+    "BlockType",
     "BudgetConfig",
     "BudgetExceededError",
     "CharBasedEstimator",
     "ConfigError",
+    "ContextBlock",
     "ContextEngine",
     "ContextEngineError",
     "DegradeToSummaryPruner",
@@ -123,7 +129,9 @@ __all__ = [
     "Extend",
     "GreedyPriorityPruner",
     "GroupAwarePruner",
+    "Hasher",
     "HostMessage",
+    "IngestOptions",
     "Insert",
     "Keep",
     "Layer",
@@ -172,6 +180,8 @@ __all__ = [
     "StoreUrlError",
     "SyncCallError",
     "SyncEngine",
+    "Task",
+    "TaskStatus",
     "TiktokenEstimator",
     "TokenEstimator",
     "ToolCall",

@@ -19,9 +19,10 @@ from ce_engine.errors import (
     StoreUnavailableError,
     TurnAmbiguousError,
 )
-from ce_engine.facts import FactRecorder, Record
+from ce_engine.facts import Record
+from ce_engine.ingestion import Ingestion
 from ce_engine.observe.bus import InMemoryEventBus
-from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
+from ce_engine.ports import Clock, Hasher, IdGenerator, Pruner, Redactor, Store, TokenEstimator
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
@@ -31,13 +32,14 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.ids import SystemClock, UuidV4Generator
+from ce_engine.schema.ids import Sha256Hasher, SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions import Sessions
 from ce_engine.stores.waiting import settled
 from ce_engine.tokens import default_estimator
@@ -51,14 +53,14 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(FactRecorder, Tracing, Deletions):
+class Engine(Ingestion, Tracing, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
     each other. Components are injected (A-26); what is not given is the default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter a component (A-26)
         self,
         store: Store,
         *,
@@ -69,6 +71,7 @@ class Engine(FactRecorder, Tracing, Deletions):
         event_bus: InMemoryEventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
+        hasher: Hasher | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
@@ -78,6 +81,7 @@ class Engine(FactRecorder, Tracing, Deletions):
         self.bus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
+        self.hasher = hasher or Sha256Hasher()
         self.loop = LoopThread()
         self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
@@ -111,9 +115,7 @@ class Engine(FactRecorder, Tracing, Deletions):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
             records = self._records(view, call.scope, call.framework, config, call.tags)
             for code in degraded:
-                records.events.append(
-                    records.ingest.event(EventType.DEGRADED, payload={"code": code})
-                )
+                records.degrade(Degradation(code))
             try:
                 prepared = Preparation(
                     call, config, records, self.estimator, self.pruner, degraded
@@ -137,10 +139,10 @@ class Engine(FactRecorder, Tracing, Deletions):
                 f"{report.token_budget}, and nothing more may be left out. Raise "
                 "budget.max_input_tokens, or shorten the system prompt, the task or the tools."
             )
-        elif report.degradations:
+        elif StoreUnavailableError.code in report.degradations:
             error = StoreUnavailableError(
-                f"the call cannot be recorded ({', '.join(report.degradations)}), and "
-                'fail="closed" is set. See that the store works: ce doctor'
+                'the call cannot be recorded, and fail="closed" is set. See that the store works: '
+                "ce doctor"
             )
         else:
             return
@@ -240,8 +242,7 @@ class Engine(FactRecorder, Tracing, Deletions):
 
     def last_report(self, session: Scope | str) -> Report | None:
         """The newest report of a session here; an id alone means one of no account and no user."""
-        scope = session if isinstance(session, Scope) else Scope(session_id=session)
-        return self._sessions.last_report(scope)
+        return self._sessions.last_report(as_scope(session))
 
     async def check(self) -> None:
         """Open the store and prove that it works; it may take its time, once (`CHECK_S`).
@@ -298,6 +299,7 @@ class Engine(FactRecorder, Tracing, Deletions):
             framework,
             *((view.names, view.tags) if redact else ()),
         )
+        ingest.hasher = self.hasher
         return Records(view, ingest)
 
     def _counter(self, model: str) -> Counter:
