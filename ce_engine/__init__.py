@@ -35,12 +35,26 @@ from ce_engine.errors import (
     UnsupportedVersionError,
     VersionConflictError,
 )
-from ce_engine.ports import Hasher, Pruner, Redactor, Store, TokenEstimator
+from ce_engine.ports import (
+    Assembler,
+    EvidenceResolver,
+    Hasher,
+    Pruner,
+    Redactor,
+    Renderer,
+    RenderHints,
+    Store,
+    TokenEstimator,
+)
+from ce_engine.ports_derive import BlockDeriver, DeriveOptions
+from ce_engine.prepare.assemble_input import InputAssembler
+from ce_engine.prepare.derive_session import SessionDeriver
 from ce_engine.prepare.prune import (
     DegradeToSummaryPruner,
     GreedyPriorityPruner,
     GroupAwarePruner,
 )
+from ce_engine.prepare.render_block import BlockRenderer
 from ce_engine.schema.call import (
     Answer,
     Extend,
@@ -92,7 +106,7 @@ from ce_engine.schema.events import Deletion, Event, EventType, Verification, ca
 from ce_engine.schema.export import json_schema
 from ce_engine.schema.facts import IngestOptions, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
-from ce_engine.schema.report import AssembledInput, Deleted, Report
+from ce_engine.schema.report import AssembledInput, Deleted, RenderedBlock, Report
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
@@ -105,8 +119,11 @@ __all__ = [
     "AdapterError",
     "Answer",
     "AssembledInput",
+    "Assembler",
     "Author",
     "AuthorKind",
+    "BlockDeriver",
+    "BlockRenderer",
     "BlockType",
     "BudgetConfig",
     "BudgetExceededError",
@@ -118,11 +135,13 @@ __all__ = [
     "DegradeToSummaryPruner",
     "Deleted",
     "Deletion",
+    "DeriveOptions",
     "Event",
     "EventType",
     "Evidence",
     "EvidenceLinks",
     "EvidenceNotFoundError",
+    "EvidenceResolver",
     "EvidenceSource",
     "EvidenceTrace",
     "EvidenceType",
@@ -132,6 +151,7 @@ __all__ = [
     "Hasher",
     "HostMessage",
     "IngestOptions",
+    "InputAssembler",
     "Insert",
     "Keep",
     "Layer",
@@ -157,6 +177,9 @@ __all__ = [
     "Redactor",
     "Ref",
     "RefSelector",
+    "RenderHints",
+    "RenderedBlock",
+    "Renderer",
     "Report",
     "Restore",
     "Retrieval",
@@ -168,6 +191,7 @@ __all__ = [
     "ScopeViolationError",
     "SelectorResolveError",
     "Session",
+    "SessionDeriver",
     "SessionDocument",
     "SessionNotFoundError",
     "Shorten",

@@ -326,6 +326,11 @@ class SessionView:
         turn.since = len(self.log)
         return turn
 
+    def is_open(self, turn: TurnHandle) -> bool:
+        """Whether this very attempt is open: a later attempt of the same turn has another handle."""
+        opened = self.turns.get(turn.turn_id)
+        return opened is not None and opened.handle is turn
+
     def in_flight(self) -> frozenset[int]:
         """Entries that an open turn of this process is answering."""
         return frozenset(turn.question for turn in self.turns.values() if turn.question is not None)
