@@ -65,11 +65,17 @@ def _as_markdown(_: ContextBlock, parts: Sequence[Part], most: int | None, local
 def _as_json(block: ContextBlock, parts: Sequence[Part], most: int | None, locale: str) -> str:
     """One object that always can be parsed: texts are cut inside it, and its frame always stays."""
     text = _json(block, parts)
-    room = max((len(part.text) for part in parts), default=0)
-    while most is not None and len(text) > most and room > 0:
-        room = max(0, room - max(1, (len(text) - most) // len(parts)))
-        text = _json(block, [replace(p, text=cut(p.text, room, locale)) for p in parts])
-    return text
+    if most is None or len(text) <= most:
+        return text
+
+    def within(room: int) -> str:
+        return _json(block, [replace(part, text=cut(part.text, room, locale)) for part in parts])
+
+    fits, too_long = 0, max(len(part.text) for part in parts)
+    while too_long - fits > 1:
+        room = (fits + too_long) // 2
+        fits, too_long = (room, too_long) if len(within(room)) <= most else (fits, room)
+    return within(fits)
 
 
 def _json(block: ContextBlock, parts: Sequence[Part]) -> str:

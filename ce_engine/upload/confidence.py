@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 
 from ce_engine.schema.enums import SourceKind, ToolCallStatus
 
@@ -40,12 +41,16 @@ FAILED = 0.1
 """What a tool said when it failed tells of the tool, and little of the world."""
 
 
-def from_score(score: float | None, kind: str = "") -> float | None:
-    """A retriever's score as confidence; `None` where its kind is not known or it is out of range."""
+def from_score(score: object, kind: str = "") -> float | None:
+    """A retriever's score as confidence; `None` where it is no number of a known kind, or out of range."""
     rule = SCORES.get(kind)
-    if score is None or rule is None or isinstance(score, bool) or not math.isfinite(score):
+    if rule is None or isinstance(score, bool) or not isinstance(score, Real):
         return None
-    return rule(score)
+    try:
+        number = float(score)  # of numpy, too
+    except OverflowError:
+        return None
+    return rule(number) if math.isfinite(number) else None
 
 
 def by_rule(
@@ -56,11 +61,9 @@ def by_rule(
     Args:
         kind: what kind of thing said it.
         status: how the tool that said it ended; `""` where nobody said.
-        score: what a retriever gave it, if it is a number.
+        score: what a retriever gave it, if anything.
         of: the kind of that score, a key of `SCORES`.
     """
     if status and status != ToolCallStatus.SUCCESS:
         return FAILED
-    if isinstance(score, int | float):
-        return from_score(score, of)
-    return SOURCES[kind]
+    return SOURCES[kind] if score is None else from_score(score, of)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ce_engine import (
     BlockType,
@@ -38,7 +41,7 @@ from ce_engine import (
 from ce_engine.ports import RedactResult
 from ce_engine.schema.events import Event, EventType
 from ce_engine.testing.host import HostApp
-from ce_engine.upload.confidence import by_rule, from_score
+from ce_engine.upload.confidence import SCORES, by_rule, from_score
 
 
 SCOPE = Scope(session_id="s", user_id="u", account_id="a")
@@ -175,14 +178,24 @@ def test_confidence_is_as_given_else_by_rule(
         ("stars", 0.5, None),
         ("similarity", math.nan, None),
         ("bm25", math.inf, None),
+        ("distance", 10**400, None),
+        ("similarity", True, None),
+        ("similarity", "0.5", None),
+        ("similarity", Fraction(1, 2), 0.5),
     ],
 )
 def test_a_score_becomes_a_confidence_by_its_kind(
-    kind: str, score: float, confidence: float | None
+    kind: str, score: object, confidence: float | None
 ) -> None:
     assert from_score(score, kind) == (
         confidence if confidence is None else pytest.approx(confidence, abs=1e-6)
     )
+
+
+@given(st.sampled_from(sorted(SCORES)), st.floats() | st.integers())
+def test_a_confidence_is_in_0_to_1_whatever_the_score(kind: str, score: float) -> None:
+    found = from_score(score, kind)
+    assert found is None or 0 <= found <= 1
 
 
 @pytest.mark.parametrize("kind", list(SourceKind))
