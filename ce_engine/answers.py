@@ -22,6 +22,7 @@ from ce_engine.schema.enums import (
 )
 from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
+from ce_engine.upload.confidence import by_rule
 from ce_engine.upload.ingest import Ingest, refs
 from ce_engine.view import OpenTurn
 
@@ -200,6 +201,7 @@ def _record_output(
             "turn_id": turn.row.turn_id,
             "finish_reason": records.ingest.name(answer.finish_reason),
         },
+        confidence=by_rule(SourceKind.LLM),
         message_id=message_id,
     )
     row.dedup_key = records.view.fingerprinter.mac(
@@ -245,6 +247,9 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
     row.status = turn.handle.status = status
     row.closed_at = records.ingest.clock.now_iso()
     code = records.ingest.code(error_code, "error") if error_code else ""
+    if codes := [c for c in records.degradations() if c not in turn.report.degradations]:
+        turn.report.degradations += codes
+        row.report = {**row.report, "degradations": turn.report.degradations}
     if code and status is not TurnStatus.COMMITTED:
         row.report = {**row.report, "errors": [*row.report.get("errors", ()), code]}
     records.writes.append(put_turn(row))

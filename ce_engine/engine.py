@@ -10,38 +10,47 @@ from contextlib import suppress
 from typing import Any
 
 from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.blocks import BlockSource
 from ce_engine.by_hand import ByHand
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
-from ce_engine.errors import (
-    BudgetExceededError,
-    ContextEngineError,
-    StoreUnavailableError,
-)
-from ce_engine.facts import FactRecorder, Record
+from ce_engine.errors import StoreUnavailableError
+from ce_engine.facts import Record
+from ce_engine.ingestion import Ingestion
 from ce_engine.observe.bus import InMemoryEventBus
-from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
+from ce_engine.ports import (
+    Clock,
+    Hasher,
+    IdGenerator,
+    Pruner,
+    Redactor,
+    Renderer,
+    Store,
+    TokenEstimator,
+)
+from ce_engine.ports_derive import BlockDeriver
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
+from ce_engine.reporting import refusal
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.journal import Group, Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.ids import SystemClock, UuidV4Generator
+from ce_engine.schema.ids import Sha256Hasher, SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions import Sessions
 from ce_engine.stores.waiting import settled
 from ce_engine.tokens import default_estimator
-from ce_engine.tracing import Tracing
 from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn, SessionView
@@ -51,14 +60,14 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(ByHand, FactRecorder, Tracing, Deletions):
+class Engine(ByHand, Ingestion, BlockSource, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
     each other. Components are injected (A-26); what is not given is the default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter a component (A-26)
         self,
         store: Store,
         *,
@@ -66,18 +75,23 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
         token_estimator: TokenEstimator | None = None,
         redactor: Redactor | None = None,
         pruner: Pruner | None = None,
+        deriver: BlockDeriver | None = None,
+        renderer: Renderer | None = None,
         event_bus: InMemoryEventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
+        hasher: Hasher | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
         self.redactor: Redactor = redactor or _redactor(self.config)
         self.pruner = pruner or GreedyPriorityPruner()
+        self._use(deriver, renderer)
         self.bus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
+        self.hasher = hasher or Sha256Hasher()
         self.loop = LoopThread()
         self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
@@ -116,9 +130,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
                     records.ingest.event(EventType.SESSION_LOADED, payload=loaded)
                 )
             for code in degraded:
-                records.events.append(
-                    records.ingest.event(EventType.DEGRADED, payload={"code": code})
-                )
+                records.degrade(Degradation(code))
             try:
                 prepared = Preparation(
                     call, config, records, self.estimator, self.pruner, degraded
@@ -135,19 +147,8 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
 
     async def _refuse(self, prepared: Prepared) -> None:
         """With `fail="closed"`, end a turn that is over its budget or cannot be recorded."""
-        report = prepared.report
-        if report.over_budget:
-            error: ContextEngineError = BudgetExceededError(
-                f"the input needs {report.token_used} tokens, the budget has "
-                f"{report.token_budget}, and nothing more may be left out. Raise "
-                "budget.max_input_tokens, or shorten the system prompt, the task or the tools."
-            )
-        elif report.degradations:
-            error = StoreUnavailableError(
-                f"the call cannot be recorded ({', '.join(report.degradations)}), and "
-                'fail="closed" is set. See that the store works: ce doctor'
-            )
-        else:
+        error = refusal(prepared.report)
+        if error is None:
             return
         with suppress(StoreUnavailableError):
             await self.fail(prepared.turn, error.code)
@@ -171,7 +172,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
         """Record the answer and close the turn. A second commit of the same turn is ignored."""
 
         def record(records: Records) -> None:
-            if _is_open(records, turn):
+            if records.view.is_open(turn):
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
@@ -189,7 +190,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
         """Close a turn without a whole answer; `partial` is what had come of it."""
 
         def record(records: Records) -> None:
-            if _is_open(records, turn):
+            if records.view.is_open(turn):
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
 
@@ -289,6 +290,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
             *((view.names, view.tags) if redact else ()),
         )
         heard = config.observability.emit_events and not self.bus.is_idle
+        ingest.hasher = self.hasher
         return Records(view, ingest, heard=heard)
 
     def _counter(self, model: str) -> Counter:
@@ -385,9 +387,3 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
 def _redactor(config: RuntimeConfig) -> PatternRedactor:
     rules = config.redaction.rules
     return PatternRedactor(rules.patterns, rules.dictionaries) if rules else PatternRedactor()
-
-
-def _is_open(records: Records, turn: TurnHandle) -> bool:
-    """Whether this very attempt is open: a later attempt of the same turn has another handle."""
-    opened = records.view.turns.get(turn.turn_id)
-    return opened is not None and opened.handle is turn

@@ -362,8 +362,9 @@ class Preparation:
         turn.config, turn.tags = call.config, call.tags
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
-        turn.report.degradations = list(self.degradations)
         turn.report.warnings += self.collected.warnings
+        codes = [*self.degradations, *view.degraded, *self.records.degradations()]
+        turn.report.degradations, view.degraded = list(dict.fromkeys(codes)), []
         turn.report.estimator = self.counter.description
         handle.state = turn
         view.turns[row.turn_id] = turn

@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from ce_engine.counting import Counter
+from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.pipeline import Outcome
 from ce_engine.recording import Records
@@ -168,6 +169,22 @@ def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
         )
         for kind, payload in told
     )
+
+
+def refusal(report: Report) -> ContextEngineError | None:
+    """Why `fail="closed"` refuses the call: it is over its budget, or it cannot be recorded."""
+    if report.over_budget:
+        return BudgetExceededError(
+            f"the input needs {report.token_used} tokens, the budget has {report.token_budget}, and "
+            "nothing more may be left out. Raise budget.max_input_tokens, or shorten the system "
+            "prompt, the task or the tools."
+        )
+    if StoreUnavailableError.code in report.degradations:
+        return StoreUnavailableError(
+            'the call cannot be recorded, and fail="closed" is set. See that the store works: '
+            "ce doctor"
+        )
+    return None
 
 
 def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:

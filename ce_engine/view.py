@@ -115,6 +115,7 @@ class SessionView:
         self.by_dedup: dict[bytes, str] = {}
         self.by_message: dict[str, str] = {}
         self.cuts: dict[tuple[str, str, str], CutMark] = {}
+        self.degraded: list[str] = []  # codes, outside a turn; the next report has them
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
@@ -126,8 +127,7 @@ class SessionView:
         self.names: Bounded[str, str] = Bounded(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}
-        self.last_seq = 0
-        self.last_evidence = 0
+        self.last_seq = self.last_evidence = 0
         self.bytes = 4096
         self._messages = LexicalIndex()
         self._indexed = 0
@@ -330,6 +330,11 @@ class SessionView:
         turn.question = self.log.by_message_id(tip) if tip else None
         turn.since = len(self.log)
         return turn
+
+    def is_open(self, turn: TurnHandle) -> bool:
+        """Whether this very attempt is open: a later attempt of the same turn has another handle."""
+        opened = self.turns.get(turn.turn_id)
+        return opened is not None and opened.handle is turn
 
     def in_flight(self) -> frozenset[int]:
         """Entries that an open turn of this process is answering."""

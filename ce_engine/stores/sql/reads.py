@@ -154,6 +154,11 @@ def _items(connection: Connection, this: int | None, table: Table, kind: type[M]
     return [rows.item(kind, name, row) for row in connection.execute(select_, {"this": this})]
 
 
+def list_tasks(connection: Connection, scope: Scope) -> list[Task]:
+    """In order of arrival."""
+    return _items(connection, number(connection, scope), tables.tasks, Task)
+
+
 def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     """The whole document."""
     found = connection.execute(_SESSION, key_values(scope)).first()
