@@ -31,6 +31,7 @@ from ce_engine.ports import (
 )
 from ce_engine.ports_derive import BlockDeriver
 from ce_engine.preparation import Preparation
+from ce_engine.prepare.material import Collected
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
 from ce_engine.reporting import refusal
@@ -121,6 +122,7 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
     async def _prepare(self, call: ModelCall) -> Prepared:
         config = call.config or self.config
         await self._settle(call.scope)
+        collected = await self._collected(call)
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
             records = self._records(view, call.scope, call.framework, config, call.tags)
@@ -129,11 +131,11 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
                 records.events.append(
                     records.ingest.event(EventType.SESSION_LOADED, payload=loaded)
                 )
-            for code in degraded:
-                records.degrade(Degradation(code))
+            for found in (*map(Degradation, degraded), *collected.degradations):
+                records.degrade(found)
             try:
                 prepared = Preparation(
-                    call, config, records, self.estimator, self.pruner, degraded
+                    call, config, records, self.estimator, self.pruner, degraded, collected
                 ).run()
                 self._submit(records)
             except BaseException:
@@ -153,6 +155,15 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
         with suppress(StoreUnavailableError):
             await self.fail(prepared.turn, error.code)
         raise error
+
+    async def _collected(self, call: ModelCall) -> Collected:
+        """What the session itself brings in, where nobody else does (A-10)."""
+        if not call.by_hand:
+            return Collected()
+        try:
+            return await self._journal.read(lambda: self._block_materials(call.scope))
+        except StoreUnavailableError as error:
+            return Collected(warnings=[error.code])
 
     def _abandon(self, future: Future[Prepared]) -> None:
         if not future.cancelled() and future.exception() is None:
