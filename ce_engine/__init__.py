@@ -21,6 +21,7 @@ from ce_engine.errors import (
     EvidenceNotFoundError,
     MigrationError,
     MissingDependencyError,
+    OriginalRefusedError,
     RedactionError,
     SchemaValidationError,
     ScopeViolationError,
@@ -86,9 +87,9 @@ from ce_engine.schema.enums import (
 )
 from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
 from ce_engine.schema.export import json_schema
-from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
+from ce_engine.schema.facts import Original, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
-from ce_engine.schema.report import AssembledInput, Deleted, Report
+from ce_engine.schema.report import AssembledInput, Deleted, RedactionRecord, Report
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
@@ -138,6 +139,8 @@ __all__ = [
     "ModelUsageStage",
     "ObservabilityConfig",
     "Origin",
+    "Original",
+    "OriginalRefusedError",
     "Prepared",
     "Priority",
     "ProviderKind",
@@ -145,6 +148,7 @@ __all__ = [
     "Pruner",
     "RedactionConfig",
     "RedactionError",
+    "RedactionRecord",
     "RedactionRules",
     "Redactor",
     "Ref",

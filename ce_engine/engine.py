@@ -19,8 +19,9 @@ from ce_engine.errors import (
     StoreUnavailableError,
     TurnAmbiguousError,
 )
-from ce_engine.facts import FactRecorder, Record
+from ce_engine.facts import Record
 from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.originals import OriginalReader, Originals, second_store
 from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
@@ -51,14 +52,14 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(FactRecorder, Tracing, Deletions):
+class Engine(OriginalReader, Tracing, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
     each other. Components are injected (A-26); what is not given is the default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each component is a parameter of its own (A-26)
         self,
         store: Store,
         *,
@@ -69,11 +70,12 @@ class Engine(FactRecorder, Tracing, Deletions):
         event_bus: InMemoryEventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
+        originals: Store | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
-        self.redactor: Redactor = redactor or _redactor(self.config)
+        self.redactor: Redactor = redactor or PatternRedactor.of(self.config.redaction.rules)
         self.pruner = pruner or GreedyPriorityPruner()
         self.bus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
@@ -81,6 +83,8 @@ class Engine(FactRecorder, Tracing, Deletions):
         self.loop = LoopThread()
         self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
+        second = second_store(self.config, store, originals)
+        self._originals = Originals(second, self.loop, self.config)
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
         self._posted = Posted()
@@ -250,7 +254,7 @@ class Engine(FactRecorder, Tracing, Deletions):
             StoreUnavailableError: it does not; the message names the cure.
         """
         try:
-            await asyncio.wait_for(self.store.check(), CHECK_S)
+            await asyncio.wait_for(self._originals.check_with(self.store), CHECK_S)
         except TimeoutError:
             raise StoreUnavailableError(
                 f"the store {self.store.url} did not answer within {CHECK_S:.0f} s; see that it runs"
@@ -259,17 +263,19 @@ class Engine(FactRecorder, Tracing, Deletions):
     @property
     def has_unstored(self) -> bool:
         """Whether something handed over is not stored yet."""
-        return self._posted.pending or self._journal.waiting > 0
+        return self._posted.pending or self._journal.waiting + self._originals.waiting > 0
 
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored; false if it is not in time."""
         done = await self._posted.settle_all(timeout_s)
-        return await self._journal.flush(timeout_s) and done
+        done = await self._journal.flush(timeout_s) and done
+        return await self._originals.flush(timeout_s) and done
 
     async def close(self) -> None:
         """Store what was accepted, and let go of threads and files."""
         await self.flush()
         await self.store.close()
+        await self._originals.close()
         self._sessions.clear()
         for loop in (self._events, self.loop):
             if not loop.is_current():
@@ -296,6 +302,7 @@ class Engine(FactRecorder, Tracing, Deletions):
             self.ids,
             {**tags, "framework": framework} if framework else tags,
             framework,
+            config.redaction,
             *((view.names, view.tags) if redact else ()),
         )
         return Records(view, ingest)
@@ -367,7 +374,7 @@ class Engine(FactRecorder, Tracing, Deletions):
             return None
         view = records.view
         view.created = True
-        group = self._journal.submit(view.scope, writes, view.landed)
+        group = self._journal.submit(view.scope, writes, self._originals.after(records))
         if records.events and config.observability.emit_events and not self.bus.is_idle:
             self._events.submit(self._announce(group, records.events))
         return group
@@ -385,11 +392,6 @@ class Engine(FactRecorder, Tracing, Deletions):
     async def _announce(self, group: Group, events: Sequence[Event]) -> None:
         await settled(group.heard, self.config.store.deadline_s)
         await self.bus.emit_all(events)
-
-
-def _redactor(config: RuntimeConfig) -> PatternRedactor:
-    rules = config.redaction.rules
-    return PatternRedactor(rules.patterns, rules.dictionaries) if rules else PatternRedactor()
 
 
 def _is_open(records: Records, turn: TurnHandle) -> bool:

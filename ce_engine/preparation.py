@@ -19,6 +19,7 @@ from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.recall import Recall
 from ce_engine.recording import Records, put_turn, record_tool_message
+from ce_engine.rehydration import Rehydrated, rehydrate
 from ce_engine.reporting import Telling, stored_report
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
@@ -85,7 +86,10 @@ class Preparation:
         )
         if outcome.cut.moved and call.purpose == "chat":
             self._remember_cut(outcome, marks)
+        done = self._rehydrate(outcome, bound)
         turn = self._open()
+        turn.report.placeholders_sent = done.placeholders_sent
+        turn.report.redactions = list(self.records.ingest.redactions.values())
         if outcome.cut.dropped or outcome.shortened:
             self._tell_pruned(turn, outcome)
         turn.report.new_evidence_ids = self.records.evidence_ids
@@ -309,6 +313,16 @@ class Preparation:
         if found is None:
             return []
         return [n for lane in islice(found.bring, MAX_RECALLED_LANES) for n in lane]
+
+    def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
+        """The last change of a plan: live values in what was stored. The count stays an upper bound."""
+        room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
+        counted = {item.message_id: item.tokens for item in self.restored}
+        redactor = self.view.redactor
+        done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
+        outcome.used += done.restored + done.injected
+        outcome.injected_tokens += done.injected
+        return done
 
     # The turn
 

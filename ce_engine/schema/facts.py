@@ -60,3 +60,18 @@ class Retrieval:
     provider_kind: ProviderKind = ProviderKind.BUILTIN
     provider_name: str = ""
     provider_uri: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Original:
+    """What a piece was before redaction (A-19). It does not show itself in logs.
+
+    Attributes:
+        id: of the message, the evidence, or the tool call.
+        content: its text.
+        data: what else it has: `{"args": ...}` or `{"metadata": ...}`.
+    """
+
+    id: str
+    content: str
+    data: Any = None
