@@ -30,11 +30,9 @@ from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import HEAD_ONLY, CreateSession, EvidenceRow, PutEvidence, Write
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.stores import open_store
-from ce_engine.stores.urls import local_path
+from ce_engine.stores.urls import ORIGINALS_VARIABLE, local_path
 from ce_engine.stores.waiting import answered
 
-
-VARIABLE = "CE_ORIGINALS_URL"
 
 logger = logging.getLogger("ce_engine.store")
 
@@ -217,11 +215,11 @@ def second_store(config: RuntimeConfig, store: Store, given: Store | None) -> St
         raise ConfigError(
             'originals is given, but nothing goes there: set redaction.mode="dual_store"'
         )
-    url = redaction.originals_url or os.environ.get(VARIABLE)
+    url = redaction.originals_url or os.environ.get(ORIGINALS_VARIABLE)
     if given is None and not url:
         raise ConfigError(
             'redaction.mode="dual_store" needs a second store: name it in redaction.originals_url, in '
-            f"{VARIABLE}, or hand one over as originals="
+            f"{ORIGINALS_VARIABLE}, or hand one over as originals="
         )
     opened = given if given is not None else open_store(url)
     check_apart(store.url, opened.url)
@@ -239,8 +237,8 @@ def check_apart(url: str, originals_url: str) -> None:
     place = _place(url)
     if place is not None and place == _place(originals_url):
         raise ConfigError(
-            f"originals would go to the very store that must not have them ({originals_url}); name "
-            "another file, folder or database, with other rights"
+            f"originals would go to the very store that must not have them ({originals_url}). Name "
+            "another file, folder or database, with other rights."
         )
 
 

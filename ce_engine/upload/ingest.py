@@ -163,7 +163,7 @@ class Ingest:
         """Who runs a tool."""
         return ToolProvider(kind=kind, name=self.name(name), uri=self.name(uri, MAX_URI_CHARS))
 
-    def args(self, args: Mapping[str, Any] | str, piece: Piece) -> dict[str, Any]:
+    def args(self, args: Mapping[str, Any] | str, piece: Piece | None = None) -> dict[str, Any]:
         """Tool arguments, redacted and bounded."""
         value = self.data(dict(args) if isinstance(args, Mapping) else {"input": args}, piece)
         if not isinstance(value, dict):

@@ -32,9 +32,10 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
-from ce_engine.originals import VARIABLE
+from ce_engine.stores.urls import ORIGINALS_VARIABLE
 from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
+from tests.unit.cli_host import ce
 
 
 SCOPE = Scope(session_id="s", user_id="u", account_id="a")
@@ -118,7 +119,8 @@ def test_the_first_store_never_has_an_original_and_the_second_has_each(
     engine = opened()
     talk(engine)
     assert not holds(tmp_path / "main", MAIL, SALARY)
-    assert holds(tmp_path / "originals", MAIL) and holds(tmp_path / "originals", SALARY)
+    assert holds(tmp_path / "originals", MAIL)
+    assert holds(tmp_path / "originals", SALARY)
     known = ids(engine)
 
     def original(what: str) -> Any:
@@ -279,11 +281,13 @@ def test_both_stores_in_one_place_are_refused(
     absolute = f"sqlite:///{tmp_path / 'ce.db'}"
     with pytest.raises(ConfigError, match="another file, folder or database"):
         create_context_engine("sqlite:///ce.db", config=dual(originals_url=absolute))
-    monkeypatch.setenv(VARIABLE, absolute)
+    monkeypatch.setenv(ORIGINALS_VARIABLE, absolute)
     with pytest.raises(ConfigError, match="another file, folder or database"):
         create_context_engine("sqlite:///ce.db", config=dual())
-    monkeypatch.delenv(VARIABLE)
-    with pytest.raises(ConfigError, match=rf"originals_url, in {VARIABLE}, or .* originals="):
+    monkeypatch.delenv(ORIGINALS_VARIABLE)
+    with pytest.raises(
+        ConfigError, match=rf"originals_url, in {ORIGINALS_VARIABLE}, or .* originals="
+    ):
         create_context_engine("sqlite:///ce.db", config=dual())
     store = MemoryStore()
     with pytest.raises(ConfigError, match="the store itself"):
@@ -292,84 +296,6 @@ def test_both_stores_in_one_place_are_refused(
         create_context_engine(store, originals=MemoryStore())
     with pytest.raises(ConfigError, match=r'originals_url.* set mode="dual_store"'):
         RedactionConfig(originals_url=absolute)
-
-
-# Audit and report
-
-
-@pytest.mark.req("A-19", "A-21")
-def test_the_report_and_with_audit_an_event_say_which_rules_hit_what() -> None:
-    engine = create_context_engine(
-        MemoryStore(),
-        config=RuntimeConfig(store=PATIENT, redaction=RedactionConfig(audit=True, rules=RULES)),
-    )
-    app = HostApp(engine, SCOPE)
-    prepared = app.prepare(user(f"{MAIL} and {MAIL}"))
-    (asked,) = prepared.report.redactions
-    assert (asked.rules_applied, asked.fields_redacted) == (["mail"], 2)
-    app.commit(prepared, tool_calls(("c", "pay", {"salary": SALARY}), text=f"To {MAIL}"))
-    asked, answered = prepared.report.redactions
-    assert answered.rules_applied == ["mail", "field $..salary"]
-    engine.sync.flush()
-    (turn,) = engine.loop.run(engine.store.list_turns(SCOPE))
-    assert turn.report["redactions"] == [asked.model_dump(), answered.model_dump()]
-    told = [
-        record for event in events(engine, "Redacted") for record in event.payload["redactions"]
-    ]
-    assert told == [asked.model_dump(), answered.model_dump()]
-    assert app.ask("Nothing here", "Nothing there").report.redactions == []
-    engine.sync.close()
-
-
-@pytest.mark.req("A-19")
-def test_without_the_switch_there_is_no_event_but_the_report() -> None:
-    engine = create_context_engine(MemoryStore(), config=RuntimeConfig(store=PATIENT))
-    prepared = HostApp(engine, SCOPE).ask(MAIL, MAIL)
-    assert [record.rules_applied for record in prepared.report.redactions] == [["mail"], ["mail"]]
-    assert events(engine, "Redacted") == []
-    engine.sync.close()
-
-
-# Pointers
-
-
-@pytest.mark.req("A-30")
-@pytest.mark.parametrize("mode", ["store_redacted_only", "dual_store"])
-def test_pointers_keep_length_and_mac_and_source_but_no_content(mode: str, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'ce.db'}"
-    given: dict[str, Any] = {"mode": mode, "content": "pointer", "audit": True}
-    config = RuntimeConfig(store=PATIENT, redaction=RedactionConfig(**given))
-
-    def opened() -> ContextEngine:
-        second = MemoryStore() if mode == "dual_store" else None
-        return create_context_engine(url, config=config, originals=second)
-
-    engine = opened()
-    app = HostApp(engine, SCOPE)
-    app.ask("Where is the xyzzy?", "The xyzzy is here.")
-    for _ in range(2):
-        evidence = engine.sync.record_evidence(SCOPE, "All of xyzzy.", RAG, EvidenceType.RAG_DOC)
-    app.commit(app.prepare(user("And xyzzy?")), tool_calls(("c", "find", {"q": "xyzzy"})))
-    app.commit(app.prepare(tool_result("c", "xyzzy!"), new_request=False), assistant("xyzzy"))
-    assert engine.sync.flush()
-    assert not any(b"xyzzy" in path.read_bytes() for path in tmp_path.iterdir())
-    state = engine.loop.run(engine.store.state(SCOPE))
-    assert state is not None
-    assert [(row.message.content, row.length) for row in state.rows[:2]] == [("", 19), ("", 18)]
-    assert all(row.withheld and row.key for row in state.rows if row.length)
-    assert len(state.rows) == 6  # each once: the host's list is recognised
-    found = engine.loop.run(engine.store.get_evidence(SCOPE, evidence.evidence_id))
-    assert found is not None
-    assert (found.content, found.source.uri) == ("", "doc://handbook")
-    assert (found.metadata["length"], len(found.metadata["content_mac"])) == (13, 32)
-    if mode == "dual_store":
-        told = engine.sync.original(SCOPE, evidence.evidence_id, actor="x")
-        assert told.content == "All of xyzzy."
-    engine.sync.close()
-    again = opened()
-    fresh = HostApp(again, SCOPE).prepare(user("What was it?"))
-    assert fresh.unchanged  # nothing can be brought in
-    again.sync.close()
 
 
 def test_an_original_does_not_show_itself() -> None:
@@ -386,3 +312,33 @@ def test_two_memory_stores_are_two_places() -> None:
         open_store("memory://"), config=dual(originals_url="memory://"), originals=None
     )
     engine.sync.close()
+
+
+# The command
+
+
+@pytest.mark.req("A-30")
+def test_the_command_deletes_and_checks_both_stores(tmp_path: Path) -> None:
+    first, second = f"sqlite:///{tmp_path / 'ce.db'}", f"sqlite:///{tmp_path / 'originals.db'}"
+    engine = create_context_engine(first, config=dual(originals_url=second))
+    talk(engine)
+    engine.sync.close()
+    urls = ("--store", first, "--originals", second)
+    (tmp_path / "originals.db").chmod(0o644)
+    found = {check["check"]: check for check in json.loads(ce("doctor", "--json", *urls).stdout)}
+    assert found["originals store"]["status"] == "OK"
+    assert found["originals rights"]["cure"].startswith("chmod 600 ")
+    (tmp_path / "originals.db").chmod(0o600)
+    assert "for this user only" in ce("doctor", *urls).stdout.replace("\n", " ")
+    same = ce("doctor", "--store", first, "--originals", first)
+    assert same.exit_code == 1
+    assert "another file, folder or database" in " ".join(same.stdout.split())
+
+    # The first time the second store is not named: its content is deleted by the next.
+    assert (
+        ce("delete", "--account", "a", "--session", "s", "--yes", "--store", first).exit_code == 0
+    )
+    assert MAIL.encode() in (tmp_path / "originals.db").read_bytes()
+    who = ("--account", "a", "--user", "u", "--session", "s", "--yes")
+    assert ce("delete", *who, *urls).exit_code == 0
+    assert not holds(tmp_path, MAIL, SALARY)

@@ -20,6 +20,7 @@ from ce_engine import (
     MemoryStore,
     Prepared,
     RedactionConfig,
+    RedactionRules,
     Restore,
     RuntimeConfig,
     Scope,
@@ -140,8 +141,7 @@ def test_what_is_brought_in_is_live_and_within_the_budget(opened: Opened, placem
 @pytest.mark.req("A-08", "A-19")
 def test_a_live_text_that_would_break_the_budget_stays_a_placeholder() -> None:
     long = "https://" + "a" * 2000
-    rules = {"patterns": {"link": "https://a+"}}
-    redaction = RedactionConfig(rules=rules)
+    redaction = RedactionConfig(rules=RedactionRules(patterns={"link": "https://a+"}))
     for tokens, live in ((20_000, True), (400, False)):
         engine = create_context_engine(
             MemoryStore(), config=config(redaction=redaction), token_estimator=CharBasedEstimator()
