@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ce_engine.counting import Counter
-from ce_engine.ports import SessionRedactor
-from ce_engine.schema.call import Keep, Restore, Step
+from ce_engine.ports import Restored, SessionRedactor
+from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ def rehydrate(
     for position, step in enumerate(plan):
         if isinstance(step, Keep) or redactor is None:
             continue
-        found = redactor.restore(step.message.content if isinstance(step, Restore) else step.text)
+        found = _restored(redactor, step)
         if not found.restored:
             done.placeholders_sent += found.unresolved
             continue
@@ -57,12 +57,24 @@ def rehydrate(
     return done
 
 
-def _live(step: Step, text: str, counter: Counter, counted: Mapping[str, int]) -> tuple[Step, int]:
+def _restored(redactor: SessionRedactor, step: Restore | Insert | Extend | Shorten) -> Restored:
+    text = step.message.content if isinstance(step, Restore) else step.text
+    try:
+        return redactor.restore(text)
+    except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
+        return Restored(text)
+
+
+def _live(
+    step: Restore | Insert | Extend | Shorten,
+    text: str,
+    counter: Counter,
+    counted: Mapping[str, int],
+) -> tuple[Step, int]:
     """The step with its live text, and the tokens that it needs more than were counted."""
     if isinstance(step, Restore):
         message = step.message.model_copy(update={"content": text})
         before = counted.get(message.message_id or "")
         before = counter.message(step.message) if before is None else before
         return Restore(message), max(0, counter.message(message) - before)
-    assert not isinstance(step, Keep)
     return replace(step, text=text), max(0, counter.text(text) - counter.text(step.text))

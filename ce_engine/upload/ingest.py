@@ -121,8 +121,7 @@ class Ingest:
             )
         wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only)
         if wanted and (content or data):
-            plain = json.loads(json.dumps(data, default=str))  # the host's own may change
-            self.originals[piece.id] = Original(piece.id, _encodable(content), plain)
+            self.originals[piece.id] = Original(piece.id, _encodable(content), _plain(data))
 
     def untold(self, piece_id: str | None) -> None:
         """A piece is not stored after all: it is there already."""
@@ -344,6 +343,14 @@ class Ingest:
 
 def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _plain(data: Any) -> Any:
+    """A copy as plain JSON data: the host's own may change before it is written."""
+    try:
+        return json.loads(json.dumps(data, default=str))
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def refs(evidence_ids: list[str]) -> list[Ref] | None:

@@ -146,12 +146,14 @@ class PatternRedactor:
 
     def redact_paths(self, value: Any, numbering: Numbering, locale: str) -> tuple[Any, list[str]]:
         """Replace what the field paths lead to, in data or in a text that is JSON."""
+        if not self._fields.paths:
+            return value, []
 
         def place(label: str, live: str) -> str:
             return numbering.placeholder(label, live, locale)
 
         replace = self._fields.replaced_in_text if isinstance(value, str) else self._fields.replaced
-        return replace(value, place, self.is_placeholder) if self._fields.paths else (value, [])
+        return replace(value, place, self.is_placeholder)
 
     def redact_field(self, key: str, text: str, numbering: Numbering, locale: str) -> Redaction:
         """Replace in a text that stands under `key`, which may be the label of what is in it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,10 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
+from ce_engine.ports import Restored
+from ce_engine.schema.rows import Placeholder
 from ce_engine.testing.host import HostApp, system, user
+from ce_engine.upload.redact import BoundRedactor, PatternRedactor
 from ce_engine.upload.vault import MAX_SPELLED_OUT, Vault
 
 
@@ -197,6 +200,21 @@ def test_deletion_empties_the_vault(opened: Opened) -> None:
     assert MAIL not in text(prepared)
 
 
+@pytest.mark.req("A-30")
+def test_a_value_of_deleted_evidence_is_known_no_more(opened: Opened) -> None:
+    engine = opened()
+    visit(engine).ask("Who keeps the warehouse?", f"Ask {MAIL}.")
+    engine.sync.flush()
+    (found,) = engine.loop.run(engine.store.list_evidences(SCOPE))
+    prepared = visit(engine).prepare(user("And?"))
+    assert MAIL in text(prepared)
+    engine.sync.delete_evidence(SCOPE, found.evidence_id)
+    view = engine._sessions.known(SCOPE)
+    assert view is not None
+    assert view.redactor is not None
+    assert view.redactor.restore("[EMAIL_1]").restored == 0
+
+
 def test_the_host_s_own_words_go_out_as_they_are(opened: Opened) -> None:
     app = visit(opened())
     app.ask(f"Write to {MAIL}", "Done.")
@@ -231,3 +249,25 @@ def test_the_vault_shows_nothing_and_closes_when_somebody_tries_all_placeholders
         vault.spelled_out(f"[A_{n}]")
     vault.hold("[A_99998]", "other")
     assert vault.restore("[A_99999] [A_99998]", PLACEHOLDER).restored == 0
+
+
+class Faulty(PatternRedactor):
+    """Somebody else's redactor, whose sessions cannot restore."""
+
+    def bind(self, key: bytes, known: Sequence[Placeholder], locale: str) -> BoundRedactor:
+        return Broken(self, key, known, locale)
+
+
+class Broken(BoundRedactor):
+    def restore(self, text: str) -> Restored:
+        raise KeyError(text)
+
+
+@pytest.mark.req("A-19", "A-23")
+def test_a_redactor_that_cannot_restore_costs_no_call(caplog: pytest.LogCaptureFixture) -> None:
+    engine = create_context_engine(MemoryStore(), config=config(), redactor=Faulty())
+    visit(engine).ask(f"Write to {MAIL}", "Done.")
+    prepared = visit(engine).prepare(user("To whom?"))
+    assert put_in(prepared) == "Write to [EMAIL_1]\nDone."
+    assert MAIL not in caplog.text
+    engine.sync.close()
