@@ -135,6 +135,11 @@ class SessionView:
         self._document_ids: list[str] = []
         self._indexed_documents = 0
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of memory, with those of the live values behind placeholders."""
+        return self.bytes + (self.redactor.held_bytes if self.redactor is not None else 0)
+
     # What the store has
 
     @property
@@ -371,8 +376,8 @@ class ViewCache:
             key = view.scope.key
             self._views[key] = view
             self._views.move_to_end(key)
-            self.bytes += view.bytes - self._counted.get(key, 0)
-            self._counted[key] = view.bytes
+            self.bytes += view.held_bytes - self._counted.get(key, 0)
+            self._counted[key] = view.held_bytes
             if self.bytes > self._max:
                 self._shrink(view)
 
