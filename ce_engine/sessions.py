@@ -139,10 +139,11 @@ class Sessions:
             return False
         if view.head.ephemeral:
             return True  # its id was made in this process: nobody else writes there
-        found = await self._journal.read(lambda: self._store.version(view.scope))
-        if found is None:
+        version, epoch, view.settings = await self._journal.read(
+            lambda: self._store.version(view.scope)
+        )
+        if not version:
             return not view.is_stored
-        version, epoch = found
         if epoch != view.head.epoch and view.is_stored:
             return False
         if version != view.head.version:

@@ -26,6 +26,7 @@ from ce_engine import (
 )
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import Write
+from ce_engine.schema.settings import Versions
 from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from ce_engine.tokens import default_estimator
@@ -262,7 +263,7 @@ def test_a_tool_result_without_ids_is_no_orphan(engine: ContextEngine) -> None:
 class Late(MemoryStore):
     """Answers late."""
 
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
+    async def version(self, scope: Scope) -> Versions:
         await asyncio.sleep(0.05)
         return await super().version(scope)
 

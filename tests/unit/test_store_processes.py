@@ -139,7 +139,7 @@ def start(code: str, path: Path) -> subprocess.Popen[str]:
 def test_what_was_accepted_is_written_before_the_interpreter_exits(path: Path) -> None:
     with start(LAST_WORDS, path) as process:
         assert process.wait(60) == 0
-    assert run(path, lambda store: store.version(SCOPE)) == (100, 0)
+    assert run(path, lambda store: store.version(SCOPE)) == (100, 0, 0)
 
 
 def test_a_lock_does_not_keep_the_interpreter_from_exiting(tmp_path: Path) -> None:
