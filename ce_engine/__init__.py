@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ce_engine.config import (
     BudgetConfig,
+    CollectConfig,
     ObservabilityConfig,
     PruneConfig,
     RedactionConfig,
@@ -15,10 +16,15 @@ from ce_engine.config import (
 from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import (
     AdapterError,
+    BackpressureError,
+    BudgetConflictError,
     BudgetExceededError,
     ConfigError,
+    ConstraintLimitError,
+    ConstraintNotFoundError,
     ContextEngineError,
     EvidenceNotFoundError,
+    InputTooLargeError,
     MigrationError,
     MissingDependencyError,
     RedactionError,
@@ -36,6 +42,7 @@ from ce_engine.errors import (
     VersionConflictError,
 )
 from ce_engine.ports import Pruner, Redactor, Store, TokenEstimator
+from ce_engine.ports_context import ContextPiece, ContextSource
 from ce_engine.prepare.prune import (
     DegradeToSummaryPruner,
     GreedyPriorityPruner,
@@ -90,6 +97,7 @@ from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
 from ce_engine.schema.report import AssembledInput, Deleted, Report
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Constraint
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
 from ce_engine.stores import MemoryStore, open_store
@@ -103,12 +111,20 @@ __all__ = [
     "AssembledInput",
     "Author",
     "AuthorKind",
+    "BackpressureError",
     "BudgetConfig",
+    "BudgetConflictError",
     "BudgetExceededError",
     "CharBasedEstimator",
+    "CollectConfig",
     "ConfigError",
+    "Constraint",
+    "ConstraintLimitError",
+    "ConstraintNotFoundError",
     "ContextEngine",
     "ContextEngineError",
+    "ContextPiece",
+    "ContextSource",
     "DegradeToSummaryPruner",
     "Deleted",
     "Deletion",
@@ -124,6 +140,7 @@ __all__ = [
     "GreedyPriorityPruner",
     "GroupAwarePruner",
     "HostMessage",
+    "InputTooLargeError",
     "Insert",
     "Keep",
     "Layer",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
@@ -20,12 +18,9 @@ from ce_engine.schema.report import Deleted, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.sessions import Sessions
+from ce_engine.settings import Settings
+from ce_engine.stores.waiting import STORE_S, answer
 
-
-T = TypeVar("T")
-
-STORE_S = 5.0
-"""How long a deletion or a verification waits for one answer of the store."""
 
 PURGE_S = 600.0
 """How long it waits for the store to be rid of the bytes: a large file is written anew."""
@@ -54,6 +49,7 @@ class Deletions(ABC):
     _journal: Journal
     _sessions: Sessions
     _locks: KeyedLocks
+    _settings: Settings
 
     @abstractmethod
     async def flush(self, timeout_s: float = 5.0) -> bool:
@@ -85,7 +81,7 @@ class Deletions(ABC):
         return await self.loop.share(self._delete_evidence(scope, evidence_id))
 
     async def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
-        """Delete all sessions of exactly this user, of every project, ephemeral ones too (B-08).
+        """Delete all sessions and settings of exactly this user, of every project, ephemeral ones too (B-08).
 
         No user is the user `""`, and only that one. Other users' sessions are not touched.
 
@@ -112,7 +108,7 @@ class Deletions(ABC):
 
     async def _delete_user_data(self, account_id: str, user_id: str) -> Deleted:
         await self.flush(STORE_S)  # what does not land in time is noticed session by session
-        listed = await _answer(
+        listed = await answer(
             self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
         )
         # A store may take `None` for all users: nobody's data goes but this user's.
@@ -122,6 +118,7 @@ class Deletions(ABC):
         for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
             scope = Scope(account_id=account_id, user_id=user_id, session_id=session_id)
             deleted += await self._erase(scope, any_project=True)
+        deleted += Deleted(settings=await self._settings.delete(account_id, user_id))
         await self._purge()
         return deleted
 
@@ -152,7 +149,7 @@ class Deletions(ABC):
 
     async def _delete(self, scope: Scope, write: DeleteSession | DeleteEvidence) -> PutResult:
         try:
-            result = await _answer(self.store.apply(scope, [write]))
+            result = await answer(self.store.apply(scope, [write]))
         except SessionNotFoundError:  # another process was faster
             return PutResult(success=False, version=0)
         wanted = self.config.observability.emit_events and not self.bus.is_idle
@@ -162,7 +159,7 @@ class Deletions(ABC):
 
     async def _purge(self) -> None:
         try:
-            await _answer(self.store.purge(), PURGE_S)
+            await answer(self.store.purge(), PURGE_S)
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 f"it is deleted, but bytes of it are still in the store's files: {error} Then delete "
@@ -180,9 +177,7 @@ class Deletions(ABC):
             raise StoreUnavailableError(
                 "records of this session are still on their way to the store; delete it again"
             )
-        state = await _answer(
-            self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
-        )
+        state = await answer(self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY))
         if state is None:
             return None
         if not any_project:
@@ -207,7 +202,7 @@ class Deletions(ABC):
 
     async def _verify(self, scope: Scope) -> Verification:
         await self._land(scope)
-        chain = await _answer(self.store.chain(scope))
+        chain = await answer(self.store.chain(scope))
         if chain is None:
             raise SessionNotFoundError(
                 f"there is no session {scope.session_id!r} of this account and user to verify"
@@ -225,17 +220,3 @@ class Deletions(ABC):
                     "install has now. Give it that one: CE_SECRET, or the key file beside the store."
                 )
         return verify_log(chain.events, head.chain_head, chain_key(secret), key)
-
-
-async def _answer(work: Awaitable[T], seconds: float = STORE_S) -> T:
-    """Await the store for so long.
-
-    Raises:
-        StoreUnavailableError: it did not answer; what was asked for may still be done.
-    """
-    try:
-        return await asyncio.wait_for(work, seconds)
-    except TimeoutError:
-        raise StoreUnavailableError(
-            f"the store did not answer within {seconds:.0f} s; see that it works: ce doctor"
-        ) from None

@@ -5,27 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any
 
+from ce_engine.admission import Admission, Queued
 from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.budgets import Budgets
+from ce_engine.collecting import Collector
 from ce_engine.config import RuntimeConfig
+from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
-from ce_engine.errors import (
-    BudgetExceededError,
-    ContextEngineError,
-    StoreUnavailableError,
-    TurnAmbiguousError,
-)
+from ce_engine.errors import BackpressureError, StoreUnavailableError, TurnAmbiguousError
 from ce_engine.facts import FactRecorder, Record
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
+from ce_engine.ports_context import ContextSource
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
 from ce_engine.runtime.fork import renew_after_fork
+from ce_engine.runtime.gate import Gate
 from ce_engine.runtime.journal import Group, Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
@@ -39,6 +38,7 @@ from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
+from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
 from ce_engine.tokens import default_estimator
 from ce_engine.tracing import Tracing
@@ -51,14 +51,14 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(FactRecorder, Tracing, Deletions):
+class Engine(Admission, FactRecorder, Tracing, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
     each other. Components are injected (A-26); what is not given is the default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every component can be injected (A-26)
         self,
         store: Store,
         *,
@@ -69,6 +69,7 @@ class Engine(FactRecorder, Tracing, Deletions):
         event_bus: InMemoryEventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
+        sources: Sequence[ContextSource] = (),
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
@@ -83,7 +84,12 @@ class Engine(FactRecorder, Tracing, Deletions):
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
+        self._gate = Gate()
         self._posted = Posted()
+        self._settings = Settings(store, self._journal)
+        self._collector = Collector(self._settings, sources)
+        self.constraints = Constraints(self._settings, self)
+        self.budgets = Budgets(self._settings, self.loop)
         renew_after_fork(self.bus.renew)
 
     # Prepare
@@ -95,8 +101,8 @@ class Engine(FactRecorder, Tracing, Deletions):
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
         """
         if self.loop.is_current():
-            return await self._prepare(call)
-        future = self.loop.submit(self._prepare(call))
+            return await self._admitted(call)
+        future = self.loop.submit(self._admitted(call))
         try:
             await settled(future)
         except BaseException:  # the caller is cancelled: nobody will commit this turn
@@ -104,54 +110,44 @@ class Engine(FactRecorder, Tracing, Deletions):
             raise
         return future.result()
 
-    async def _prepare(self, call: ModelCall) -> Prepared:
+    async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:
         config = call.config or self.config
         await self._settle(call.scope)
+        fetched = await self._collector.fetch(call, config)
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
+            owned = Owned()
+            if queued is None:
+                owned = await self._collector.owned(call, view)
+                config = owned.budgeted(config)
+            else:
+                degraded.append(BackpressureError.code)
+            counter = Counter(self.estimator, call.model_hint or config.model_hint)
+            collected = self._collector.collect(
+                call, config, view, owned=owned, fetched=fetched, count=counter.text
+            )
             records = self._records(view, call.scope, call.framework, config, call.tags)
-            for code in degraded:
-                records.events.append(
-                    records.ingest.event(EventType.DEGRADED, payload={"code": code})
-                )
+            records.degraded([*degraded, *collected.warnings])
             try:
                 prepared = Preparation(
-                    call, config, records, self.estimator, self.pruner, degraded
+                    call,
+                    config,
+                    records,
+                    self.estimator,
+                    self.pruner,
+                    degraded,
+                    collected,
+                    queued.turn_id if queued is not None else "",
                 ).run()
+                if queued is not None:
+                    self._adopt(queued, prepared)
                 self._submit(records, config)
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
             self._sessions.grown(view)
         self._sessions.remember(call.scope, prepared.report)
-        if config.fail == "closed":
-            await self._refuse(prepared)
         return prepared
-
-    async def _refuse(self, prepared: Prepared) -> None:
-        """With `fail="closed"`, end a turn that is over its budget or cannot be recorded."""
-        report = prepared.report
-        if report.over_budget:
-            error: ContextEngineError = BudgetExceededError(
-                f"the input needs {report.token_used} tokens, the budget has "
-                f"{report.token_budget}, and nothing more may be left out. Raise "
-                "budget.max_input_tokens, or shorten the system prompt, the task or the tools."
-            )
-        elif report.degradations:
-            error = StoreUnavailableError(
-                f"the call cannot be recorded ({', '.join(report.degradations)}), and "
-                'fail="closed" is set. See that the store works: ce doctor'
-            )
-        else:
-            return
-        with suppress(StoreUnavailableError):
-            await self.fail(prepared.turn, error.code)
-        raise error
-
-    def _abandon(self, future: Future[Prepared]) -> None:
-        if not future.cancelled() and future.exception() is None:
-            turn = future.result().turn
-            self.loop.submit(self.fail(turn, "cancelled", status=TurnStatus.ABANDONED))
 
     # Upload
 
@@ -193,11 +189,10 @@ class Engine(FactRecorder, Tracing, Deletions):
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
         """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""
         opened = turn.state
-        if not isinstance(opened, OpenTurn):
-            return
-        opened.chunks[index] = text
+        if isinstance(opened, OpenTurn | Queued):
+            opened.chunks[index] = text
         view = self._sessions.known(turn.scope)
-        if view is not None and not self.bus.is_idle:
+        if view is not None and isinstance(opened, OpenTurn) and not self.bus.is_idle:
             event = self._records(view, turn.scope, opened.row.framework, self.config).ingest.event(
                 EventType.ASSISTANT_CHUNK_RECEIVED,
                 payload={"index": index, "length": len(text)},
@@ -217,7 +212,7 @@ class Engine(FactRecorder, Tracing, Deletions):
         """End a streamed answer; without `answer` the chunks are joined in order of their index."""
         if answer is None:
             opened = turn.state
-            text = joined(opened.chunks) if isinstance(opened, OpenTurn) else ""
+            text = joined(opened.chunks) if isinstance(opened, OpenTurn | Queued) else ""
             answer = Answer(Message(role=Role.ASSISTANT, content=text))
         await self.commit(turn, answer, status=status, usage=usage)
 
@@ -326,6 +321,7 @@ class Engine(FactRecorder, Tracing, Deletions):
         ephemeral: bool,
         wait: bool,
     ) -> Any:
+        await self._recorded_first(turn)
         if wait:
             await self._settle(scope)
         opened = turn.state if turn is not None else None

@@ -15,8 +15,10 @@ from ce_engine.prepare.budget import Limit, limit
 from ce_engine.prepare.cut import Marks
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.match import Incoming
+from ce_engine.prepare.material import Collected
 from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
+from ce_engine.prepare.sharing import Share, share_of
 from ce_engine.recall import Recall
 from ce_engine.recording import Records, put_turn, record_tool_message
 from ce_engine.reporting import Telling, stored_report
@@ -43,6 +45,8 @@ class Preparation:
     estimator: TokenEstimator
     pruner: Pruner
     degradations: list[str] = field(default_factory=list)
+    collected: Collected = field(default_factory=Collected)
+    turn_id: str = ""
     counter: Counter = field(init=False)
     found: Reconciled | None = None
     places: list[int | None] = field(default_factory=list)
@@ -56,6 +60,11 @@ class Preparation:
     @property
     def view(self) -> SessionView:
         return self.records.view
+
+    @property
+    def share(self) -> Share:
+        on = self.config.enable_share_context
+        return share_of(self.call.role, self.call.want, enabled=on)
 
     @property
     def lane_key(self) -> str:
@@ -91,6 +100,7 @@ class Preparation:
         turn.report.new_evidence_ids = self.records.evidence_ids
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
         telling.report(turn.report, bound.tokens, extras)
+        turn.report.warnings += [*self.collected.warnings, *self.counter.warnings]
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(turn.report, view.fingerprinter)
         self.records.writes.append(put_turn(turn.row))
@@ -202,7 +212,7 @@ class Preparation:
 
     def _bring_in(self, bound: Limit) -> None:
         """Stored history where the host sent none: newest lanes first, as much as may go out (decision 7)."""
-        sharing = self.config.enable_share_context and self.call.restore
+        sharing = self.share.history and self.call.restore
         if self.found is None or not self.found.bring or not sharing:
             return
         room = bound.inject
@@ -300,7 +310,7 @@ class Preparation:
             self.call,
             self.question,
             self._earlier,
-            self.config.prune.max_retrieved_chunks,
+            self.config.prune.max_retrieved_chunks if self.share.recall else 0,
         )
 
     def _earlier(self) -> list[int]:
@@ -325,7 +335,7 @@ class Preparation:
             row.status, row.closed_at = TurnStatus.OPEN, ""
         else:
             row = TurnRow(
-                turn_id=ingest.ids.generate(),
+                turn_id=self.turn_id or ingest.ids.generate(),
                 request_id=call.request_id,
                 lane=self.lane_key,
                 purpose=call.purpose,

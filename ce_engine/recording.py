@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ce_engine.schema.document import (
@@ -71,6 +72,13 @@ class Records:
         elif group:
             group.insert(0, ForSession(head.key_id, head.epoch))
         return group
+
+    def degraded(self, codes: Iterable[str]) -> None:
+        """Tell what was not to be had, as an event each: a code, or a code and what it is about."""
+        for each in codes:
+            code, _, about = each.partition(": ")
+            payload = {"code": code, "about": about} if about else {"code": code}
+            self.events.append(self.ingest.event(EventType.DEGRADED, payload=payload))
 
     def add_message(self, row: MessageRow) -> int:
         """Record a message and its event; return its entry."""

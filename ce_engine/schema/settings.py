@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ce_engine.schema.document import Schema
+from ce_engine.schema.enums import Priority
+
 
 class Setting(NamedTuple):
     """A stored value, plain JSON data, and its version: 1 for the first, one more with each write."""
@@ -25,3 +28,22 @@ class Versions(NamedTuple):
     version: int = 0
     epoch: int = 0
     settings: int = 0
+
+
+class Constraint(Schema):
+    """A rule that goes out with every chat call of its owner in a project (D-06).
+
+    Attributes:
+        text: as it is stored and goes out: redacted.
+        derived: found by somebody's program, not said by the user; it goes first when room is short.
+        priority: `must` or `high` of the user's own, `medium` or `low` of derived ones.
+        redacted: how much was taken out of it; what a placeholder stands for is not kept anywhere.
+    """
+
+    constraint_id: str
+    text: str
+    derived: bool = False
+    priority: Priority
+    created_at: str
+    updated_at: str
+    redacted: int = 0
