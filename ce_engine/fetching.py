@@ -142,9 +142,10 @@ def _pieces(answer: object, limit: int) -> list[ContextPiece] | None:
         return None
     try:
         found = list(islice(answer, limit))
-    except Exception:  # noqa: BLE001 - a host's own kind of sequence
+        right = all(map(_is_piece, found))
+    except Exception:  # noqa: BLE001 - objects of a host's own may do anything when they are looked at
         return None
-    return [piece for piece in found if piece.text.strip()] if all(map(_is_piece, found)) else None
+    return [piece for piece in found if piece.text.strip()] if right else None
 
 
 def _is_piece(piece: Any) -> bool:
