@@ -19,7 +19,7 @@ from ce_engine import (
     open_store,
 )
 from ce_engine.schema.enums import Layer
-from ce_engine.tokens import default_estimator
+from ce_engine.tokens import CharBasedEstimator, default_estimator
 from tests.unit.context_host import SCOPE, call
 
 
@@ -108,18 +108,15 @@ async def test_a_broken_estimator_gives_way_to_an_upper_bound(where: str, answer
     engine = create_context_engine(
         MemoryStore(), token_estimator=Broken(where, answer), config=PATIENT
     )
-    right = create_context_engine(MemoryStore(), config=PATIENT)
     small = RuntimeConfig(budget=BudgetConfig(max_input_tokens=2000), store=PATIENT.store)
     text = "我们几点见面? " * 20
     tools = [{"name": "search", "parameters": {"type": "object"}}]
     prepared = await engine.prepare(call(text=text, config=small, tools=tools))
     assert "CONTEXT_BUDGET_FALLBACK" in prepared.report.warnings
     assert prepared.unchanged
-    exact = await right.prepare(call(text=text, config=small, tools=tools))
-    assert prepared.report.token_used >= exact.report.token_used
+    assert prepared.report.token_used >= CharBasedEstimator().estimate_text(text)
     assert prepared.report.token_budget == 1500
     await engine.close()
-    await right.close()
 
 
 def test_blocking_callers_have_the_same() -> None:
