@@ -155,7 +155,8 @@ async def test_a_call_is_let_in_when_there_is_room(engine: ContextEngine, source
     patient = QUICK.model_copy(update={"store": StoreConfig(deadline_s=30)})
     running = await begin(engine, source, "a", "b", "c", "d")
     waiting = asyncio.create_task(engine.prepare(call(text="e", lane_key="e", config=patient)))
-    await asyncio.sleep(0.2)
+    while not engine._gate._rooms[SCOPE.key].queue:  # noqa: ASYNC110 - on another loop
+        await asyncio.sleep(0.005)
     assert not waiting.done()
     assert "e" not in source.asked
     source.free = True

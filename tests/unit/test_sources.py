@@ -12,20 +12,31 @@ from typing import Any
 import pytest
 
 from ce_engine import (
+    Answer,
+    BudgetConfig,
     CollectConfig,
     ConfigError,
     ContextEngine,
     ContextPiece,
     Event,
+    Evidence,
+    EvidenceSource,
+    EvidenceType,
     InputTooLargeError,
     MemoryStore,
+    Message,
     PruneConfig,
+    Role,
     RuntimeConfig,
     Scope,
+    ScopeViolationError,
+    SourceKind,
     StoreConfig,
     create_context_engine,
 )
 from ce_engine.schema.enums import Priority
+from ce_engine.schema.rows import EvidenceRow, PutEvidence
+from ce_engine.testing.host import assistant, user
 from tests.unit.context_host import SCOPE, Notes, call, collect, told
 
 
@@ -100,6 +111,22 @@ class Odd:
         raise ZeroDivisionError
 
 
+WRONG: list[dict[str, Any]] = [
+    {"text": 5},
+    {"text": b"x"},
+    {"score": float("nan")},
+    {"score": float("inf")},
+    {"score": -0.1},
+    {"score": 1.5},
+    {"score": "0.5"},
+    {"score": True},
+    {"tokens": -1},
+    {"tokens": "many"},
+    {"priority": "urgent"},
+    {"priority": []},
+    {"at": None},
+    {"project_id": 5},
+]
 NO_PIECES: list[Any] = [
     None,
     "text",
@@ -108,25 +135,7 @@ NO_PIECES: list[Any] = [
     Odd(),
     [FACT, {"text": "x"}],
     [FACT, None],
-    *(
-        [FACT, replace(FACT, **wrong)]
-        for wrong in (
-            {"text": 5},
-            {"text": b"x"},
-            {"score": float("nan")},
-            {"score": float("inf")},
-            {"score": -0.1},
-            {"score": 1.5},
-            {"score": "0.5"},
-            {"score": True},
-            {"tokens": -1},
-            {"tokens": "many"},
-            {"priority": "urgent"},
-            {"priority": []},
-            {"at": None},
-            {"project_id": 5},
-        )
-    ),
+    *([FACT, replace(FACT, **wrong)] for wrong in WRONG),
 ]
 
 
@@ -149,7 +158,7 @@ async def test_what_raises_is_left_out_and_named(
     engines: Engines, fault: BaseException, plain: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Plain(Notes):
-        def fetch(self, *_: object) -> Any:  # type: ignore[override]  # a source may be either
+        def fetch(self, *_: object) -> Any:
             raise fault
 
     bad = Plain(name="kg") if plain else Notes(fault, "kg")
@@ -159,7 +168,7 @@ async def test_what_raises_is_left_out_and_named(
     prepared = await engine.prepare(call())
     assert "CONTEXT_SOURCE_UNAVAILABLE: kg" in prepared.report.warnings
     assert told(await collect(engine, call())) == [FACT.text]
-    await engine.commit(prepared.turn, _answer())
+    await engine.commit(prepared.turn, Answer(Message(role=Role.ASSISTANT, content="ok")))
     await engine.flush()
     stored = await engine.store.list_events(SCOPE)
     payloads = [event.payload for event in stored if event.event_type == "Degraded"]
@@ -182,7 +191,7 @@ async def test_what_hangs_is_left_out_and_named(engines: Engines, plain: bool) -
                         raise
 
     class Blocks(Notes):
-        def fetch(self, *_: object) -> Any:  # type: ignore[override]  # a source may be either
+        def fetch(self, *_: object) -> Any:
             over.wait(60)
             return [FACT]
 
@@ -200,17 +209,13 @@ async def test_what_hangs_is_left_out_and_named(engines: Engines, plain: bool) -
 async def test_a_piece_of_another_scope_is_refused_and_told(
     engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
-    foreign = [
-        replace(FACT, text=f"canary {n}", **other)
-        for n, other in enumerate(
-            (
-                {"project_id": "project-b"},
-                {"user_id": "user-b"},
-                {"account_id": "account-b"},
-                {"project_id": "", "user_id": "u"},
-            )
-        )
+    others: list[dict[str, Any]] = [
+        {"project_id": "project-b"},
+        {"user_id": "user-b"},
+        {"account_id": "account-b"},
+        {"project_id": "", "user_id": "u"},
     ]
+    foreign = [replace(FACT, text=f"canary {n}", **other) for n, other in enumerate(others)]
     mine = replace(FACT, account_id="a", user_id="u", project_id="p")
     engine = engine_with(engines, Notes([*foreign, mine]))
     caplog.set_level(logging.DEBUG)
@@ -316,7 +321,39 @@ async def test_nobody_is_asked_where_nothing_may_go_in(engines: Engines) -> None
     assert told(await collect(engine, wanted)) == [FACT.text]
 
 
-def _answer() -> Any:
-    from ce_engine import Answer, Message, Role
+@pytest.mark.req("D-10")
+async def test_evidence_of_another_project_is_never_recalled(engines: Engines) -> None:
+    """A session is of one project; rows of another may come in by a document that was put whole."""
+    fact = "The archive door code of the observatory in Leiden is kept by the night guard."
+    source = EvidenceSource(kind=SourceKind.RAG, name="kb", uri="")
+    small = BudgetConfig(max_input_tokens=600, reserved_reply_tokens=0)
+    config = PATIENT.model_copy(update={"budget": small})
+    for project, found in (("p", True), ("q", False)):
+        engine = engine_with(engines)
+        row = EvidenceRow(
+            Evidence(evidence_id="e1", type=EvidenceType.RAG_DOC, source=source, content=fact),
+            dedup_key=b"k",
+            project_id=project,
+        )
+        await engine.prepare(call(text="Hello?"))
+        await engine.flush()
+        await engine.store.apply(SCOPE, [PutEvidence(row)])
+        filler = [user("tell me more " * 60), assistant("well " * 300)]
+        asked = call(text="Who keeps the archive door code of the observatory?", config=config)
+        asked.messages = [asked.messages[0], *filler, asked.messages[1]]
+        prepared = await engine.prepare(asked)
+        sent = "\n".join(part.content for part in prepared.assembled.parts)
+        assert ("night guard" in sent) == found
 
-    return Answer(Message(role=Role.ASSISTANT, content="ok"))
+
+@pytest.mark.req("D-10", "D-14")
+async def test_a_session_of_another_project_is_refused_and_told(
+    engines: Engines, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = engine_with(engines)
+    await engine.prepare(call())
+    with pytest.raises(ScopeViolationError):
+        await engine.prepare(call(replace(SCOPE, project_id="project-b")))
+    [line] = [r.getMessage() for r in caplog.records if r.name == "ce_engine.security"]
+    assert line.startswith("CONTEXT_SCOPE_VIOLATION")
+    assert "project-b" not in line
