@@ -22,6 +22,7 @@ from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Keep, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.report import Report
+from ce_engine.settings import CONSTRAINTS
 from ce_engine.stores.waiting import settled
 from ce_engine.view import OpenTurn
 
@@ -141,10 +142,10 @@ class Admission(ABC):
                 f"{report.token_budget}, and nothing more may be left out. Raise "
                 "budget.max_input_tokens, or shorten the system prompt, the task or the tools."
             )
-        elif report.degradations:
+        elif missing := [*report.degradations, *filter(_is_of_constraints, report.warnings)]:
             error = StoreUnavailableError(
-                f"the call cannot be recorded ({', '.join(report.degradations)}), and "
-                'fail="closed" is set. See that the store works: ce doctor'
+                f"the call cannot be recorded, or its constraints be read ({', '.join(missing)}), "
+                'and fail="closed" is set. See that the store works: ce doctor'
             )
         else:
             return
@@ -156,3 +157,7 @@ class Admission(ABC):
         if not future.cancelled() and future.exception() is None:
             turn = future.result().turn
             self.loop.submit(self.fail(turn, "cancelled", status=TurnStatus.ABANDONED))
+
+
+def _is_of_constraints(warning: str) -> bool:
+    return warning.endswith(f": {CONSTRAINTS}")

@@ -16,6 +16,7 @@ from typing import Any
 from ce_engine.errors import ConfigError
 from ce_engine.ports_context import ContextPiece, ContextSource
 from ce_engine.prepare.material import LAYERS
+from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.scope import Scope
 from ce_engine.stores.waiting import settled
@@ -64,6 +65,10 @@ class Fetching:
     def __init__(self, sources: Sequence[ContextSource]) -> None:
         check_sources(sources)
         self._sources = list(sources)
+        self._reset()
+        renew_after_fork(self._reset)
+
+    def _reset(self) -> None:
         self._threads: Counter[str] = Counter()
         self._mutex = threading.Lock()
 

@@ -21,6 +21,7 @@ from ce_engine import (
     SchemaValidationError,
     Scope,
     StoreConfig,
+    StoreUnavailableError,
     create_context_engine,
     open_store,
 )
@@ -237,6 +238,17 @@ async def test_what_is_stored_and_no_constraint_harms_no_call(stored: object) ->
     with pytest.raises(SchemaValidationError, match="It was left as it is"):
         await engine.constraints.create(SCOPE, "x")
     assert await store.get_setting(SCOPE, "constraints") == Setting(stored, 1)
+    await engine.close()
+
+
+@pytest.mark.req("D-09")
+async def test_closed_no_call_goes_out_without_them() -> None:
+    store = MemoryStore()
+    closed = PATIENT.model_copy(update={"fail": "closed"})
+    engine = create_context_engine(store, config=closed)
+    await store.put_setting(SCOPE, "constraints", "damaged")
+    with pytest.raises(StoreUnavailableError, match="CONTEXT_SOURCE_MALFORMED: constraints"):
+        await engine.prepare(call())
     await engine.close()
 
 

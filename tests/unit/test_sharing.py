@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Literal
 
 import pytest
 
-from ce_engine import MemoryStore, ModelCall, Prepared, Scope, create_context_engine
+from ce_engine import (
+    BudgetConfig,
+    MemoryStore,
+    ModelCall,
+    Prepared,
+    RuntimeConfig,
+    Scope,
+    create_context_engine,
+)
 from ce_engine.prepare.material import LAYERS, Material
 from ce_engine.prepare.sharing import share_of
-from ce_engine.testing.host import HostApp, user
+from ce_engine.testing.host import HostApp, assistant, user
 
 
 pytestmark = pytest.mark.req("E-05")
@@ -38,6 +47,26 @@ def test_each_role_has_its_share(want: frozenset[str]) -> None:
 def test_the_order_stays() -> None:
     turned = list(reversed(ALL))
     assert share_of("agent").of(turned) == turned
+
+
+def test_without_a_wish_for_knowledge_nothing_is_found_again() -> None:
+    engine = create_context_engine(MemoryStore())
+    fact = "The archive door code of the observatory in Leiden is kept by the night guard."
+    tight = RuntimeConfig(budget=BudgetConfig(max_input_tokens=900, reserved_reply_tokens=0))
+    talk = [user(fact), assistant("Noted.")]
+    talk += [say("well, tell me about something else " * 30) for say in (user, assistant)] * 2
+    talk += [user("Who keeps the door code of the observatory?")]
+
+    def sent(session: str, role: Literal["agent", "worker"], *want: str) -> str:
+        scope = Scope(session_id=session)
+        call = ModelCall(scope, talk, config=tight, role=role, want=frozenset(want))
+        parts = engine.sync.prepare(call).assembled.parts
+        return "\n".join(part.content for part in parts)
+
+    assert "night guard" in sent("a", "agent")
+    assert "night guard" not in sent("b", "worker")
+    assert "night guard" in sent("c", "worker", KNOWLEDGE)
+    engine.sync.close()
 
 
 def test_only_agents_are_given_the_stored_history() -> None:
