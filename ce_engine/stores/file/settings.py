@@ -44,7 +44,7 @@ class SettingsFiles:
             known = self._cache.get(path)
         if known is not None and known[0] == identity:
             return known[1]
-        owned = _parsed(path, log.content(path) or b"", owner)
+        owned = _load(path, owner)
         with self._mutex:
             self._cache[path] = identity, owned
             while len(self._cache) > _KEPT_OWNERS:
@@ -57,24 +57,29 @@ class SettingsFiles:
         """Write what `change` makes of the settings, which nobody else writes meanwhile."""
         folder = self._folder(owner)
         with self._shelf.locked(folder, deadline):
-            old = self.read(owner)
+            # From the file: two writes within a tick of its clock may look like none.
+            old = _load(folder / FILE, owner)
             new, result = change(old)
             if new != old:
                 _write(folder, owner, new)
             return result
 
-    def remove_remains(self) -> None:
+    def remove_remains(self, deadline: float) -> None:
         """Take away what killed writers left."""
-        for draft in self._shelf.root.glob(f"*/*/{_DRAFT}"):
-            draft.unlink(missing_ok=True)
+        for draft in list(self._shelf.root.glob(f"*/*/{_DRAFT}")):
+            with self._shelf.locked(draft.parent, deadline):
+                draft.unlink(missing_ok=True)
 
     def _folder(self, owner: Owner) -> Path:
         return self._shelf.root.joinpath(*map(safe, owner))
 
 
-def _parsed(path: Path, text: bytes, owner: Owner) -> Owned:
+def _load(path: Path, owner: Owner) -> Owned:
+    text = log.content(path)
+    if not text and log.identity(path) is None:
+        return {}
     try:
-        record = json.loads(text)
+        record = json.loads(text or b"")
         if record["format"] != log.FORMAT:
             raise faults.newer(path, record["format"], log.FORMAT)
         if (record["account_id"], record["user_id"]) != owner:

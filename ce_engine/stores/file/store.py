@@ -134,7 +134,7 @@ class FileStore(KeptStore):
     async def purge(self) -> None:
         deadline = monotonic() + max(self._timeout_s, _PURGE_S)
         await self._run(self._writer, lambda: self._shelf.purge(deadline))
-        await self._run(self._writer, self._settings.remove_remains)
+        await self._run(self._writer, lambda: self._settings.remove_remains(deadline))
 
     async def check(self) -> None:
         await self._run(self._writer, self._shelf.check)
