@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ce_engine.config import (
     BudgetConfig,
+    CollectConfig,
     ObservabilityConfig,
     PruneConfig,
     RedactionConfig,
@@ -15,10 +16,15 @@ from ce_engine.config import (
 from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import (
     AdapterError,
+    BackpressureError,
+    BudgetConflictError,
     BudgetExceededError,
     ConfigError,
+    ConstraintLimitError,
+    ConstraintNotFoundError,
     ContextEngineError,
     EvidenceNotFoundError,
+    InputTooLargeError,
     MigrationError,
     MissingDependencyError,
     OriginalRefusedError,
@@ -48,6 +54,7 @@ from ce_engine.ports import (
     Store,
     TokenEstimator,
 )
+from ce_engine.ports_context import ContextPiece, ContextSource
 from ce_engine.ports_derive import BlockDeriver, DeriveOptions
 from ce_engine.prepare.assemble_input import InputAssembler
 from ce_engine.prepare.derive_session import SessionDeriver
@@ -119,6 +126,7 @@ from ce_engine.schema.report import (
     Report,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Constraint
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
 from ce_engine.stores import MemoryStore, open_store
@@ -133,16 +141,24 @@ __all__ = [
     "Assembler",
     "Author",
     "AuthorKind",
+    "BackpressureError",
     "BlockDeriver",
     "BlockRenderer",
     "BlockType",
     "BudgetConfig",
+    "BudgetConflictError",
     "BudgetExceededError",
     "CharBasedEstimator",
+    "CollectConfig",
     "ConfigError",
+    "Constraint",
+    "ConstraintLimitError",
+    "ConstraintNotFoundError",
     "ContextBlock",
     "ContextEngine",
     "ContextEngineError",
+    "ContextPiece",
+    "ContextSource",
     "DegradeToSummaryPruner",
     "Deleted",
     "Deletion",
@@ -164,6 +180,7 @@ __all__ = [
     "InMemoryEventBus",
     "IngestOptions",
     "InputAssembler",
+    "InputTooLargeError",
     "Insert",
     "Keep",
     "Layer",

@@ -214,6 +214,22 @@ ConflictStrategy = Literal["prefer_tool_over_rag", "prefer_latest_by_at", "keep_
 """Who is right where sources disagree on a field (A-18)."""
 
 
+class CollectConfig(_Config):
+    """What is collected beside the messages (D-11); `prune.max_retrieved_chunks` bounds retrieved pieces.
+
+    Attributes:
+        max_input_tokens: of all pieces together; the host's own list has no limit but the budget.
+        max_constraints: of one owner in one project.
+        deadline_s: how long sources may take, all side by side.
+        concurrent: assemblies of one session at once; one of a lane (D-12).
+    """
+
+    max_input_tokens: int = Field(default=64_000, ge=0)
+    max_constraints: int = Field(default=500, ge=0)
+    deadline_s: float = Field(default=0.25, gt=0)
+    concurrent: int = Field(default=4, ge=1)
+
+
 class RuntimeConfig(_Config):
     """One preparation's configuration.
 
@@ -232,6 +248,7 @@ class RuntimeConfig(_Config):
     observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
+    collect: CollectConfig = Field(default_factory=CollectConfig)
     placement: Literal["seed", "cache"] = "seed"
     fail: Literal["open", "closed"] = "open"
     locale: Literal["en", "zh"] = "en"

@@ -19,6 +19,7 @@ from ce_engine.schema.report import Deleted, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.sessions import Sessions
+from ce_engine.settings import Settings
 from ce_engine.stores.waiting import STORE_S, answered
 
 
@@ -50,6 +51,7 @@ class Deletions(ABC):
     _originals: Originals
     _sessions: Sessions
     _locks: KeyedLocks
+    _settings: Settings
 
     @abstractmethod
     async def flush(self, timeout_s: float = 5.0) -> bool:
@@ -81,7 +83,7 @@ class Deletions(ABC):
         return await self.loop.share(self._delete_evidence(scope, evidence_id))
 
     async def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
-        """Delete all sessions of exactly this user, of every project, ephemeral ones too (B-08).
+        """Delete all sessions and settings of exactly this user, of every project, ephemeral ones too (B-08).
 
         No user is the user `""`, and only that one. Other users' sessions are not touched.
 
@@ -119,6 +121,7 @@ class Deletions(ABC):
         for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
             scope = Scope(account_id=account_id, user_id=user_id, session_id=session_id)
             deleted += await self._erase(scope, any_project=True)
+        deleted += Deleted(settings=await self._settings.delete(account_id, user_id))
         await self._purge()
         return deleted
 

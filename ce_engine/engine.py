@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any
 
+from ce_engine.admission import Admission, Queued
 from ce_engine.answers import commit_turn, fail_turn, joined
 from ce_engine.blocks import BlockSource
+from ce_engine.budgets import Budgets
 from ce_engine.by_hand import ByHand
+from ce_engine.collecting import Collector
 from ce_engine.config import RuntimeConfig
+from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
-from ce_engine.errors import StoreUnavailableError
+from ce_engine.errors import BackpressureError, StoreUnavailableError
 from ce_engine.facts import Record
 from ce_engine.ingestion import Ingestion
 from ce_engine.observe.bus import InMemoryEventBus
@@ -30,19 +32,19 @@ from ce_engine.ports import (
     Store,
     TokenEstimator,
 )
+from ce_engine.ports_context import ContextSource
 from ce_engine.ports_derive import BlockDeriver
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
-from ce_engine.reporting import refusal
 from ce_engine.runtime.fork import renew_after_fork
+from ce_engine.runtime.gate import Gate
 from ce_engine.runtime.journal import Group, Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
-from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import Event, EventType
@@ -51,6 +53,7 @@ from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions import Sessions
+from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
 from ce_engine.tokens import default_estimator
 from ce_engine.upload.ingest import Ingest
@@ -62,7 +65,7 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
+class Engine(Admission, ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -84,6 +87,7 @@ class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
         id_generator: IdGenerator | None = None,
         hasher: Hasher | None = None,
         originals: Store | None = None,
+        sources: Sequence[ContextSource] = (),
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
@@ -102,7 +106,12 @@ class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
         self._originals = Originals(second, self.loop, self.config)
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
+        self._gate = Gate()
         self._posted = Posted()
+        self._settings = Settings(store, self._journal)
+        self._collector = Collector(self._settings, sources)
+        self.constraints = Constraints(self._settings, self)
+        self.budgets = Budgets(self._settings, self.loop)
         renew_after_fork(self.bus.renew)
 
     # Prepare
@@ -114,8 +123,8 @@ class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
         """
         if self.loop.is_current():
-            return await self._prepare(call)
-        future = self.loop.submit(self._prepare(call))
+            return await self._admitted(call)
+        future = self.loop.submit(self._admitted(call))
         try:
             await settled(future)
         except BaseException:  # the caller is cancelled: nobody will commit this turn
@@ -123,44 +132,41 @@ class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
             raise
         return future.result()
 
-    async def _prepare(self, call: ModelCall) -> Prepared:
+    async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:
         config = call.config or self.config
         await self._settle(call.scope)
-        collected = await self._collected(call)
+        fetched = await self._collector.fetch(call, config)
+        kept = await self._kept(call)
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
+            owned = Owned()
+            if queued is None:
+                owned = await self._collector.owned(call, view)
+                config = owned.budgeted(config)
+            else:
+                degraded.append(BackpressureError.code)
+            counter = Counter(self.estimator, call.model_hint or config.model_hint)
+            collected = self._collector.collect(
+                call, config, view, owned=owned, fetched=fetched, kept=kept, count=counter.text
+            )
             records = self._records(view, call.scope, call.framework, config, call.tags)
-            if records.heard:
-                loaded = {"messages": len(view.log), "version": view.head.version}
-                records.events.append(
-                    records.ingest.event(EventType.SESSION_LOADED, payload=loaded)
-                )
-            for found in (*map(Degradation, degraded), *collected.degradations):
-                records.degrade(found)
+            records.begin(degraded, collected)
+            turn_id = queued.turn_id if queued is not None else ""
             try:
                 prepared = Preparation(
-                    call, config, records, self.estimator, self.pruner, degraded, collected
+                    call, config, records, counter, self.pruner, degraded, collected, turn_id
                 ).run()
+                if queued is not None:
+                    self._adopt(queued, prepared)
                 self._submit(records)
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
             self._sessions.grown(view)
         self._sessions.remember(call.scope, prepared.report)
-        if config.fail == "closed":
-            await self._refuse(prepared)
         return prepared
 
-    async def _refuse(self, prepared: Prepared) -> None:
-        """With `fail="closed"`, end a turn that is over its budget or cannot be recorded."""
-        error = refusal(prepared.report)
-        if error is None:
-            return
-        with suppress(StoreUnavailableError):
-            await self.fail(prepared.turn, error.code)
-        raise error
-
-    async def _collected(self, call: ModelCall) -> Collected:
+    async def _kept(self, call: ModelCall) -> Collected:
         """What the session itself brings in, where nobody else does (A-10)."""
         if not call.by_hand:
             return Collected()
@@ -168,11 +174,6 @@ class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
             return await self._journal.read(lambda: self._block_materials(call.scope))
         except StoreUnavailableError as error:
             return Collected(warnings=[error.code])
-
-    def _abandon(self, future: Future[Prepared]) -> None:
-        if not future.cancelled() and future.exception() is None:
-            turn = future.result().turn
-            self.loop.submit(self.fail(turn, "cancelled", status=TurnStatus.ABANDONED))
 
     # Upload
 
@@ -214,11 +215,10 @@ class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
         """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""
         opened = turn.state
-        if not isinstance(opened, OpenTurn):
-            return
-        opened.chunks[index] = text
+        if isinstance(opened, OpenTurn | Queued):
+            opened.chunks[index] = text
         view = self._sessions.known(turn.scope)
-        if view is not None and not self.bus.is_idle:
+        if view is not None and isinstance(opened, OpenTurn) and not self.bus.is_idle:
             event = self._records(view, turn.scope, opened.row.framework, self.config).ingest.event(
                 EventType.ASSISTANT_CHUNK_RECEIVED,
                 payload={"index": index, "length": len(text)},
@@ -239,7 +239,7 @@ class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
         """End a streamed answer; without `answer` the chunks are joined in order of their index."""
         if answer is None:
             opened = turn.state
-            text = joined(opened.chunks) if isinstance(opened, OpenTurn) else ""
+            text = joined(opened.chunks) if isinstance(opened, OpenTurn | Queued) else ""
             answer = Answer(Message(role=Role.ASSISTANT, content=text), refs=refs)
         await self.commit(turn, answer, status=status, usage=usage)
 
@@ -337,6 +337,7 @@ class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
         ephemeral: bool,
         wait: bool,
     ) -> Any:
+        await self._recorded_first(turn)
         if wait:
             await self._settle(scope)
         opened = turn.state if turn is not None else None

@@ -3,7 +3,12 @@
 ContextEngineError
 ├── SessionNotFoundError         no such session for this account and user
 ├── VersionConflictError         the stored version is not the expected one
+│   └── BudgetConflictError      another budget was stored meanwhile
 ├── BudgetExceededError          what may never be left out is over the budget
+├── InputTooLargeError           more context was collected than may be
+├── BackpressureError            too many assemblies of one session at once
+├── ConstraintLimitError         an owner has as many constraints as may be
+├── ConstraintNotFoundError      no such constraint of this owner and project
 ├── SelectorResolveError         a selector is malformed or matches nothing
 ├── EvidenceNotFoundError        no such evidence in this session
 ├── SchemaValidationError        data does not fit the schema
@@ -47,10 +52,40 @@ class VersionConflictError(ContextEngineError):
     code = "CONTEXT_VERSION_CONFLICT"
 
 
+class BudgetConflictError(VersionConflictError):
+    """Another budget was stored meanwhile; nothing was overwritten (D-04)."""
+
+    code = "CONTEXT_BUDGET_CONFLICT"
+
+
 class BudgetExceededError(ContextEngineError):
     """What may never be left out is over the budget; raised only where `fail="closed"`."""
 
     code = "CONTEXT_BUDGET_EXCEEDED"
+
+
+class InputTooLargeError(ContextEngineError):
+    """More context was collected than may be; raised only where `fail="closed"` (D-11)."""
+
+    code = "CONTEXT_INPUT_TOO_LARGE"
+
+
+class BackpressureError(ContextEngineError):
+    """Too many assemblies of one session at once; raised only where `fail="closed"` (D-12)."""
+
+    code = "CONTEXT_BACKPRESSURE"
+
+
+class ConstraintLimitError(ContextEngineError):
+    """An owner has as many constraints in a project as may be (D-06)."""
+
+    code = "CONTEXT_CONSTRAINT_LIMIT"
+
+
+class ConstraintNotFoundError(ContextEngineError):
+    """No such constraint of this owner and project."""
+
+    code = "CONTEXT_CONSTRAINT_NOT_FOUND"
 
 
 class SelectorResolveError(ContextEngineError):

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from ce_engine.ports_context import SettingsStore
 from ce_engine.ports_redaction import RedactedData as RedactedData
 from ce_engine.ports_redaction import Redactor as Redactor
 from ce_engine.ports_redaction import RedactResult as RedactResult
@@ -43,6 +44,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 
 
 class Clock(Protocol):
@@ -114,7 +116,7 @@ class Transaction(Protocol):
 
 
 @runtime_checkable
-class Store(Protocol):
+class Store(SettingsStore, Protocol):
     """Sessions, messages, evidence, turns and events of many users (A-07). A store decides nothing.
 
     Every method is bound to the scope's (account, user, session), matched exactly: another user's
@@ -155,8 +157,8 @@ class Store(Protocol):
         """What a view needs: the head, rows and evidence with a higher `seq`, cuts, open turns; `None` if no session."""
         ...
 
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        """(version, epoch) in one cheap read; `None` if there is no session."""
+    async def version(self, scope: Scope) -> Versions:
+        """What moved since the last look, of the session and of its owner's settings, in one cheap read."""
         ...
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:

@@ -10,7 +10,7 @@ from ce_engine.answers import abandon
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter, cached_text_counter
-from ce_engine.ports import Pruner, TokenEstimator
+from ce_engine.ports import Pruner
 from ce_engine.prepare.align import Flags
 from ce_engine.prepare.budget import Limit, limit
 from ce_engine.prepare.cut import Marks
@@ -20,6 +20,7 @@ from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
+from ce_engine.prepare.sharing import Share, share_of
 from ce_engine.recall import BROKEN_OFF, Recall
 from ce_engine.recording import Records, put_turn, record_tool_message
 from ce_engine.rehydration import Rehydrated, rehydrate
@@ -44,23 +45,25 @@ class Preparation:
     call: ModelCall
     config: RuntimeConfig
     records: Records
-    estimator: TokenEstimator
+    counter: Counter
     pruner: Pruner
     degradations: list[str] = field(default_factory=list)
     collected: Collected = field(default_factory=Collected)
-    counter: Counter = field(init=False)
+    turn_id: str = ""
     found: Reconciled | None = None
     places: list[int | None] = field(default_factory=list)
     restored: list[Item] = field(default_factory=list)
     question: int | None = None
     new: int = 0
 
-    def __post_init__(self) -> None:
-        self.counter = Counter(self.estimator, self.call.model_hint or self.config.model_hint)
-
     @property
     def view(self) -> SessionView:
         return self.records.view
+
+    @property
+    def share(self) -> Share:
+        on = self.config.enable_share_context
+        return share_of(self.call.role, self.call.want, enabled=on)
 
     @property
     def lane_key(self) -> str:
@@ -101,6 +104,7 @@ class Preparation:
         self._tell(turn.report, recall)
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
         telling.report(turn.report, bound.tokens, extras)
+        turn.report.warnings += [*self.collected.warnings, *self.counter.warnings]
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(turn.report, view.fingerprinter)
         self.records.writes.append(put_turn(turn.row))
@@ -224,7 +228,7 @@ class Preparation:
 
     def _bring_in(self, bound: Limit) -> None:
         """Stored history where the host sent none: newest lanes first, as much as may go out (decision 7)."""
-        sharing = self.config.enable_share_context and self.call.restore
+        sharing = self.share.history and self.call.restore
         if self.found is None or not self.found.bring or not sharing:
             return
         room = bound.inject
@@ -321,6 +325,7 @@ class Preparation:
             self.question,
             self._earlier,
             self.config,
+            self.config.prune.max_retrieved_chunks if self.share.recall else 0,
             self.collected.materials,
         )
 
@@ -366,7 +371,7 @@ class Preparation:
             row.status, row.closed_at = TurnStatus.OPEN, ""
         else:
             row = TurnRow(
-                turn_id=ingest.ids.generate(),
+                turn_id=self.turn_id or ingest.ids.generate(),
                 request_id=call.request_id,
                 lane=self.lane_key,
                 purpose=call.purpose,

@@ -44,6 +44,7 @@ class Recall:
         question: int | None,
         lanes: Callable[[], Sequence[int]],
         config: RuntimeConfig,
+        limit: int,
         materials: Sequence[Material] = (),
     ) -> None:
         self.view = view
@@ -51,7 +52,7 @@ class Recall:
         self.question = question
         self.lanes = lanes
         self.config = config
-        self.limit = config.prune.max_retrieved_chunks
+        self.limit = limit
         self.materials = materials
         self.sent: Sequence[int] = ()
         self.conflicts: list[ConflictRecord] = []

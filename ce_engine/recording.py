@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ce_engine.prepare.material import Collected
 from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import (
     Evidence,
@@ -108,6 +109,18 @@ class Records:
             payload = {"redactions": records}
             event = self.ingest.event(EventType.REDACTED, payload=payload, turn_id=turn_id)
             self.events.append(event)
+
+    def begin(self, degraded: Iterable[str], collected: Collected) -> None:
+        """Tell of what a call has to do without, as an event each."""
+        if self.heard:
+            loaded = {"messages": len(self.view.log), "version": self.view.head.version}
+            self.events.append(self.ingest.event(EventType.SESSION_LOADED, payload=loaded))
+        for found in (*map(Degradation, degraded), *collected.degradations):
+            self.degrade(found)
+        for warning in collected.warnings:  # a code, or a code and what it is about
+            code, _, about = warning.partition(": ")
+            payload = Degradation(code, about).payload
+            self.events.append(self.ingest.event(EventType.DEGRADED, payload=payload))
 
     def add_message(self, row: MessageRow) -> int:
         """Record a message and its event; return its entry."""

@@ -20,6 +20,7 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import LayerReport, Report
 from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.settings import CONSTRAINTS
 from ce_engine.view import LaneMemory
 
 
@@ -179,10 +180,12 @@ def refusal(report: Report) -> ContextEngineError | None:
             "nothing more may be left out. Raise budget.max_input_tokens, or shorten the system "
             "prompt, the task or the tools."
         )
-    if StoreUnavailableError.code in report.degradations:
+    missing = [code for code in report.degradations if code == StoreUnavailableError.code]
+    missing += [warning for warning in report.warnings if warning.endswith(f": {CONSTRAINTS}")]
+    if missing:
         return StoreUnavailableError(
-            'the call cannot be recorded, and fail="closed" is set. See that the store works: '
-            "ce doctor"
+            f"the call cannot be recorded, or its constraints be read ({', '.join(missing)}), and "
+            'fail="closed" is set. See that the store works: ce doctor'
         )
     return None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
     ContextEngineError,
+    ScopeViolationError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -22,6 +24,7 @@ from ce_engine.schema.scope import Scope, check_project
 from ce_engine.view import Bounded, SessionView, ViewCache
 
 
+security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
 Key = tuple[str, str, str]
@@ -100,7 +103,7 @@ class Sessions:
         """
         view = self._views.get(scope)
         if view is not None:
-            check_project(scope, view.head.project_id)
+            _check(scope, view)
             if as_known:
                 return view, []
         elif as_known and scope.key not in self._replaced:
@@ -139,10 +142,11 @@ class Sessions:
             return False
         if view.head.ephemeral:
             return True  # its id was made in this process: nobody else writes there
-        found = await self._journal.read(lambda: self._store.version(view.scope))
-        if found is None:
+        version, epoch, view.settings = await self._journal.read(
+            lambda: self._store.version(view.scope)
+        )
+        if not version:
             return not view.is_stored
-        version, epoch = found
         if epoch != view.head.epoch and view.is_stored:
             return False
         if version != view.head.version:
@@ -169,10 +173,10 @@ class Sessions:
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
-        check_project(scope, state.head.project_id)
         fingerprinter = Fingerprinter(self._store.secret, state.head.salt, scope)
         redactor = self._redactor.bind(fingerprinter.key, state.placeholders, self._locale)
         view = SessionView(scope, state.head, fingerprinter, redactor)
+        _check(scope, view)
         view.top_up(state)
         return view
 
@@ -196,3 +200,13 @@ class Sessions:
         )
         redactor = self._redactor.bind(fingerprinter.key, [], self._locale)
         return SessionView(scope, head, fingerprinter, redactor)
+
+
+def _check(scope: Scope, view: SessionView) -> None:
+    try:
+        check_project(scope, view.head.project_id)
+    except ScopeViolationError as error:
+        names = (scope.session_id, scope.project_id, view.head.project_id)
+        digests = [view.fingerprinter.mac("scope", name)[:8].hex() for name in names]
+        security.warning("%s session=%s asked_for=%s owner=%s", error.code, *digests)
+        raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ce_engine.config import RuntimeConfig
+from ce_engine.config import BudgetConfig, RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
@@ -19,12 +19,58 @@ from ce_engine.schema.document import (
     Task,
     ToolCall,
 )
-from ce_engine.schema.enums import EvidenceType, TurnStatus
+from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
 from ce_engine.schema.events import Verification
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.report import Deleted, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Constraint
 from ce_engine.schema.trace import Trace
+
+
+class SyncConstraints:
+    """The methods of `Constraints`, blocking."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._constraints = engine.constraints
+        self._run = engine.loop.run
+
+    def list(self, scope: Scope) -> Sequence[Constraint]:
+        return self._run(self._constraints.list(scope))
+
+    def create(
+        self, scope: Scope, text: str, *, derived: bool = False, priority: Priority | None = None
+    ) -> Constraint:
+        return self._run(self._constraints.create(scope, text, derived=derived, priority=priority))
+
+    def update(
+        self,
+        scope: Scope,
+        constraint_id: str,
+        *,
+        text: str | None = None,
+        priority: Priority | None = None,
+    ) -> Constraint:
+        return self._run(
+            self._constraints.update(scope, constraint_id, text=text, priority=priority)
+        )
+
+    def delete(self, scope: Scope, constraint_id: str) -> None:
+        self._run(self._constraints.delete(scope, constraint_id))
+
+
+class SyncBudgets:
+    """The methods of `Budgets`, blocking."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._budgets = engine.budgets
+        self._run = engine.loop.run
+
+    def get(self, scope: Scope) -> tuple[BudgetConfig, int]:
+        return self._run(self._budgets.get(scope))
+
+    def update(self, scope: Scope, budget: BudgetConfig, expected_version: int) -> int:
+        return self._run(self._budgets.update(scope, budget, expected_version))
 
 
 class SyncEngine:
@@ -37,6 +83,8 @@ class SyncEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._run = engine.loop.run
+        self.constraints = SyncConstraints(engine)
+        self.budgets = SyncBudgets(engine)
 
     def prepare(self, call: ModelCall) -> Prepared:
         return self._run(self._engine.prepare(call))

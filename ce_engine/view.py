@@ -97,6 +97,9 @@ class OpenTurn:
 class SessionView:
     """One session: its log with the rows, indexes, evidence, cuts, open turns and lanes."""
 
+    settings: int | None = None
+    """The version of its owner's settings, as the last cheap read told."""
+
     def __init__(
         self,
         scope: Scope,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ce_engine.errors import (
+    BackpressureError,
+    InputTooLargeError,
+    ScopeViolationError,
     EvidenceNotFoundError,
     RedactionError,
     SelectorResolveError,
@@ -27,6 +30,11 @@ REASONS = {
     EvidenceNotFoundError.code: "evidence_not_found",
     SummarizerError.code: "summarize_failed",
     StoreUnavailableError.code: "store_unavailable",
+    BackpressureError.code: "backpressure",
+    InputTooLargeError.code: "input_too_large",
+    ScopeViolationError.code: "scope_violation",
+    "CONTEXT_SOURCE_UNAVAILABLE": "source_unavailable",
+    "CONTEXT_SOURCE_MALFORMED": "source_malformed",
 }
 """The `reason` in the event's payload, for each code in `Report.degradations`."""
 

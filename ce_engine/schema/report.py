@@ -48,6 +48,8 @@ class Deleted(Schema):
     evidences: int = 0
     tool_calls: int = 0
     turns: int = 0
+    settings: int = 0
+    """Constraints are one setting of a project, a budget is another."""
 
     def __add__(self, other: Deleted) -> Deleted:
         names = type(self).model_fields

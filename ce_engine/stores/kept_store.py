@@ -23,10 +23,12 @@ from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.stores import rules
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.codec import fresh
 from ce_engine.stores.kept import Kept, copy_message, copy_turn
+from ce_engine.stores.owned import Owned, version_of
 
 
 T = TypeVar("T")
@@ -50,9 +52,6 @@ class KeptStore(BaseStore):
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
         return await self._find(scope, lambda kept: _state(kept, after_seq, after_evidence))
-
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        return await self._find(scope, lambda kept: (kept.head.version, kept.head.epoch))
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
         return await self._find(scope, lambda kept: _document(scope, kept))
@@ -101,6 +100,14 @@ class KeptStore(BaseStore):
 
     async def chain(self, scope: Scope) -> EventChain | None:
         return await self._look(scope, lambda kept: None if kept is None else _chain(kept))
+
+
+def versions(kept: Kept | None, owned: Owned, scope: Scope) -> Versions:
+    """The answer to the cheap read, of a session and what its owner set."""
+    settings = version_of(owned, scope.project_id)
+    if kept is None or kept.head.is_deleted:
+        return Versions(settings=settings)
+    return Versions(kept.head.version, kept.head.epoch, settings)
 
 
 def listed(

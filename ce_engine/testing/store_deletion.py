@@ -33,6 +33,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_reading import read_names, read_state
@@ -105,8 +106,8 @@ class DeletionContract:
         before = await store.version(SCOPE)
         result = await store.apply(SCOPE, [DeleteSession(event := deletion(store))])
         assert result.removed == {"messages": 2, "evidences": 2, "tool_calls": 1, "turns": 1}
-        assert (before, result.version) == ((1, 0), 2)
-        assert await store.version(SCOPE) is None
+        assert (before, result.version) == ((1, 0, 0), 2)
+        assert await store.version(SCOPE) == Versions()
         assert await store.state(SCOPE) is None
         assert await store.get_session(SCOPE) is None
         assert await store.list_sessions(account_id="a", user_id=None, ephemeral=True) == []

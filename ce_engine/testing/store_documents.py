@@ -31,6 +31,7 @@ from ce_engine.schema.rows import (
     AppendMessages,
     PutEvidence,
 )
+from ce_engine.schema.settings import Versions
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE
 from ce_engine.testing.store_reading import read_document, read_state
@@ -74,8 +75,8 @@ class DocumentContract:
         await store.put_session(SCOPE, empty)
         found = await read_document(store)
         assert found.model_copy(update={"meta": None}) == empty
-        assert version == (1, 1)
-        assert await store.version(SCOPE) == (2, 2)
+        assert version == (1, 1, 0)
+        assert await store.version(SCOPE) == (2, 2, 0)
         await store.apply(SCOPE, samples.message("next"))  # no number is given twice
         assert [row.message.seq for row in (await read_state(store)).rows] == [6]
 
@@ -114,7 +115,7 @@ class DocumentContract:
             document.evidences,
             document.context_blocks,
         )
-        assert await store.version(SCOPE) == (2, 2)
+        assert await store.version(SCOPE) == (2, 2, 0)
 
     async def test_what_cannot_be_put_is_refused(self, store: Store) -> None:
         document = samples.document()
@@ -132,7 +133,7 @@ class DocumentContract:
             await store.patch_session(SCOPE, {"summary": None})
         with pytest.raises(SchemaValidationError, match="model_usage"):
             await store.patch_session(SCOPE, {"colour": "red"})
-        assert await store.version(SCOPE) is None
+        assert await store.version(SCOPE) == Versions()
 
     @pytest.mark.parametrize(
         ("given", "expected"),

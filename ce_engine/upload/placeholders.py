@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 
@@ -18,6 +19,9 @@ CAPACITY = 100_000
 """Values that a session remembers; one beyond gets a new number each time it is met."""
 
 _SPELLED_IN_GROUPS = frozenset({"PHONE", "ID_CARD", "SSN", "CARD", "IBAN"})
+
+
+_NUMBERED = re.compile(r"\[([^\W\d_]+(?:_[^\W\d_]+)*)_(\d{1,9})\]")
 
 
 class Numbering:
@@ -97,6 +101,23 @@ class Numbering:
     def learned(self) -> list[Placeholder]:
         """Return the placeholders that were given since the last call."""
         return [self._learned.popleft() for _ in range(len(self._learned))]
+
+
+def lettered(text: str) -> str:
+    """A text that is not this session's: its placeholders have letters in place of numbers.
+
+    `[EMAIL_1]` would else be taken for this session's first address when live values are put in.
+    """
+    return _NUMBERED.sub(lambda found: f"[{found[1]}_{_letters(int(found[2]))}]", text)
+
+
+def _letters(number: int) -> str:
+    """1 is `A`, 26 is `Z`, 27 is `AA`."""
+    letters = ""
+    while number > 0:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
 
 
 def _canonical(label: str, value: str) -> str:

@@ -83,7 +83,8 @@ def test_a_session_goes_and_its_log_says_so(path: Path, at: tuple[str, ...]) -> 
 @pytest.mark.req("B-08")
 def test_a_users_data_go_and_nobody_elses(at: tuple[str, ...]) -> None:
     gone = as_json("delete", *USER, "--yes", *at)
-    assert gone == {"sessions": 2, "messages": 8, "evidences": 5, "tool_calls": 2, "turns": 4}
+    counts = {"sessions": 2, "messages": 8, "evidences": 5, "tool_calls": 2, "turns": 4}
+    assert gone == {**counts, "settings": 0}
     assert sessions(at) == [("two", "other")]
     assert set(as_json("delete", *USER, "--yes", *at).values()) == {0}
     assert as_json("verify", "two", *USER, *at)["status"] == "deleted"

@@ -55,7 +55,7 @@ def delete_evidence(change: Change, write: DeleteEvidence) -> bool:
 
 def _deleted(change: Change) -> None:
     change.head.epoch += 1
-    change.connection.exec_driver_sql(_MARK)
+    mark(change.connection)
 
 
 # What was deleted still stands in free parts of the file and in the write-ahead log. That it does is
@@ -64,6 +64,11 @@ def _deleted(change: Change) -> None:
 
 _MARK = "PRAGMA user_version = 1"
 _CLEAR_MARK = "PRAGMA user_version = 0"
+
+
+def mark(connection: Connection) -> None:
+    """Say that something was deleted."""
+    connection.exec_driver_sql(_MARK)
 
 
 def to_purge(connection: Connection) -> bool:

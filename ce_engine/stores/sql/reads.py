@@ -33,6 +33,7 @@ from ce_engine.schema.rows import (
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.stores import rules
 from ce_engine.stores.sql import rows, tables
 from ce_engine.stores.sql.command import Query
@@ -63,7 +64,18 @@ def key_values(scope: Scope) -> dict[str, str]:
 _IS_THERE = _s.c.salt != literal(b"")
 """The session was not deleted: its events are all that is left of one that was."""
 _NUMBER = select(_s.c.id).where(of_key())
-_VERSION = Query(select(_s.c.version, _s.c.epoch).where(of_key(), _IS_THERE))
+_SETTINGS = (
+    select(func.coalesce(func.sum(tables.settings.c.version), 0))
+    .where(*(tables.settings.c[n] == bindparam(n) for n in ("account_id", "user_id", "project_id")))
+    .scalar_subquery()
+)
+_ONE = select(literal(1).label("one")).subquery()
+_VERSION = Query(
+    select(_s.c.version, _s.c.epoch, _SETTINGS).select_from(
+        _ONE.outerjoin(_s, and_(of_key(), _IS_THERE))
+    )
+)
+"""Also answers where there is no session: its owner may have settings."""
 _ANY_HEAD = select(_s.c.id, *rows.HEAD).where(of_key())
 _HEAD = _ANY_HEAD.where(_IS_THERE)
 _SESSION = select(_s.c.id, _s.c.created_at, _s.c.updated_at, _s.c.summary, _s.c.meta).where(
@@ -112,10 +124,12 @@ def number(connection: Connection, scope: Scope) -> int | None:
     return found
 
 
-def version(connection: Connection, scope: Scope) -> tuple[int, int] | None:
-    """(version, epoch)."""
-    found = _VERSION.first(connection, key_values(scope))
-    return None if found is None else (found[0], found[1])
+def version(connection: Connection, scope: Scope) -> Versions:
+    """What moved, of the session and its owner's settings."""
+    values = {**key_values(scope), "project_id": scope.project_id}
+    found = _VERSION.first(connection, values)
+    assert found is not None
+    return Versions(found[0] or 0, found[1] or 0, found[2])
 
 
 def state(

@@ -260,5 +260,18 @@ placeholders = Table(
     UniqueConstraint("session", "label", "mac"),
 )
 
+settings = Table(
+    "ce_settings",
+    metadata,
+    _text("account_id"),
+    _text("user_id"),
+    _text("project_id"),
+    _text("name"),
+    _number("version"),
+    _maybe("value"),
+    PrimaryKeyConstraint("account_id", "user_id", "project_id", "name"),
+)
+"""What owners set, beside all sessions; a value is JSON, `NULL` if it was deleted."""
+
 revisions = Table("ce_revision", metadata, Column("version_num", String(32), primary_key=True))
 """Alembic's version table."""
