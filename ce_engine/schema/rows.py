@@ -13,6 +13,7 @@ from ce_engine.schema.document import (
     Message,
     ModelUsage,
     SessionDocument,
+    Summary,
     Task,
     ToolCall,
 )
@@ -97,6 +98,31 @@ class CutMark:
 
 
 @dataclass(slots=True)
+class SummaryRow:
+    """A summary, with the messages that it stands for (A-16).
+
+    A message is covered if it stands before one of `tips` on its path, is one, or is a tool result
+    under such a one. A session has a summary for each of its lines of conversation.
+
+    Attributes:
+        anchor_message_id: the newest message that is covered; names the row.
+        summary: redacted text, and the first and last index of what is covered in the session's list.
+        tips: the last covered message of each lane.
+        tokens: of the text, counted by `counted_by`.
+        evidence_id: the `llm_output` that it was made of.
+    """
+
+    anchor_message_id: str
+    summary: Summary
+    tips: list[str]
+    lane_key: str = ""
+    tokens: int = 0
+    counted_by: str = ""
+    evidence_id: str = ""
+    redactor_version: str = ""
+
+
+@dataclass(slots=True)
 class SessionHead:
     """The session row, without its content. `epoch` moves with every write that is no append."""
 
@@ -134,6 +160,7 @@ class SessionState:
     head: SessionHead
     rows: list[MessageRow] = field(default_factory=list)
     cuts: list[CutMark] = field(default_factory=list)
+    summaries: list[SummaryRow] = field(default_factory=list)
     open_turns: list[TurnRow] = field(default_factory=list)
     evidence: list[EvidenceRow] = field(default_factory=list)
     placeholders: list[Placeholder] = field(default_factory=list)
@@ -309,6 +336,21 @@ class PutCut:
 
 
 @dataclass(slots=True)
+class PutSummary:
+    """Upsert by `anchor_message_id`; the summaries at `replaces`, which it includes, go.
+
+    `epoch` is the session's when the messages were read that it stands for.
+
+    Raises:
+        SessionNotFoundError: the session has another epoch: some of them were deleted or replaced.
+    """
+
+    row: SummaryRow
+    epoch: int
+    replaces: Sequence[str] = ()
+
+
+@dataclass(slots=True)
 class AppendEvents:
     """The store gives `seq`, and `hash` by `schema.events.link` with `schema.ids.chain_key(secret)`.
 
@@ -330,7 +372,8 @@ class ReplaceDocument:
     """Replace the document (put and patch): guarded by `expected_version`, moves the epoch.
 
     With `fields`, only these fields of `document.session`, of a session that is there. A message
-    that is there already (same id, role and content) keeps its row and what recognises it.
+    that is there already (same id, role and content) keeps its row and what recognises it. Summaries
+    of lanes go with the messages or the summary that are replaced.
     """
 
     document: SessionDocument
@@ -357,10 +400,11 @@ class DeleteSession:
 class DeleteEvidence:
     """Delete the content and metadata of a piece of evidence; its id, source and links stay (A-30).
 
-    The message that has its content loses it, and blocks that rest on it go. What recognises the
-    two stays: a host that sends them again does not bring them back. The epoch moves and `event` is
-    appended; nothing happens where it is not there or was deleted already. `PutResult.removed`
-    counts evidences.
+    The message that has its content loses it, and blocks that rest on it go. So do all summaries of
+    the session, with the content of the evidence that they were made of: they may repeat it. What
+    recognises evidence and message stays: a host that sends them again does not bring them back. The
+    epoch moves and `event` is appended; nothing happens where it is not there or was deleted already.
+    `PutResult.removed` counts evidences.
 
     Raises:
         SessionNotFoundError: there is no session.
@@ -382,6 +426,7 @@ Write = (
     | UpsertTasks
     | PutTurn
     | PutCut
+    | PutSummary
     | AppendEvents
     | PutPlaceholders
     | ReplaceDocument
