@@ -10,6 +10,7 @@ from ce_engine.config import (
     RedactionRules,
     RuntimeConfig,
     StoreConfig,
+    SummaryConfig,
     load_config,
 )
 from ce_engine.create import ContextEngine, create_context_engine
@@ -29,13 +30,23 @@ from ce_engine.errors import (
     StoreError,
     StoreUnavailableError,
     StoreUrlError,
+    SummarizerError,
     SyncCallError,
     TurnAmbiguousError,
     UnsupportedTargetError,
     UnsupportedVersionError,
     VersionConflictError,
 )
-from ce_engine.ports import Pruner, Redactor, Store, TokenEstimator
+from ce_engine.own_calls import Summarizer, is_own_call
+from ce_engine.ports import (
+    LlmAdapter,
+    LlmRequest,
+    LlmResponse,
+    Pruner,
+    Redactor,
+    Store,
+    TokenEstimator,
+)
 from ce_engine.prepare.prune import (
     DegradeToSummaryPruner,
     GreedyPriorityPruner,
@@ -61,10 +72,12 @@ from ce_engine.schema.document import (
     EvidenceLinks,
     EvidenceSource,
     Message,
+    MessageIndexRange,
     ModelUsage,
     Ref,
     Session,
     SessionDocument,
+    Summary,
     ToolCall,
     ToolProvider,
     ToolRequest,
@@ -95,6 +108,7 @@ from ce_engine.selectors import RefSelector
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.sync import SyncEngine
 from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
+from ce_engine.upload.summarize import RollingSummarizer
 
 
 __all__ = [
@@ -127,8 +141,12 @@ __all__ = [
     "Insert",
     "Keep",
     "Layer",
+    "LlmAdapter",
+    "LlmRequest",
+    "LlmResponse",
     "MemoryStore",
     "Message",
+    "MessageIndexRange",
     "MigrateResult",
     "MigrationError",
     "Migrator",
@@ -154,6 +172,7 @@ __all__ = [
     "Retrieval",
     "RetrievedDoc",
     "Role",
+    "RollingSummarizer",
     "RuntimeConfig",
     "SchemaValidationError",
     "Scope",
@@ -170,6 +189,10 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "StoreUrlError",
+    "Summarizer",
+    "SummarizerError",
+    "Summary",
+    "SummaryConfig",
     "SyncCallError",
     "SyncEngine",
     "TiktokenEstimator",
@@ -194,6 +217,7 @@ __all__ = [
     "context_window",
     "create_context_engine",
     "image_tokens",
+    "is_own_call",
     "json_schema",
     "load_config",
     "open_store",

@@ -16,6 +16,7 @@ from ce_engine.testing.store_reading import read_document, read_state
 
 
 async def shown(store: Store) -> Summary | None:
+    """The summary in the session's document."""
     return (await read_document(store)).session.summary
 
 
