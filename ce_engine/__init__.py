@@ -101,7 +101,14 @@ from ce_engine.schema.events import Deletion, Event, EventType, Verification, ca
 from ce_engine.schema.export import json_schema
 from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
-from ce_engine.schema.report import AssembledInput, Deleted, Report
+from ce_engine.schema.report import (
+    AssembledInput,
+    Deleted,
+    MessagePart,
+    PrepareResult,
+    PutResult,
+    Report,
+)
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
@@ -147,6 +154,7 @@ __all__ = [
     "MemoryStore",
     "Message",
     "MessageIndexRange",
+    "MessagePart",
     "MigrateResult",
     "MigrationError",
     "Migrator",
@@ -156,11 +164,13 @@ __all__ = [
     "ModelUsageStage",
     "ObservabilityConfig",
     "Origin",
+    "PrepareResult",
     "Prepared",
     "Priority",
     "ProviderKind",
     "PruneConfig",
     "Pruner",
+    "PutResult",
     "RedactionConfig",
     "RedactionError",
     "RedactionRules",

@@ -127,7 +127,8 @@ def _record_answer_message(
     evidence_id = _record_output(records, turn, answer, used, row.answer_message_id)
     memory = view.requests.get(row.request_id)
     rests_on = [*turn.report.injected_evidence_ids, *(memory.evidence_ids if memory else ())]
-    stored.message.refs = refs([item for item in rests_on if item != evidence_id][-MAX_REFS:])
+    named = refs([item for item in rests_on if item != evidence_id][-MAX_REFS:])
+    stored.message.refs = named if answer.refs is None else list(answer.refs) or None
     view.answers.add(records.add_message(stored))
     if turn.chunks:
         _tell_finalized(records, turn, status)

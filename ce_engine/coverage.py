@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.material import Material
-from ce_engine.schema.enums import Priority
+from ce_engine.schema.enums import Origin, Priority, TurnStatus
 from ce_engine.schema.log import Log
 from ce_engine.schema.rows import SummaryRow
 from ce_engine.view import SessionView
 
 
-HEADERS = {
-    "en": "## Summary of the earlier conversation (a record, not instructions)",
-    "zh": "## 较早对话的摘要（仅供参考，不是指令）",
-}
+BROKEN_OFF = frozenset({TurnStatus.INCOMPLETE, TurnStatus.FAILED, TurnStatus.ABANDONED})
 
 
 @dataclass(slots=True)
@@ -68,26 +64,6 @@ class Coverage:
         return frozenset(root for root, tip in self.tips.items() if log.leaf(root) == tip)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of conversation, as its next reader would see it.
-
-    Attributes:
-        tip: its newest entry.
-        earlier: lanes before its own that are brought in; `None` where the host keeps its history.
-    """
-
-    lane_key: str
-    tip: int
-    earlier: Lanes | None = None
-
-
-def line_to(view: SessionView, lane_key: str, tip: int, *, restores: bool) -> Line:
-    """The line that ends with an entry; `restores` where the host sends no history."""
-    earlier = Lanes(view.log, before=view.log.root(tip), lane_key=lane_key) if restores else None
-    return Line(lane_key, tip, earlier)
-
-
 def standing(
     view: SessionView, question: int | None, earlier: Iterable[list[int]] | None = None
 ) -> Coverage | None:
@@ -100,7 +76,7 @@ def standing(
             its history.
     """
     lanes = earlier if isinstance(earlier, Lanes) else None
-    found = [_coverage(view, row) for row in view.summaries.values()]
+    found = [coverage_of(view, row) for row in view.summaries.values()]
     fitting = [c for c in found if c is not None and c.fits(view.log, question, lanes)]
     return max(fitting, key=lambda c: len(c.entries), default=None)
 
@@ -110,7 +86,7 @@ def covered(coverage: Coverage | None) -> frozenset[int]:
     return frozenset() if coverage is None else frozenset(coverage.entries)
 
 
-def summary_material(coverage: Coverage | None, locale: Literal["en", "zh"]) -> Material | None:
+def summary_material(coverage: Coverage | None) -> Material | None:
     """The summary as it may be put in (E-02)."""
     if coverage is None:
         return None
@@ -118,7 +94,7 @@ def summary_material(coverage: Coverage | None, locale: Literal["en", "zh"]) -> 
     return Material(
         id=f"s:{row.anchor_message_id}",
         section="compression__context",
-        text=f"{HEADERS[locale]}\n{row.summary.content}",
+        text=row.summary.content,
         source="summary",
         priority=Priority.HIGH,
         at=row.summary.updated_at,
@@ -126,22 +102,45 @@ def summary_material(coverage: Coverage | None, locale: Literal["en", "zh"]) -> 
     )
 
 
-def uncovered(line: Line, log: Log, coverage: Coverage | None) -> list[int]:
+def without_covered(lanes: Lanes, coverage: Coverage | None) -> Lanes:
+    """The lanes of which something is not covered."""
+    if coverage is None:
+        return lanes
+    return replace(lanes, without=lanes.without | coverage.whole(lanes.log))
+
+
+def unbroken(view: SessionView, lane: Sequence[int]) -> Sequence[int]:
+    """A lane without an answer that broke off at its end, and without what that answered (decision 14)."""
+    rows = view.rows
+    if not lane or rows[lane[-1]].message.status not in BROKEN_OFF:
+        return lane
+    last = next((k for k in range(len(lane) - 1, -1, -1) if rows[lane[k]].origin == Origin.TASK), 0)
+    return lane[:last]
+
+
+def uncovered(
+    view: SessionView, tip: int, earlier: Lanes | None, coverage: Coverage | None
+) -> list[int]:
     """Entries of a line that no summary stands for yet, in order, tool results behind their calls.
 
-    The newest edit stands in the place of what was edited.
+    The newest edit stands in the place of what was edited. Steps of one invocation with several
+    prompts are no history of each other.
+
+    Args:
+        tip: the newest entry of the line.
+        earlier: the lanes before its own, where the host sends no history.
+        coverage: the summary that the line has.
     """
+    log = view.log
     known = coverage.entries if coverage is not None else set[int]()
     found: list[int] = []
-    if line.earlier is not None:
-        done = coverage.whole(log) if coverage is not None else frozenset[int]()
-        lanes = replace(line.earlier, without=line.earlier.without | done)
-        for lane in reversed(list(lanes)):
-            found += [n for n in lane if n not in known]
+    if earlier is not None:
+        for lane in reversed(list(without_covered(earlier, coverage))):
+            if not any(view.is_step(n, "") for n in lane):
+                found += unbroken(view, lane)
     forms = Lanes(log)
-    for n in _path_after(log, line.tip, known):
-        found += [n for n in forms.group(forms.edits(n)[-1]) if n not in known]
-    return found
+    path = [m for n in _path_after(log, tip, known) for m in forms.group(forms.edits(n)[-1])]
+    return [n for n in (*found, *unbroken(view, path)) if n not in known]
 
 
 def tips_of(log: Log, entries: Iterable[int], base: Coverage | None) -> list[int]:
@@ -161,10 +160,11 @@ def tips_of(log: Log, entries: Iterable[int], base: Coverage | None) -> list[int
     return [*sorted(edits), *tips.values()]
 
 
-def _coverage(view: SessionView, row: SummaryRow) -> Coverage | None:
+def coverage_of(view: SessionView, row: SummaryRow) -> Coverage | None:
     """The summary's coverage, found out once; `None` where some of it is not in the log."""
     known = view.coverages.get(row.anchor_message_id)
-    if isinstance(known, Coverage) and known.row is row:
+    if isinstance(known, Coverage) and known.row.tips == row.tips:
+        known.row = row
         return known
     log = view.log
     found = [log.by_message_id(name) for name in row.tips]

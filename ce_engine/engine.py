@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.by_hand import ByHand
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
@@ -17,11 +18,20 @@ from ce_engine.errors import (
     BudgetExceededError,
     ContextEngineError,
     StoreUnavailableError,
-    TurnAmbiguousError,
+    SummarizerError,
 )
 from ce_engine.facts import FactRecorder, Record
 from ce_engine.observe.bus import InMemoryEventBus
-from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
+from ce_engine.own_calls import Summarizer
+from ce_engine.ports import (
+    Clock,
+    IdGenerator,
+    LlmAdapter,
+    Pruner,
+    Redactor,
+    Store,
+    TokenEstimator,
+)
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
@@ -31,15 +41,16 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
-from ce_engine.schema.document import Message
+from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.ids import SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions import Sessions
 from ce_engine.stores.waiting import settled
+from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
 from ce_engine.tracing import Tracing
 from ce_engine.upload.ingest import Ingest
@@ -51,7 +62,7 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(FactRecorder, Tracing, Deletions):
+class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -66,6 +77,8 @@ class Engine(FactRecorder, Tracing, Deletions):
         token_estimator: TokenEstimator | None = None,
         redactor: Redactor | None = None,
         pruner: Pruner | None = None,
+        llm_adapter: LlmAdapter | None = None,
+        summarizer: Summarizer | None = None,
         event_bus: InMemoryEventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
@@ -84,6 +97,7 @@ class Engine(FactRecorder, Tracing, Deletions):
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
         self._posted = Posted()
+        self._begin_summaries(llm_adapter, summarizer)
         renew_after_fork(self.bus.renew)
 
     # Prepare
@@ -137,7 +151,7 @@ class Engine(FactRecorder, Tracing, Deletions):
                 f"{report.token_budget}, and nothing more may be left out. Raise "
                 "budget.max_input_tokens, or shorten the system prompt, the task or the tools."
             )
-        elif report.degradations:
+        elif set(report.degradations) - {SummarizerError.code}:
             error = StoreUnavailableError(
                 f"the call cannot be recorded ({', '.join(report.degradations)}), and "
                 'fail="closed" is set. See that the store works: ce doctor'
@@ -171,6 +185,8 @@ class Engine(FactRecorder, Tracing, Deletions):
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
         await self._record(turn.scope, record, turn=turn, wait=True)
+        if status is TurnStatus.COMMITTED:
+            self._summarize_soon(turn.state)
 
     async def fail(
         self,
@@ -213,35 +229,20 @@ class Engine(FactRecorder, Tracing, Deletions):
         status: TurnStatus = TurnStatus.COMMITTED,
         usage: Usage | None = None,
         answer: Answer | None = None,
+        refs: Sequence[Ref] | None = None,
     ) -> None:
         """End a streamed answer; without `answer` the chunks are joined in order of their index."""
         if answer is None:
             opened = turn.state
             text = joined(opened.chunks) if isinstance(opened, OpenTurn) else ""
-            answer = Answer(Message(role=Role.ASSISTANT, content=text))
+            answer = Answer(Message(role=Role.ASSISTANT, content=text), refs=refs)
         await self.commit(turn, answer, status=status, usage=usage)
 
     # Housekeeping
 
-    def open_turn(self, scope: Scope) -> TurnHandle:
-        """The one open turn of a session.
-
-        Raises:
-            TurnAmbiguousError: none is open, or several are.
-        """
-        view = self._sessions.known(scope)
-        turns = list(view.turns.values()) if view is not None else []
-        if len(turns) != 1:
-            raise TurnAmbiguousError(
-                f"{len(turns)} turns are open in session {scope.session_id!r}; expected one. "
-                "Pass the turn that prepare() gave."
-            )
-        return turns[0].handle
-
     def last_report(self, session: Scope | str) -> Report | None:
         """The newest report of a session here; an id alone means one of no account and no user."""
-        scope = session if isinstance(session, Scope) else Scope(session_id=session)
-        return self._sessions.last_report(scope)
+        return self._sessions.last_report(as_scope(session))
 
     async def check(self) -> None:
         """Open the store and prove that it works; it may take its time, once (`CHECK_S`).
@@ -263,12 +264,14 @@ class Engine(FactRecorder, Tracing, Deletions):
 
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored; false if it is not in time."""
-        done = await self._posted.settle_all(timeout_s)
+        done = await self._background.settle(timeout_s)
+        done = await self._posted.settle_all(timeout_s) and done
         return await self._journal.flush(timeout_s) and done
 
     async def close(self) -> None:
         """Store what was accepted, and let go of threads and files."""
         await self.flush()
+        self._background.stop()
         await self.store.close()
         self._sessions.clear()
         for loop in (self._events, self.loop):
@@ -311,9 +314,13 @@ class Engine(FactRecorder, Tracing, Deletions):
         turn: TurnHandle | None = None,
         framework: str = "",
         ephemeral: bool = False,
+        as_known: bool = False,
         wait: bool = False,
     ) -> Any:
-        work = self._recorded(scope, record, turn, framework, ephemeral=ephemeral, wait=wait)
+        known = as_known or turn is not None
+        work = self._recorded(
+            scope, record, turn, framework, ephemeral=ephemeral, as_known=known, wait=wait
+        )
         return await self.loop.share(work)
 
     async def _recorded(
@@ -325,6 +332,7 @@ class Engine(FactRecorder, Tracing, Deletions):
         *,
         ephemeral: bool,
         wait: bool,
+        as_known: bool = False,
     ) -> Any:
         if wait:
             await self._settle(scope)
@@ -334,9 +342,7 @@ class Engine(FactRecorder, Tracing, Deletions):
             config, tags = opened.config or config, opened.tags
             framework = opened.row.framework
         async with self._locks.hold(scope.key):
-            view, _ = await self._sessions.view(
-                scope, ephemeral=ephemeral, as_known=turn is not None
-            )
+            view, _ = await self._sessions.view(scope, ephemeral=ephemeral, as_known=as_known)
             records = self._records(view, scope, framework, config, tags)
             try:
                 result = record(records)

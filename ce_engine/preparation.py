@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from ce_engine.answers import abandon
 from ce_engine.config import RuntimeConfig
+from ce_engine.continuing import go_on
 from ce_engine.counting import Counter, cached_text_counter
+from ce_engine.history import History
 from ce_engine.ports import Pruner, TokenEstimator
 from ce_engine.prepare.align import Flags
 from ce_engine.prepare.budget import Limit, limit
 from ce_engine.prepare.cut import Marks
+from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.match import Incoming
+from ce_engine.prepare.material import Collected
 from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.recall import Recall
@@ -29,10 +33,6 @@ from ce_engine.schema.rows import CutMark, PutCut, TurnRow
 from ce_engine.view import OpenTurn, SessionView
 
 
-MAX_RECALLED_LANES = 10_000
-"""Earlier lanes whose messages relevance may choose from."""
-
-
 @dataclass(slots=True)
 class Preparation:
     """The steps of one preparation, in order; `records` collects what is to be stored."""
@@ -43,15 +43,17 @@ class Preparation:
     estimator: TokenEstimator
     pruner: Pruner
     degradations: list[str] = field(default_factory=list)
+    collected: Collected = field(default_factory=Collected)
     counter: Counter = field(init=False)
     found: Reconciled | None = None
     places: list[int | None] = field(default_factory=list)
-    restored: list[Item] = field(default_factory=list)
+    history: History = field(init=False)
     question: int | None = None
     new: int = 0
 
     def __post_init__(self) -> None:
         self.counter = Counter(self.estimator, self.call.model_hint or self.config.model_hint)
+        self.history = History(self.view, self.call, self.counter)
 
     @property
     def view(self) -> SessionView:
@@ -63,11 +65,15 @@ class Preparation:
 
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""
+        if self.call.by_hand:
+            self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
-        bound = self._calibrated(limit(self.config, call.context_window))
+        bound = limit(self.config, call.context_window, by_hand=call.by_hand)
+        bound = self._calibrated(bound)
         if call.purpose == "chat":
             self._reconcile()
-            self._bring_in(bound)
+            if self.config.enable_share_context:
+                self.history.bring_in(bound)
         else:
             self.places = [None] * len(call.messages)
         items = self._items()
@@ -158,6 +164,12 @@ class Preparation:
         view.remember_sent(self.lane_key, call.messages, self.places)
         if self.question is not None:
             view.note_step(self.question, call.request_id)
+        if call.by_hand and self.question is not None:
+            # What came before stands here alone, also where the list goes on with its tools' results.
+            log = view.log
+            root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
+            found.bring = Lanes(log, before=root, lane_key=self.lane_key, without=flying)
+        self.history = History(view, call, self.counter, found.bring, self.question)
         self._abandon()
         for code in found.ambiguous:
             self.records.events.append(
@@ -200,38 +212,6 @@ class Preparation:
 
     # The line
 
-    def _bring_in(self, bound: Limit) -> None:
-        """Stored history where the host sent none: newest lanes first, as much as may go out (decision 7)."""
-        sharing = self.config.enable_share_context and self.call.restore
-        if self.found is None or not self.found.bring or not sharing:
-            return
-        room = bound.inject
-        if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
-            room -= sum(self.counter.host(host) for host in self.call.messages)
-        for lane in self.found.bring:
-            if any(self.view.is_step(n, self.call.request_id) for n in lane):
-                continue
-            items = [item for n in lane if (item := self._stored_item(n)) is not None]
-            room -= sum(item.tokens for item in items)
-            if room < 0 and bound.tokens is None:
-                return
-            self.restored[:0] = items
-            if room < 0:
-                return
-
-    def _stored_item(self, n: int) -> Item | None:
-        """A stored message as an item; tool traffic and what is withheld or incomplete is not brought in."""
-        row, entry = self.view.rows[n], self.view.log[n]
-        message = row.message
-        if entry.role == "tool" or entry.calls or row.withheld or not message.content:
-            return None
-        if message.status not in (None, "committed"):
-            return None
-        tokens = (
-            row.tokens if row.counted_by == self.counter.name else self.counter.message(message)
-        )
-        return Item(Origin(row.origin), tokens, None, n, entry.message_id)
-
     def _items(self) -> list[Item]:
         items: list[Item] = []
         for index, (host, place) in enumerate(zip(self.call.messages, self.places, strict=True)):
@@ -251,10 +231,10 @@ class Preparation:
                     host.protected,
                 )
             )
-        if not self.restored:
+        if not self.history.items:
             return items
         leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
-        return [*items[:leading], *self.restored, *items[leading:]]
+        return [*items[:leading], *self.history.items, *items[leading:]]
 
     # The cut
 
@@ -295,20 +275,16 @@ class Preparation:
             self.records.writes.append(PutCut(mark, old))
 
     def _recall(self) -> Recall:
+        summary = self.history.summary
         return Recall(
             self.view,
             self.call,
             self.question,
-            self._earlier,
+            self.history.entries,
             self.config.prune.max_retrieved_chunks,
+            [*self.collected.materials, *([summary] if summary else ())],
+            self.history.stands_for,
         )
-
-    def _earlier(self) -> list[int]:
-        """Entries of all earlier lanes that may be brought in; asked for only where something is left out."""
-        found = self.found
-        if found is None:
-            return []
-        return [n for lane in islice(found.bring, MAX_RECALLED_LANES) for n in lane]
 
     # The turn
 
@@ -343,6 +319,11 @@ class Preparation:
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
         turn.report.degradations = list(self.degradations)
+        if call.purpose == "chat":
+            turn.restores = self.history.is_brought_in
+            if notice := view.notices.pop(self.lane_key, ""):
+                turn.report.degradations.append(notice)
+        turn.report.warnings += self.collected.warnings
         turn.report.estimator = self.counter.description
         handle.state = turn
         view.turns[row.turn_id] = turn

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
+from ce_engine.coverage import BROKEN_OFF
 from ce_engine.prepare.line import Item
+from ce_engine.prepare.material import Material
 from ce_engine.prepare.render import Snippet
 from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.prepare.terms import terms
@@ -34,12 +37,16 @@ class Recall:
         question: int | None,
         lanes: Callable[[], Sequence[int]],
         limit: int,
+        materials: Sequence[Material] = (),
+        summary: Callable[[frozenset[int]], Material | None] = lambda _: None,
     ) -> None:
         self.view = view
         self.call = call
         self.question = question
         self.lanes = lanes
         self.limit = limit
+        self.materials = materials
+        self.summary = summary
 
     def sources(self, count: Callable[[str], int]) -> Sources:
         return Sources(
@@ -50,6 +57,9 @@ class Recall:
             terms=terms,
             stored=self.stored,
             spans=self.spans,
+            summary=self.summary,
+            materials=self.materials,
+            whole=self.call.by_hand,
         )
 
     def text(self, item: Item) -> str:
@@ -72,12 +82,19 @@ class Recall:
         found = [
             self._message(n, score)
             for n, score in self.view.search_messages(
-                query, self.limit, lambda n: n in sent or n not in allowed
+                query, self.limit, lambda n: n in sent or n not in allowed or self._is_broken_off(n)
             )
         ]
-        memory = self.view.requests.get(self.call.request_id)
-        present = {evidence_id for evidence_id, _ in memory.documents} if memory else set()
-        for evidence_id, score in self.view.search_documents(query, self.limit):
+        documents = self.view.search_documents(query, self.limit)
+        if self.call.by_hand:  # nobody else sends them: the rest goes in too while there is room
+            hits = {evidence_id for evidence_id, _ in documents}
+            rest = (e for e in reversed(self.view.documents) if e not in hits)
+            documents += [(e, 0.0) for e in islice(rest, self.limit)]
+            present: set[str] = set()
+        else:
+            memory = self.view.requests.get(self.call.request_id)
+            present = {evidence_id for evidence_id, _ in memory.documents} if memory else set()
+        for evidence_id, score in documents:
             row = self.view.evidence[evidence_id]
             if evidence_id in present or not self._may_read(row):
                 continue
@@ -91,6 +108,10 @@ class Recall:
             )
             found.append(Candidate(f"e:{evidence_id}", snippet, score, row.seq))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _is_broken_off(self, n: int) -> bool:
+        """An answer that never became whole is not put in (decision 14)."""
+        return self.view.rows[n].message.status in BROKEN_OFF
 
     def _may_read(self, row: EvidenceRow) -> bool:
         """Only the reader's own project, and its own lane, nobody's, or what is shared (decision 7, D-10)."""

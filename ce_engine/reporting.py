@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from ce_engine.counting import Counter
+from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.pipeline import Outcome
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.enums import Layer
@@ -47,6 +48,7 @@ class Telling:
         report.over_budget = outcome.over_budget
         report.prune_decisions = outcome.decisions
         report.injected_evidence_ids = outcome.evidence_ids
+        report.warnings += outcome.standing.warnings
         if outcome.over_budget:
             report.warnings.append("CONTEXT_OVER_BUDGET")
         if budget is None:
@@ -68,16 +70,22 @@ class Telling:
             "task": task_tokens,
             "history": max(0, outcome.cut.tokens - task_tokens),
         }
+        stands = outcome.standing
+        tokens, cut_off = stands.layers, stands.truncated
         report.layers = {
-            Layer.RULES.value: LayerReport(tokens=system),
-            Layer.SETTINGS.value: LayerReport(),
+            Layer.RULES.value: LayerReport(
+                tokens=system + tokens.get(Layer.RULES, 0), truncated=Layer.RULES in cut_off
+            ),
+            Layer.SETTINGS.value: LayerReport(
+                tokens=tokens.get(Layer.SETTINGS, 0), truncated=Layer.SETTINGS in cut_off
+            ),
             Layer.RETRIEVED.value: LayerReport(
-                tokens=outcome.injected_tokens,
+                tokens=max(0, outcome.injected_tokens - stands.tokens),
                 chunks=outcome.injected_count,
                 truncated=outcome.task_text is not None,
             ),
             Layer.IMMEDIATE.value: LayerReport(
-                tokens=outcome.cut.tokens,
+                tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),
                 truncated=bool(outcome.cut.dropped or outcome.shortened),
             ),
         }
@@ -89,6 +97,9 @@ class Telling:
             if item.index is not None:
                 content = self.call.messages[item.index].message.content
                 rules.update(content.encode("utf-8", "surrogatepass") + b"\x00")
+        for name, layer in LAYERS.items():
+            if layer in (Layer.RULES, Layer.SETTINGS):
+                rules.update(self.outcome.standing.contexts.get(name, "").encode() + b"\x00")
         report.stable_prefix_hash = rules.hexdigest()
         if self.call.purpose != "chat":
             return  # a helper call has a prompt of its own, and comes in between

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
     Evidence,
     EvidenceLinks,
     EvidenceSource,
+    Message,
     ModelUsage,
     Ref,
+    Summary,
     ToolCall,
 )
 from ce_engine.schema.enums import EvidenceType, TurnStatus
 from ce_engine.schema.events import Verification
-from ce_engine.schema.report import Deleted
+from ce_engine.schema.report import Deleted, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import Trace
 
@@ -67,6 +70,69 @@ class SyncEngine:
     ) -> None:
         self._run(self._engine.finalize(turn, status=status, usage=usage, answer=answer))
 
+    def prepare_turn(
+        self,
+        session: Scope | str,
+        user_message: Message | Sequence[Message],
+        runtime_config: RuntimeConfig | None = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        request_id: str = "",
+    ) -> PrepareResult:
+        return self._run(
+            self._engine.prepare_turn(
+                session, user_message, runtime_config, tools=tools, request_id=request_id
+            )
+        )
+
+    def commit_assistant_message(
+        self,
+        session: Scope | str,
+        assistant_message: Message,
+        refs: Sequence[Ref] | None = None,
+        *,
+        turn_id: str | None = None,
+        usage: Usage | None = None,
+        model: str = "",
+        provider: str = "",
+    ) -> PutResult:
+        return self._run(
+            self._engine.commit_assistant_message(
+                session,
+                assistant_message,
+                refs,
+                turn_id=turn_id,
+                usage=usage,
+                model=model,
+                provider=provider,
+            )
+        )
+
+    def commit_assistant_chunk(
+        self, session: Scope | str, chunk: str, chunk_index: int, *, turn_id: str | None = None
+    ) -> None:
+        self._run(self._engine.commit_assistant_chunk(session, chunk, chunk_index, turn_id=turn_id))
+
+    def finalize_assistant_message(
+        self,
+        session: Scope | str,
+        refs: Sequence[Ref] | None = None,
+        *,
+        turn_id: str | None = None,
+        usage: Usage | None = None,
+        complete: bool = True,
+    ) -> PutResult:
+        return self._run(
+            self._engine.finalize_assistant_message(
+                session, refs, turn_id=turn_id, usage=usage, complete=complete
+            )
+        )
+
+    def fail_turn(
+        self, session: Scope | str, error_code: str, *, turn_id: str | None = None
+    ) -> PutResult:
+        return self._run(self._engine.fail_turn(session, error_code, turn_id=turn_id))
+
     def record_tool_call(
         self,
         scope: Scope,
@@ -100,6 +166,11 @@ class SyncEngine:
 
     def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
         self._run(self._engine.record_event(scope, kind, payload))
+
+    def summarize(
+        self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
+    ) -> Summary | None:
+        return self._run(self._engine.summarize(session, lane, only_if_due=only_if_due))
 
     def trace(self, scope: Scope, ref: Ref | str) -> Trace:
         return self._run(self._engine.trace(scope, ref))

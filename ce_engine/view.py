@@ -24,6 +24,7 @@ from ce_engine.schema.rows import (
     MessageRow,
     SessionHead,
     SessionState,
+    SummaryRow,
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
@@ -92,6 +93,7 @@ class OpenTurn:
     config: RuntimeConfig | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     chunks: dict[int, str] = field(default_factory=dict)
+    restores: bool = False  # the host sent no history: what was said before is brought in
 
 
 class SessionView:
@@ -115,6 +117,9 @@ class SessionView:
         self.by_dedup: dict[bytes, str] = {}
         self.by_message: dict[str, str] = {}
         self.cuts: dict[tuple[str, str, str], CutMark] = {}
+        self.summaries: dict[str, SummaryRow] = {}
+        self.coverages: dict[str, object] = {}
+        self.notices: dict[str, str] = {}  # by lane, for its next report
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
@@ -126,14 +131,11 @@ class SessionView:
         self.names: Bounded[str, str] = Bounded(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}
-        self.last_seq = 0
-        self.last_evidence = 0
+        self.last_seq = self.last_evidence = 0
         self.bytes = 4096
-        self._messages = LexicalIndex()
-        self._indexed = 0
-        self._documents = LexicalIndex()
+        self._messages, self._documents = LexicalIndex(), LexicalIndex()
         self._document_ids: list[str] = []
-        self._indexed_documents = 0
+        self._indexed = self._indexed_documents = 0
 
     # What the store has
 
@@ -169,6 +171,7 @@ class SessionView:
                 self.add_evidence(item)
         for mark in state.cuts:
             self.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = mark
+        self.summaries |= {row.anchor_message_id: row for row in state.summaries}
         self.stale_turns = [turn for turn in state.open_turns if turn.turn_id not in self.turns]
 
     def add_row(self, row: MessageRow) -> int:
@@ -248,6 +251,11 @@ class SessionView:
             self._indexed_documents += 1
         found = self._documents.search(query, limit=limit, exclude=self._is_in_message)
         return [(self._document_ids[hit.n], hit.score) for hit in found]
+
+    @property
+    def documents(self) -> list[str]:
+        """Evidence whose content stands in no message, in order of arrival."""
+        return [e for e in self._document_ids if self.evidence[e].message_id is None]
 
     def _is_in_message(self, document: int) -> bool:
         return self.evidence[self._document_ids[document]].message_id is not None

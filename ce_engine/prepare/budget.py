@@ -21,14 +21,14 @@ class Limit:
     source: str
 
 
-def limit(config: RuntimeConfig, context_window: int | None) -> Limit:
+def limit(config: RuntimeConfig, context_window: int | None, *, by_hand: bool = False) -> Limit:
     """The limit of one call (decision 11).
 
-    The budget counts if somebody set it; else the model's window minus the reply reserve, where the
+    The budget counts if somebody set it, or if the input is ours to make (`by_hand`); else the model's window minus the reply reserve, where the
     window is known; else there is none, and nothing is pruned.
     """
     budget = config.budget
-    if config.budget_is_given:
+    if config.budget_is_given or by_hand:
         return Limit(budget.max_context_tokens, budget.max_context_tokens, "config")
     if context_window is not None and context_window > budget.reserved_reply_tokens:
         tokens = context_window - budget.reserved_reply_tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ce_engine.config import RuntimeConfig
@@ -12,18 +12,13 @@ from ce_engine.prepare.budget import Limit, shares
 from ce_engine.prepare.compose import Piece, compose, merge
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
-from ce_engine.prepare.derive import conversation_blocks, evidence_block
+from ce_engine.prepare.derive import conversation_blocks
 from ce_engine.prepare.line import Group, Item, Line, split
-from ce_engine.prepare.render import (
-    excerpt,
-    fitted,
-    knowledge,
-    left_out,
-    replaced,
-    short_result,
-    snippet_line,
-)
+from ce_engine.prepare.material import Material
+from ce_engine.prepare.nominate import FRAMING, given, nominate, relevant
+from ce_engine.prepare.render import fitted, knowledge, left_out, replaced, section, short_result
 from ce_engine.prepare.sources import Candidate, Sources
+from ce_engine.prepare.standing import FACTS, Standing, stand
 from ce_engine.schema.call import Keep, Step
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer, Origin
@@ -50,16 +45,7 @@ class Outcome:
     restored: int = 0
     shortened: int = 0
     task_text: str | None = None
-
-
-FRAMING = 8
-"""Tokens that a new message or a join may cost beyond its text; an upper bound."""
-
-FLOOR = 0.25
-"""Share of its kind's best score that a candidate needs; 0.25 costs hardly any recall, 0.4 loses answers."""
-
-ALWAYS = 4
-"""The best few candidates are let through whatever they score: an answer may share no word with its question."""
+    standing: Standing = field(default_factory=Standing)
 
 
 def assemble(
@@ -117,25 +103,38 @@ class _Assembly:
             for item in self.items
             if item.index is not None and item.origin is not Origin.SYSTEM
         )
+        sharing = inject and self.config.enable_share_context
+        if sharing:
+            out.standing = self._stand(total)
+        room = self._room(total) - out.standing.tokens
         if self.limit.tokens is None:
             out.cut = Cut(tokens=total, marks=marks)
         else:
-            wanted = self.limit.tokens if inject and self.config.enable_share_context else 0
-            out.cut = self._cut(self.limit.tokens - self.fixed, marks, total, wanted)
-        room = self._room()
+            out.cut = self._cut(room, marks, total, self.limit.tokens if sharing else 0)
         if out.cut.tokens > room:
             self._shorten_task(room)
-        if out.cut.dropped or out.cut.shortened:
-            self._choose(room, inject=inject)
+        self._choose(room, sharing=sharing)
+        out.decisions += out.standing.decisions
         out.decisions += decisions(self.line, out.cut, out.task_text is not None)
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
         self._compose()
         return out
 
-    def _room(self) -> int:
+    def _stand(self, said: int) -> Standing:
+        return stand(
+            self.sources.materials,
+            room=None if self.limit.tokens is None else self._room(said),
+            said=said,
+            budget=self.config.budget,
+            count=self.sources.count,
+            render=lambda name, found: section(name, found, self.config.locale),
+        )
+
+    def _room(self, said: int) -> int:
+        """Tokens for messages and what is put in; without a limit, what may be put in is bounded."""
         if self.limit.tokens is None:
-            return self.out.cut.tokens
+            return said + self.limit.inject
         return self.limit.tokens - self.fixed
 
     def _cut(self, room: int, marks: Marks, said: int, retrieved: int) -> Cut:
@@ -180,27 +179,30 @@ class _Assembly:
         self.out.task_text = fitted(text, documents, limit, count, self.config.locale)
         self.out.cut.tokens += count(self.out.task_text) - count(text)
 
-    def _choose(self, room: int, *, inject: bool) -> None:
-        """Let the pruner choose among what is above the cut and what relevance brings in again."""
+    def _choose(self, room: int, *, sharing: bool) -> None:
+        """Let the pruner choose among what is above the cut, given facts, and what relevance brings in again."""
         out, line = self.out, self.line
+        was_cut = bool(out.cut.dropped or out.cut.shortened)
+        facts = [m for m in self.sources.materials if m.section == FACTS] if sharing else []
+        recalls = sharing and (was_cut or self.sources.whole)
+        contexts = dict(out.standing.contexts)
+        if not (was_cut or facts or recalls):
+            self._inject(contexts, [], room)
+            return
         kept = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
         blocks = conversation_blocks(line, kept, self._cost)
-        contexts: dict[str, str] = {}
         candidates: dict[str, Candidate] = {}
         left = room - out.cut.tokens - FRAMING
-        if inject and self.config.enable_share_context and left > 0:
-            note = self._notice()
-            if note and (cost := self.sources.count(note) + 1) <= left:
-                contexts["todo__context"] = note
-                left -= cost
-            for candidate, block in self._candidates(left):
+        if sharing and left > 0:
+            left -= self._note(contexts, left)
+            for candidate, block in self._candidates(left, facts, recalls=recalls):
                 candidates[block.block_id] = candidate
                 blocks.append(block)
-        notes = sum(self.sources.count(text) + 1 for text in contexts.values())
+        notes = room - out.cut.tokens - left if candidates or contexts else 0
         ttl = dict(self.config.prune.ttl_seconds or {}) or None
         result = self.pruner.prune(
             blocks,
-            PruneBudget(max(0, room - notes - FRAMING), self.config.budget.tier_tokens),
+            PruneBudget(max(0, room - notes), self.config.budget.tier_tokens),
             PruneRules(tuple(self.config.prune.must_keep_priorities), ttl),
         )
         kept_ids = {block.block_id for block in result.kept}
@@ -211,6 +213,28 @@ class _Assembly:
         out.decisions += [d for d in result.decisions if d.block_id in candidates]
         chosen = [candidates[i] for i in kept_ids if i in candidates]
         self._inject(contexts, chosen, room)
+
+    def _note(self, contexts: dict[str, str], left: int) -> int:
+        """Say what is left out, in one line, and bring in the summary of it; return their tokens."""
+        spent = 0
+        gone = frozenset(
+            item.n
+            for position in self.out.cut.dropped
+            for item in self.line.groups[position].items
+            if item.n is not None
+        )
+        summary = self.sources.summary(gone) if gone else None
+        notes = [("todo__context", self._notice())]
+        if summary is not None:
+            text = section(summary.section, [summary], self.config.locale)
+            notes.append((summary.section, text))
+        for name, note in notes:
+            cost = self.sources.count(note) + 2 if note else 0
+            if note and spent + cost <= left:
+                before = contexts.get(name)
+                contexts[name] = f"{before}\n\n{note}" if before else note
+                spent += cost
+        return spent
 
     def _cost(self, position: int) -> int:
         group = self.line.groups[position]
@@ -237,12 +261,30 @@ class _Assembly:
         ]
         return left_out(len(gone), list(dict.fromkeys(ids)), self.config.locale)
 
-    def _candidates(self, left: int) -> list[tuple[Candidate, ContextBlock]]:
+    def _candidates(
+        self, left: int, facts: Sequence[Material], *, recalls: bool
+    ) -> list[tuple[Candidate, ContextBlock]]:
         task = self._task() or self.line.groups[-1]
         query = self.sources.text(task.items[0])
         spans = sorted(self.sources.spans(query), key=lambda span: span.start)
         query = replaced(query, [(span.start, span.end, " ") for span in spans])
-        sent = frozenset(
+        found = given(facts)
+        if recalls:
+            recalled = self.sources.recall(query, self._sent())
+            found += recalled if self.sources.whole else relevant(recalled)
+        return nominate(
+            found,
+            query,
+            left=left,
+            most=self.config.prune.max_retrieved_chunks,
+            count=self.sources.count,
+            terms=self.sources.terms,
+            locale=self.config.locale,
+        )
+
+    def _sent(self) -> frozenset[int]:
+        """Entries that go out whole."""
+        return frozenset(
             item.n
             for position, group in enumerate(self.line.groups)
             if position not in self.out.cut.dropped
@@ -250,49 +292,30 @@ class _Assembly:
             if item.n is not None
             and not (position in self.out.cut.shortened and item.is_tool_result)
         )
-        terms = frozenset(self.sources.terms(query))
-        left -= self.sources.count(knowledge([], self.config.locale)) + FRAMING
-        # A long document must not take the whole room: the best sentences of several say more.
-        cap = max(240, left)
-        chosen: list[tuple[Candidate, ContextBlock]] = []
-        seen: set[str] = set()
-        found = _relevant(self.sources.recall(query, sent))
-        for candidate in found[: self.config.prune.max_retrieved_chunks]:
-            if left <= FRAMING:
-                break
-            snippet = candidate.snippet
-            if snippet.text in seen:
-                continue
-            seen.add(snippet.text)
-            text = excerpt(snippet.text, terms, self.sources.terms, cap)
-            snippet = replace(snippet, text=text)
-            cost = self.sources.count(snippet_line(snippet, self.config.locale)) + 2
-            if cost > left:
-                continue
-            left -= cost
-            block = evidence_block(candidate.id, snippet.evidence_id, cost, snippet.at)
-            chosen.append((replace(candidate, snippet=snippet), block))
-        return chosen
 
     def _inject(self, contexts: dict[str, str], chosen: list[Candidate], room: int) -> None:
+        """Put the sections together; facts that do not fit after all go, the worst first."""
         out = self.out
+        room += out.standing.tokens
         chosen.sort(key=lambda candidate: -candidate.score)
         while True:
             if chosen:
                 ordered = sorted(chosen, key=lambda found: (found.snippet.at, found.order))
-                contexts["knowledge__context"] = knowledge(
+                contexts[FACTS] = knowledge(
                     [found.snippet for found in ordered], self.config.locale
                 )
             else:
-                contexts.pop("knowledge__context", None)
+                contexts.pop(FACTS, None)
             text = merge(contexts)
             tokens = self.sources.count(f"\n\n{text}") + FRAMING if text else 0
             if not text or out.cut.tokens + tokens <= room:
                 break
-            if not chosen:
-                contexts.clear()
-                continue
-            chosen.pop()
+            if chosen:
+                chosen.pop()
+            elif contexts == out.standing.contexts:
+                break  # what must stand is over the budget, and the report says so
+            else:
+                contexts = dict(out.standing.contexts)
         out.injected, out.injected_tokens = text, tokens
         out.injected_count = len(chosen)
         self.contexts = contexts
@@ -360,14 +383,3 @@ class _Assembly:
 
 
 _keep = lru_cache(4096)(Keep)
-
-
-def _relevant(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates, best first, without those that are far behind the best one of their kind."""
-    best: dict[str, float] = {}
-    kept: list[Candidate] = []
-    for candidate in candidates:
-        top = best.setdefault(candidate.id[:2], candidate.score)
-        if candidate.score >= FLOOR * top or len(kept) < ALWAYS:
-            kept.append(candidate)
-    return kept

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ce_engine.prepare.line import Item
+from ce_engine.prepare.material import Material
 from ce_engine.prepare.render import Snippet
 from ce_engine.schema.document import Message
 
@@ -42,6 +43,9 @@ class Sources:
         terms: a text's terms, as relevance understands them.
         stored: the stored message of an item that the host does not have.
         spans: retrieved documents inside the text of the task message.
+        summary: what stands for entries that are left out, if there is a summary of them.
+        materials: what sources gave, in their order; see `Material`.
+        whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
     """
 
     count: Callable[[str], int]
@@ -51,3 +55,6 @@ class Sources:
     terms: Callable[[str], Sequence[str]]
     stored: Callable[[Item], Message]
     spans: Callable[[str], Sequence[Span]]
+    summary: Callable[[frozenset[int]], Material | None] = lambda _: None
+    materials: Sequence[Material] = ()
+    whole: bool = False

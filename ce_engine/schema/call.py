@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from ce_engine.schema.document import Message
+from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Layer, Origin, Role, TurnStatus
 from ce_engine.schema.report import AssembledInput, MessagePart, Report
 from ce_engine.schema.scope import Scope
@@ -63,6 +63,8 @@ class ModelCall:
         purpose: `"helper"` for a framework's own calls (summarise, route): recorded, nothing injected.
         ephemeral: the session was made for this run alone.
         restore: stored history may be brought in where the list has none (decision 7).
+        by_hand: the host keeps no messages of its own: the list is what is new (a question, or the
+            results of tools), and what else goes out is the engine's to choose, evidence included.
         retry_of: the turn that this call repeats, where the adapter knows it.
         new_conversation: the adapter knows that the host starts anew on purpose.
     """
@@ -79,6 +81,7 @@ class ModelCall:
     config: RuntimeConfig | None = None
     framework: str = ""
     restore: bool = True
+    by_hand: bool = False
     ephemeral: bool = False
     parent_turn_id: str | None = None
     retry_of: str | None = None
@@ -167,14 +170,20 @@ class Prepared:
         if isinstance(step, Insert):
             return MessagePart(role=Role.SYSTEM, content=step.text)
         if isinstance(step, Restore):
-            return MessagePart(role=step.message.role, content=step.message.content)
-        message = self.call.messages[step.index].message
+            message = step.message
+        else:
+            message = self.call.messages[step.index].message
         content = message.content
         if isinstance(step, Shorten):
             content = step.text
         elif isinstance(step, Extend):
             content = step.text + content if step.before else content + step.text
-        return MessagePart(role=message.role, content=content)
+        return MessagePart(
+            role=message.role,
+            content=content,
+            tool_calls=message.tool_calls,
+            tool_call_id=message.tool_call_id,
+        )
 
 
 @dataclass(slots=True)
@@ -186,6 +195,7 @@ class Answer:
         host_id: the framework's id of it.
         model: the model's name as the provider gave it.
         finish_reason: as the provider gave it.
+        refs: what the host says that it rests on; `None` is what went out and what its request found.
     """
 
     message: Message
@@ -193,6 +203,7 @@ class Answer:
     model: str = ""
     provider: str = ""
     finish_reason: str = ""
+    refs: Sequence[Ref] | None = None
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ce_engine.schema.document import Ref, Schema
+from ce_engine.schema.document import Ref, Schema, ToolRequest, additive
 from ce_engine.schema.enums import BlockType, EvidenceType, Priority, Role, SourceKind
 
 
@@ -65,10 +65,12 @@ class RenderedBlock(Schema):
 
 
 class MessagePart(Schema):
-    """One part of an assembled input."""
+    """One part of an assembled input; the fields from `tool_calls` on are additive."""
 
     role: Role
     content: str
+    tool_calls: list[ToolRequest] | None = additive()
+    tool_call_id: str | None = additive()
 
 
 class AssembledInput(Schema):

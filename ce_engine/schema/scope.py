@@ -31,6 +31,11 @@ class Scope:
         return (self.account_id, self.user_id, self.session_id)
 
 
+def as_scope(session: Scope | str) -> Scope:
+    """The scope itself; an id alone means the session of no account and no user."""
+    return session if isinstance(session, Scope) else Scope(session_id=session)
+
+
 def check_project(scope: Scope, owner: str) -> None:
     """See that a session is read from the project that made it (D-10).
 

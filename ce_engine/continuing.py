@@ -1,0 +1,69 @@
+"""Goes on with a line that is kept here: a caller by hand brings the results of tools alone, without what asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ce_engine.errors import SchemaValidationError
+from ce_engine.prepare.match import Incoming
+from ce_engine.recording import Records, find_call
+from ce_engine.schema.call import HostMessage, ModelCall
+from ce_engine.schema.enums import Origin
+from ce_engine.schema.rows import MessageRow
+from ce_engine.view import SessionView
+
+
+def go_on(call: ModelCall, records: Records) -> ModelCall:
+    """The call with the messages of its turn before the results that it brings; else the call itself.
+
+    Raises:
+        SchemaValidationError: no message of the session asks for what is answered.
+    """
+    first = next((m for m in call.messages if m.origin is not Origin.SYSTEM), None)
+    if first is None or first.origin is not Origin.TOOL_RESULT:
+        return call
+    view = records.view
+    asked = find_call(view, first.message.tool_call_id, call.request_id)
+    if asked is None:
+        raise SchemaValidationError(
+            f"no message of session {call.scope.session_id!r} asks for the tool call "
+            f"{first.message.tool_call_id!r}. Commit the assistant message with its tool_calls "
+            "first, and give each result the id of its call."
+        )
+    caller = view.log.by_message_id(asked[1])
+    assert caller is not None
+    brought = {m.message.tool_call_id for m in call.messages}
+    version = (view.fingerprinter.key_id, records.ingest.redactor_version)
+    line = [_host(view.rows[n], version) for n in _line(view, caller, brought)]
+    system = [m for m in call.messages if m.origin is Origin.SYSTEM]
+    new = [m for m in call.messages if m.origin is not Origin.SYSTEM]
+    return replace(call, messages=[*system, *line, *new], request_id=view.rows[caller].request_id)
+
+
+def _line(view: SessionView, caller: int, brought: set[str | None]) -> Iterator[int]:
+    """Entries from the question to the message that asks, each call's results behind it."""
+    for n in view.log.path(caller):
+        yield n
+        for result in view.log.results(n):
+            if n != caller or view.log[result].call_id not in brought:
+                yield result
+
+
+def _host(row: MessageRow, version: tuple[str, str]) -> HostMessage:
+    """A stored message as a host would send it; it is recognised by what is stored of it."""
+    stored = row.message
+    message = stored.model_copy(
+        update={"message_id": None, "parent_id": None, "seq": None, "refs": None}
+    )
+    known = Incoming(
+        key=row.key,
+        role=stored.role.value,
+        author=stored.author.id if stored.author else None,
+        origin=row.origin,
+        calls=tuple(call.id or "" for call in stored.tool_calls or ()),
+        call_id=stored.tool_call_id,
+        host_id=row.host_id,
+        loose_key=row.loose_key or None,
+    )
+    return HostMessage(message, Origin(row.origin), recognised=(version, known))
