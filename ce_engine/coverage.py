@@ -127,6 +127,7 @@ def uncovered(
     prompts are no history of each other.
 
     Args:
+        view: the session.
         tip: the newest entry of the line.
         earlier: the lanes before its own, where the host sends no history.
         coverage: the summary that the line has.

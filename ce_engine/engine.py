@@ -69,7 +69,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
     each other. Components are injected (A-26); what is not given is the default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument a component (A-26)
         self,
         store: Store,
         *,

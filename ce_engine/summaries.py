@@ -6,7 +6,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -200,7 +199,6 @@ class Summaries(ABC):
                 return None
             await self._sessions.number(view)
             return _due(view, lane_key, *found)
-
 
     async def _is_there(self, scope: Scope) -> bool:
         """Whether there is such a session: asking for the view of one would begin it."""
