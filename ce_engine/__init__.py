@@ -37,6 +37,7 @@ from ce_engine.errors import (
     UnsupportedVersionError,
     VersionConflictError,
 )
+from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.own_calls import Summarizer, is_own_call
 from ce_engine.ports import (
     LlmAdapter,
@@ -145,6 +146,7 @@ __all__ = [
     "GreedyPriorityPruner",
     "GroupAwarePruner",
     "HostMessage",
+    "InMemoryEventBus",
     "Insert",
     "Keep",
     "Layer",

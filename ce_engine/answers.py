@@ -9,7 +9,7 @@ from ce_engine.counting import Counter
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.reconcile import place_answer
 from ce_engine.recording import Records, put_turn
-from ce_engine.schema.call import Answer, HostMessage, Usage
+from ce_engine.schema.call import Answer, HostMessage, TurnHandle, Usage
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
 from ce_engine.schema.enums import (
     EvidenceType,
@@ -28,6 +28,12 @@ from ce_engine.view import OpenTurn
 
 MAX_REFS = 50
 """Refs of one answer: the newest evidence of its request."""
+
+
+def is_open(records: Records, turn: TurnHandle) -> bool:
+    """Whether this very attempt is open: a later attempt of the same turn has another handle."""
+    opened = records.view.turns.get(turn.turn_id)
+    return opened is not None and opened.handle is turn
 
 
 def commit_turn(

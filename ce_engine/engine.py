@@ -9,17 +9,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.answers import commit_turn, fail_turn, is_open, joined
 from ce_engine.by_hand import ByHand
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
-from ce_engine.errors import (
-    BudgetExceededError,
-    ContextEngineError,
-    StoreUnavailableError,
-    SummarizerError,
-)
+from ce_engine.errors import StoreUnavailableError
 from ce_engine.facts import FactRecorder, Record
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.own_calls import Summarizer
@@ -35,6 +30,7 @@ from ce_engine.ports import (
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
+from ce_engine.reporting import refusal
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.journal import Group, Journal
 from ce_engine.runtime.locks import KeyedLocks
@@ -54,7 +50,7 @@ from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
 from ce_engine.tracing import Tracing
 from ce_engine.upload.ingest import Ingest
-from ce_engine.upload.redact import PatternRedactor
+from ce_engine.upload.redact import redactor_of
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -86,7 +82,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         self.store = store
         self.config = config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
-        self.redactor: Redactor = redactor or _redactor(self.config)
+        self.redactor: Redactor = redactor or redactor_of(self.config.redaction)
         self.pruner = pruner or GreedyPriorityPruner()
         self.bus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
@@ -124,6 +120,11 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
             records = self._records(view, call.scope, call.framework, config, call.tags)
+            if records.heard:
+                loaded = {"messages": len(view.log), "version": view.head.version}
+                records.events.append(
+                    records.ingest.event(EventType.SESSION_LOADED, payload=loaded)
+                )
             for code in degraded:
                 records.events.append(
                     records.ingest.event(EventType.DEGRADED, payload={"code": code})
@@ -132,7 +133,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
                 prepared = Preparation(
                     call, config, records, self.estimator, self.pruner, degraded
                 ).run()
-                self._submit(records, config)
+                self._submit(records)
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
@@ -144,23 +145,11 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
 
     async def _refuse(self, prepared: Prepared) -> None:
         """With `fail="closed"`, end a turn that is over its budget or cannot be recorded."""
-        report = prepared.report
-        if report.over_budget:
-            error: ContextEngineError = BudgetExceededError(
-                f"the input needs {report.token_used} tokens, the budget has "
-                f"{report.token_budget}, and nothing more may be left out. Raise "
-                "budget.max_input_tokens, or shorten the system prompt, the task or the tools."
-            )
-        elif set(report.degradations) - {SummarizerError.code}:
-            error = StoreUnavailableError(
-                f"the call cannot be recorded ({', '.join(report.degradations)}), and "
-                'fail="closed" is set. See that the store works: ce doctor'
-            )
-        else:
-            return
-        with suppress(StoreUnavailableError):
-            await self.fail(prepared.turn, error.code)
-        raise error
+        error = refusal(prepared.report)
+        if error is not None:
+            with suppress(StoreUnavailableError):
+                await self.fail(prepared.turn, error.code)
+            raise error
 
     def _abandon(self, future: Future[Prepared]) -> None:
         if not future.cancelled() and future.exception() is None:
@@ -180,7 +169,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         """Record the answer and close the turn. A second commit of the same turn is ignored."""
 
         def record(records: Records) -> None:
-            if _is_open(records, turn):
+            if is_open(records, turn):
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
@@ -200,7 +189,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         """Close a turn without a whole answer; `partial` is what had come of it."""
 
         def record(records: Records) -> None:
-            if _is_open(records, turn):
+            if is_open(records, turn):
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
 
@@ -301,7 +290,8 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
             framework,
             *((view.names, view.tags) if redact else ()),
         )
-        return Records(view, ingest)
+        heard = config.observability.emit_events and not self.bus.is_idle
+        return Records(view, ingest, heard=heard)
 
     def _counter(self, model: str) -> Counter:
         return Counter(self.estimator, model or self.config.model_hint)
@@ -346,7 +336,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
             records = self._records(view, scope, framework, config, tags)
             try:
                 result = record(records)
-                group = self._submit(records, config)
+                group = self._submit(records)
             except BaseException as error:
                 self._sessions.drop(scope)  # it may hold half of this record
                 logger.warning("a record was not made (%s)", type(error).__name__)
@@ -367,15 +357,18 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
     async def _settle(self, scope: Scope) -> None:
         await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
 
-    def _submit(self, records: Records, config: RuntimeConfig) -> Group | None:
+    def _submit(self, records: Records) -> Group | None:
         writes = records.finish()
         if not writes:
             return None
         view = records.view
         view.created = True
         group = self._journal.submit(view.scope, writes, view.landed)
-        if records.events and config.observability.emit_events and not self.bus.is_idle:
-            self._events.submit(self._announce(group, records.events))
+        if records.heard:
+            payload = {"writes": len(writes)}
+            persisted = records.ingest.event(EventType.PERSISTED, payload=payload)
+            events = [*records.events, persisted]
+            self._events.submit(self._announce(group, events))
         return group
 
     def _gap(self, scope: Scope, groups: int) -> Sequence[Write]:
@@ -390,15 +383,5 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
 
     async def _announce(self, group: Group, events: Sequence[Event]) -> None:
         await settled(group.heard, self.config.store.deadline_s)
-        await self.bus.emit_all(events)
-
-
-def _redactor(config: RuntimeConfig) -> PatternRedactor:
-    rules = config.redaction.rules
-    return PatternRedactor(rules.patterns, rules.dictionaries) if rules else PatternRedactor()
-
-
-def _is_open(records: Records, turn: TurnHandle) -> bool:
-    """Whether this very attempt is open: a later attempt of the same turn has another handle."""
-    opened = records.view.turns.get(turn.turn_id)
-    return opened is not None and opened.handle is turn
+        landed = group.future.done() and group.future.result() is not None
+        await self.bus.emit_all(events if landed else events[:-1])

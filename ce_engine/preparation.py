@@ -23,7 +23,7 @@ from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.recall import Recall
 from ce_engine.recording import Records, put_turn, record_tool_message
-from ce_engine.reporting import Telling, stored_report
+from ce_engine.reporting import Telling, announce, stored_report
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import Origin, Role, TurnStatus
@@ -92,8 +92,7 @@ class Preparation:
         if outcome.cut.moved and call.purpose == "chat":
             self._remember_cut(outcome, marks)
         turn = self._open()
-        if outcome.cut.dropped or outcome.shortened:
-            self._tell_pruned(turn, outcome)
+        announce(self.records, turn.row, outcome)
         turn.report.new_evidence_ids = self.records.evidence_ids
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
         telling.report(turn.report, bound.tokens, extras)
@@ -316,20 +315,23 @@ class Preparation:
             row.tip_message_id = view.log[self.question].message_id
         turn = OpenTurn(handle, row, self.question, Report(turn_id=row.turn_id), len(view.log))
         turn.config, turn.tags = call.config, call.tags
-        turn.report.framework, turn.report.lane = call.framework, self.lane_key
-        turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
-        turn.report.degradations = list(self.degradations)
-        if call.purpose == "chat":
-            turn.restores = self.history.is_brought_in
-            if notice := view.notices.pop(self.lane_key, ""):
-                turn.report.degradations.append(notice)
-        turn.report.warnings += self.collected.warnings
-        turn.report.estimator = self.counter.description
+        turn.restores = self.history.is_brought_in
+        self._begin_report(turn.report, row.attempt)
         handle.state = turn
         view.turns[row.turn_id] = turn
         for message in self.records.rows:
             message.turn_id = row.turn_id
         return turn
+
+    def _begin_report(self, report: Report, attempt: int) -> None:
+        call = self.call
+        report.framework, report.lane = call.framework, self.lane_key
+        report.attempt, report.purpose = attempt, call.purpose
+        report.degradations = list(self.degradations)
+        if call.purpose == "chat" and (notice := self.view.notices.pop(self.lane_key, "")):
+            report.degradations.append(notice)
+        report.warnings += self.collected.warnings
+        report.estimator = self.counter.description
 
     def _failed(self) -> OpenTurn | None:
         """The failed turn of the same request that asked the very same: this is its next attempt."""
@@ -339,14 +341,3 @@ class Preparation:
         if failed is None or failed.row.request_id != self.call.request_id:
             return None
         return self.view.failed.pop(self.question)
-
-    def _tell_pruned(self, turn: OpenTurn, outcome: Outcome) -> None:
-        payload = {"groups_dropped": len(outcome.cut.dropped), "shortened": outcome.shortened}
-        self.records.events.append(
-            self.records.ingest.event(
-                EventType.PRUNE_COMPLETED,
-                payload=payload,
-                turn_id=turn.row.turn_id,
-                request_id=self.call.request_id,
-            )
-        )

@@ -55,6 +55,8 @@ class Records:
     events: list[Event] = field(default_factory=list)
     rows: list[MessageRow] = field(default_factory=list)
     evidence_ids: list[str] = field(default_factory=list)
+    heard: bool = False
+    """Whether anybody listens: events that are not stored are made for listeners only."""
 
     def finish(self) -> list[Write]:
         """The writes in the order in which a store applies them; empty if there is nothing to write."""
@@ -76,7 +78,23 @@ class Records:
         """Record a message and its event; return its entry."""
         self.rows.append(row)
         self.events.append(self.ingest.appended(row))
+        message = row.message
+        for position, asked in enumerate(message.tool_calls or ()):
+            key = tool_call_key(message.message_id or "", position)
+            self._called(asked.name, key, row.request_id, row.turn_id)
         return self.view.add_row(row)
+
+    def _called(self, tool: str, tool_call_id: str, request_id: str, turn_id: str | None) -> None:
+        self.events.append(
+            self.ingest.event(
+                EventType.TOOL_CALLED,
+                payload={"tool": tool},
+                request_id=request_id,
+                turn_id=turn_id,
+                tool_call_id=tool_call_id,
+                meta={"tool_name": tool},
+            )
+        )
 
     def add_evidence(self, row: EvidenceRow, request_id: str, turn_id: str | None = None) -> str:
         """Record evidence once: the same content of the same source only gets another link (A-09)."""
@@ -112,9 +130,13 @@ class Records:
     def add_tool_call(self, row: ToolCallRow, request_id: str) -> None:
         self.writes.append(AppendToolCalls([row]))
         call = row.call
+        if row.message_id is None or not row.ended:  # else the message that asked has told it
+            self._called(call.tool, call.tool_call_id, request_id, row.turn_id)
+        if not row.ended:
+            return
         self.events.append(
             self.ingest.event(
-                EventType.TOOL_CALL_COMPLETED if row.ended else EventType.TOOL_CALLED,
+                EventType.TOOL_CALL_COMPLETED,
                 payload={"tool": call.tool, "status": str(call.status)},
                 request_id=request_id,
                 turn_id=row.turn_id,

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter as Tally
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 from ce_engine.counting import Counter
+from ce_engine.errors import (
+    BudgetExceededError,
+    ContextEngineError,
+    StoreUnavailableError,
+    SummarizerError,
+)
 from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.pipeline import Outcome
+from ce_engine.recording import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.enums import Layer
+from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import LayerReport, Report
+from ce_engine.schema.rows import TurnRow
 from ce_engine.view import LaneMemory
 
 
@@ -144,9 +154,48 @@ class Telling:
         return ("text", hash(text)), self.outcome.injected_tokens
 
 
+def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
+    """Tell what was left out; and, where somebody listens, what was derived and assembled (A-20)."""
+    told: list[tuple[EventType, dict[str, Any]]] = []
+    cut = outcome.cut
+    if records.heard:
+        kinds = Tally(str(decision.action) for decision in outcome.decisions)
+        told.append((EventType.BLOCKS_DERIVED, {"blocks": len(outcome.decisions), **kinds}))
+    if cut.dropped or outcome.shortened:
+        gone = Tally(d.reason for d in outcome.decisions if d.action != "kept")
+        payload = {"groups_dropped": len(cut.dropped), "shortened": outcome.shortened}
+        told.append((EventType.PRUNE_COMPLETED, {**payload, "reasons": dict(gone)}))
+    if records.heard:
+        payload = {"messages": len(outcome.plan), "tokens": outcome.used}
+        told.append((EventType.ASSEMBLED, {**payload, "unchanged": outcome.unchanged}))
+    records.events += (
+        records.ingest.event(
+            kind, payload=payload, turn_id=turn.turn_id, request_id=turn.request_id
+        )
+        for kind, payload in told
+    )
+
+
 def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:
     """The report as it is stored: numbers and refs; hashes of what is not stored are keyed."""
     data = report.model_dump(mode="json", exclude_defaults=True, exclude={"turn_id"})
     mac = fingerprinter.mac("prefix", report.stable_prefix_hash)
     data["stable_prefix_hash"] = f"mac:{mac.hex()}"
     return data
+
+
+def refusal(report: Report) -> ContextEngineError | None:
+    """Why a prepared call is not to be made where nothing may go out of bounds (`fail="closed"`)."""
+    if report.over_budget:
+        return BudgetExceededError(
+            f"the input needs {report.token_used} tokens, the budget has {report.token_budget}, and "
+            "nothing more may be left out. Raise budget.max_input_tokens, or shorten the system "
+            "prompt, the task or the tools."
+        )
+    faults = [code for code in report.degradations if code != SummarizerError.code]
+    if not faults:
+        return None
+    return StoreUnavailableError(
+        f'the call cannot be recorded ({", ".join(faults)}), and fail="closed" is set. See that '
+        "the store works: ce doctor"
+    )

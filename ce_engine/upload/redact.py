@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ce_engine.config import RedactionConfig
 from ce_engine.errors import RedactionError
 from ce_engine.ports import RedactResult
 from ce_engine.schema.rows import Placeholder
@@ -20,7 +21,15 @@ from ce_engine.upload.reading import HOLE, around, readable, substitute
 from ce_engine.upload.scan import Span, longest, lowered, scan
 
 
-__all__ = ["BoundRedactor", "JsonRedaction", "Numbering", "PatternRedactor", "Redaction", "Span"]
+__all__ = [
+    "BoundRedactor",
+    "JsonRedaction",
+    "Numbering",
+    "PatternRedactor",
+    "Redaction",
+    "Span",
+    "redactor_of",
+]
 
 MAX_DEPTH = 1000
 MAX_ROUNDS = 8
@@ -339,3 +348,9 @@ def _spelled(number: float) -> str:
     if not abs(number) < 1e24:  # longer than anything here, or no number
         return ""
     return str(int(number)) if number == int(number) else str(number)
+
+
+def redactor_of(config: RedactionConfig) -> PatternRedactor:
+    """The default redactor, with the user's own rules."""
+    rules = config.rules
+    return PatternRedactor(rules.patterns, rules.dictionaries) if rules else PatternRedactor()

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 from ce_integrations.testing.wire import Wire
+from tests.meta.pages import ROOT, blocks
 
 
-ROOT = Path(__file__).parents[2]
 DOCS = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
 PAGES = sorted(["README.md", "CONTRIBUTING.md", *DOCS])
 DEMO_COMMAND = 'python -m pip install ".[demo]" && ce demo'
 TEST_COMMAND = "python -m pip install tox tox-uv && tox"
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
-def blocks(page: str, language: str) -> list[str]:
-    """Give the fenced blocks of a page, each moved to its line, so that a traceback points there."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return [
-        "\n" * text.count("\n", 0, found.start(2)) + found.group(2)
-        for found in BLOCK.finditer(text)
-        if found.group(1) == language
-    ]
 
 
 @pytest.mark.parametrize("page", PAGES)

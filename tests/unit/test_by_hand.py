@@ -13,6 +13,7 @@ from ce_engine import (
     BudgetConfig,
     CharBasedEstimator,
     ContextEngine,
+    Event,
     EventType,
     Evidence,
     EvidenceNotFoundError,
@@ -235,10 +236,15 @@ async def test_a_result_that_nobody_asked_for_is_refused_with_the_cure(
 @pytest.mark.req("A-14")
 async def test_chunks_are_joined_in_order_of_index(engine: ContextEngine) -> None:
     heard: list[tuple[int, int]] = []
-    engine.bus.on(
-        EventType.ASSISTANT_CHUNK_RECEIVED,
-        lambda event: heard.append((event.payload["index"], event.payload["length"])),
-    )
+    all_heard = anyio.Event()
+
+    async def hear(event: Event) -> None:
+        heard.append((event.payload["index"], event.payload["length"]))
+        if len(heard) == 3:
+            loop.call_soon_threadsafe(all_heard.set)  # handlers run on the engine's own thread
+
+    loop = asyncio.get_running_loop()
+    engine.bus.on(EventType.ASSISTANT_CHUNK_RECEIVED, hear)
     await engine.prepare_turn("s1", user("count"))
     for index, text in ((2, "三"), (0, "one "), (1, "two ")):
         await engine.commit_assistant_chunk("s1", text, index)
@@ -247,9 +253,8 @@ async def test_chunks_are_joined_in_order_of_index(engine: ContextEngine) -> Non
     stored = await document(engine)
     assert stored.session.messages[-1].content == "one two 三"
     assert stored.session.model_usage[0].completion_tokens == 3
-    with anyio.fail_after(10):  # events come after their records, on a thread of their own
-        while len(heard) < 3:
-            await anyio.sleep(0.01)
+    with anyio.fail_after(10):
+        await all_heard.wait()
     assert sorted(heard) == [(0, 4), (1, 4), (2, 1)]
 
 

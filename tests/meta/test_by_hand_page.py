@@ -1,0 +1,60 @@
+"""The loop of the page on the engine by hand, against a server that asks for a tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ce_engine import ContextEngine, Scope
+from ce_integrations.testing.answers import Answer, tool_calls
+from ce_integrations.testing.wire import Wire
+from tests.meta.pages import blocks
+
+
+Page = tuple[Wire, list[Answer | str], dict[str, Any]]
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+    monkeypatch.chdir(tmp_path)
+    script: list[Answer | str] = []
+    with Wire(lambda _: script.pop(0) if script else "ok") as wire:
+        monkeypatch.setenv("OPENAI_BASE_URL", wire.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        namespace: dict[str, Any] = {"__name__": "__main__"}
+        exec(blocks("docs/by-hand.md", "python")[0], namespace)
+        wire.reset()
+        yield wire, script, namespace
+        engine: ContextEngine = namespace["engine"]
+        engine.sync.close()
+
+
+@pytest.mark.req("A-13")
+def test_the_loop_of_the_page_runs_tools_and_remembers(page: Page) -> None:
+    wire, script, namespace = page
+    ask: Callable[[Scope, str], str] = namespace["ask"]
+    scope = Scope(session_id="chat-2", user_id="wang.fang")
+    script += [tool_calls([("stock", {"item": "lamp"})], ["call_0"]), "12 lamps.", "Yes."]
+    assert ask(scope, "How many lamps?") == "12 lamps."
+    assert ask(scope, "Are you sure?") == "Yes."
+    first, second, third = wire.bodies
+    assert [m["role"] for m in first["messages"]] == ["system", "user"]
+    assert [m["role"] for m in second["messages"]] == ["system", "user", "assistant", "tool"]
+    assert json.loads(second["messages"][3]["content"])["in_stock"] == 12
+    assert second["messages"][3]["tool_call_id"] == "call_0"
+    sent = [m["content"] for m in third["messages"] if m["role"] != "system"]
+    assert sent == ["How many lamps?", "12 lamps.", "Are you sure?"]
+    assert wire.refusals == []
+
+
+def test_the_evidence_of_the_page_is_sent_and_cited(page: Page) -> None:
+    _, _, namespace = page
+    engine: ContextEngine = namespace["engine"]
+    engine.sync.flush()
+    stored = engine.loop.run(engine.store.get_session(namespace["customer"]))
+    assert stored is not None
+    assert stored.session.messages[-1].refs
