@@ -257,9 +257,9 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         done = await self._posted.settle_all(timeout_s) and done
         return await self._journal.flush(timeout_s) and done
 
-    async def close(self) -> None:
-        """Store what was accepted, and let go of threads and files."""
-        await self.flush()
+    async def close(self, timeout_s: float = 5.0) -> None:
+        """Store what was accepted, give up a summary that takes longer, and let go of threads and files."""
+        await self.flush(timeout_s)
         self._background.stop()
         await self.store.close()
         self._sessions.clear()

@@ -208,19 +208,18 @@ class Summaries(ABC):
 
 
 def _newest(lane_key: str, view: SessionView) -> tuple[int, Lanes | None] | None:
-    """The newest line of a lane, up to its last answer."""
+    """The newest line of a lane that has an answer, up to the last one."""
     log = view.log
     root = log.newest_root(lane_key)
-    tip = None if root is None else log.leaf(root)
-    while tip is not None and (log[tip].role != "assistant" or log[tip].calls):
-        tip = log[tip].parent
-    if root is None:
-        return None
-    earlier = None if had_history(log, root) else Lanes(log, before=root, lane_key=lane_key)
-    if tip is None:  # a question that nobody answered yet: the lanes before it
-        last = next(iter(earlier or ()), None)
-        return None if not last else (last[-1], earlier)
-    return tip, earlier
+    while root is not None:
+        earlier = Lanes(log, before=root, lane_key=lane_key)
+        tip = log.leaf(root)
+        while tip is not None and (log[tip].role != "assistant" or log[tip].calls):
+            tip = log[tip].parent
+        if tip is not None:
+            return tip, None if had_history(log, root) else earlier
+        root = next(earlier.roots(), None)
+    return None
 
 
 def _line_to(

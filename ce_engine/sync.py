@@ -193,7 +193,7 @@ class SyncEngine:
     def flush(self, timeout_s: float = 5.0) -> bool:
         return self._run(self._engine.flush(timeout_s))
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = 5.0) -> None:
         """Store what was accepted, and let go of threads and files."""
-        self._run(self._engine.close())
+        self._run(self._engine.close(timeout_s))
         self._engine.loop.close()
