@@ -40,19 +40,28 @@ from ce_engine.errors import (
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.own_calls import Summarizer, is_own_call
 from ce_engine.ports import (
+    Assembler,
+    EvidenceResolver,
+    Hasher,
     LlmAdapter,
     LlmRequest,
     LlmResponse,
     Pruner,
     Redactor,
+    Renderer,
+    RenderHints,
     Store,
     TokenEstimator,
 )
+from ce_engine.ports_derive import BlockDeriver, DeriveOptions
+from ce_engine.prepare.assemble_input import InputAssembler
+from ce_engine.prepare.derive_session import SessionDeriver
 from ce_engine.prepare.prune import (
     DegradeToSummaryPruner,
     GreedyPriorityPruner,
     GroupAwarePruner,
 )
+from ce_engine.prepare.render_block import BlockRenderer
 from ce_engine.schema.call import (
     Answer,
     Extend,
@@ -69,6 +78,7 @@ from ce_engine.schema.call import (
 )
 from ce_engine.schema.document import (
     Author,
+    ContextBlock,
     Evidence,
     EvidenceLinks,
     EvidenceSource,
@@ -79,6 +89,7 @@ from ce_engine.schema.document import (
     Session,
     SessionDocument,
     Summary,
+    Task,
     ToolCall,
     ToolProvider,
     ToolRequest,
@@ -86,6 +97,7 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.enums import (
     AuthorKind,
+    BlockType,
     EvidenceType,
     Layer,
     ModelUsageStage,
@@ -94,13 +106,14 @@ from ce_engine.schema.enums import (
     ProviderKind,
     Role,
     SourceKind,
+    TaskStatus,
     ToolCallStatus,
     ToolType,
     TurnStatus,
 )
 from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
 from ce_engine.schema.export import json_schema
-from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
+from ce_engine.schema.facts import IngestOptions, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
 from ce_engine.schema.report import (
     AssembledInput,
@@ -108,6 +121,7 @@ from ce_engine.schema.report import (
     MessagePart,
     PrepareResult,
     PutResult,
+    RenderedBlock,
     Report,
 )
 from ce_engine.schema.scope import Scope
@@ -123,30 +137,40 @@ __all__ = [
     "AdapterError",
     "Answer",
     "AssembledInput",
+    "Assembler",
     "Author",
     "AuthorKind",
+    "BlockDeriver",
+    "BlockRenderer",
+    "BlockType",
     "BudgetConfig",
     "BudgetExceededError",
     "CharBasedEstimator",
     "ConfigError",
+    "ContextBlock",
     "ContextEngine",
     "ContextEngineError",
     "DegradeToSummaryPruner",
     "Deleted",
     "Deletion",
+    "DeriveOptions",
     "Event",
     "EventType",
     "Evidence",
     "EvidenceLinks",
     "EvidenceNotFoundError",
+    "EvidenceResolver",
     "EvidenceSource",
     "EvidenceTrace",
     "EvidenceType",
     "Extend",
     "GreedyPriorityPruner",
     "GroupAwarePruner",
+    "Hasher",
     "HostMessage",
     "InMemoryEventBus",
+    "IngestOptions",
+    "InputAssembler",
     "Insert",
     "Keep",
     "Layer",
@@ -179,6 +203,9 @@ __all__ = [
     "Redactor",
     "Ref",
     "RefSelector",
+    "RenderHints",
+    "RenderedBlock",
+    "Renderer",
     "Report",
     "Restore",
     "Retrieval",
@@ -191,6 +218,7 @@ __all__ = [
     "ScopeViolationError",
     "SelectorResolveError",
     "Session",
+    "SessionDeriver",
     "SessionDocument",
     "SessionNotFoundError",
     "Shorten",
@@ -207,6 +235,8 @@ __all__ = [
     "SummaryConfig",
     "SyncCallError",
     "SyncEngine",
+    "Task",
+    "TaskStatus",
     "TiktokenEstimator",
     "TokenEstimator",
     "ToolCall",

@@ -141,6 +141,10 @@ class StoreConfig(_Config):
     view_bytes: int = Field(default=256_000_000, ge=0)
 
 
+ConflictStrategy = Literal["prefer_tool_over_rag", "prefer_latest_by_at", "keep_both_and_warn"]
+"""Who is right where sources disagree on a field (A-18)."""
+
+
 class RuntimeConfig(_Config):
     """One preparation's configuration.
 
@@ -163,6 +167,7 @@ class RuntimeConfig(_Config):
     fail: Literal["open", "closed"] = "open"
     locale: Literal["en", "zh"] = "en"
     enable_share_context: bool = True
+    conflicts: ConflictStrategy = "keep_both_and_warn"
 
     @property
     def budget_is_given(self) -> bool:

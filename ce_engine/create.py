@@ -40,7 +40,8 @@ def create_context_engine(
         token_estimator: `None` takes the best that the machine has, without the network.
         llm_adapter: the model for summaries; without one none are made (A-16).
         config: defaults if not given.
-        components: `summarizer`, `redactor`, `pruner`, `event_bus`, `clock`, `id_generator`.
+        components: `summarizer`, `redactor`, `pruner`, `deriver`, `renderer`, `event_bus`, `clock`,
+            `id_generator`, `hasher`.
 
     Raises:
         StoreUrlError: the URL is not understood.

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from ce_engine.answers import commit_turn, fail_turn, is_open, joined
+from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.blocks import BlockSource
 from ce_engine.by_hand import ByHand
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
 from ce_engine.errors import StoreUnavailableError
-from ce_engine.facts import FactRecorder, Record
+from ce_engine.facts import Record
+from ce_engine.housekeeping import Housekeeping
+from ce_engine.ingestion import Ingestion
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.own_calls import Summarizer
 from ce_engine.ports import (
     Clock,
+    Hasher,
     IdGenerator,
     LlmAdapter,
     Pruner,
     Redactor,
+    Renderer,
     Store,
     TokenEstimator,
 )
+from ce_engine.ports_derive import BlockDeriver
 from ce_engine.preparation import Preparation
+from ce_engine.prepare.material import Collected
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
 from ce_engine.reporting import refusal
@@ -37,10 +43,11 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.ids import SystemClock, UuidV4Generator
+from ce_engine.schema.ids import Sha256Hasher, SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope, as_scope
@@ -48,24 +55,22 @@ from ce_engine.sessions import Sessions
 from ce_engine.stores.waiting import settled
 from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
-from ce_engine.tracing import Tracing
 from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.redact import redactor_of
 from ce_engine.view import OpenTurn, SessionView
 
 
-CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
+class Engine(Housekeeping, ByHand, Ingestion, BlockSource, Deletions, Summaries):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
     each other. Components are injected (A-26); what is not given is the default.
     """
 
-    def __init__(  # noqa: PLR0913 - one argument a component (A-26)
+    def __init__(  # noqa: PLR0913 - one parameter a component (A-26)
         self,
         store: Store,
         *,
@@ -75,18 +80,23 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         pruner: Pruner | None = None,
         llm_adapter: LlmAdapter | None = None,
         summarizer: Summarizer | None = None,
+        deriver: BlockDeriver | None = None,
+        renderer: Renderer | None = None,
         event_bus: InMemoryEventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
+        hasher: Hasher | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
         self.redactor: Redactor = redactor or redactor_of(self.config.redaction)
         self.pruner = pruner or GreedyPriorityPruner()
+        self._use(deriver, renderer)
         self.bus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
+        self.hasher = hasher or Sha256Hasher()
         self.loop = LoopThread()
         self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
@@ -117,6 +127,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
     async def _prepare(self, call: ModelCall) -> Prepared:
         config = call.config or self.config
         await self._settle(call.scope)
+        collected = await self._collected(call)
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
             records = self._records(view, call.scope, call.framework, config, call.tags)
@@ -125,13 +136,11 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
                 records.events.append(
                     records.ingest.event(EventType.SESSION_LOADED, payload=loaded)
                 )
-            for code in degraded:
-                records.events.append(
-                    records.ingest.event(EventType.DEGRADED, payload={"code": code})
-                )
+            for found in (*map(Degradation, degraded), *collected.degradations):
+                records.degrade(found)
             try:
                 prepared = Preparation(
-                    call, config, records, self.estimator, self.pruner, degraded
+                    call, config, records, self.estimator, self.pruner, degraded, collected
                 ).run()
                 self._submit(records)
             except BaseException:
@@ -146,10 +155,20 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
     async def _refuse(self, prepared: Prepared) -> None:
         """With `fail="closed"`, end a turn that is over its budget or cannot be recorded."""
         error = refusal(prepared.report)
-        if error is not None:
-            with suppress(StoreUnavailableError):
-                await self.fail(prepared.turn, error.code)
-            raise error
+        if error is None:
+            return
+        with suppress(StoreUnavailableError):
+            await self.fail(prepared.turn, error.code)
+        raise error
+
+    async def _collected(self, call: ModelCall) -> Collected:
+        """What the session itself brings in, where nobody else does (A-10)."""
+        if not call.by_hand:
+            return Collected()
+        try:
+            return await self._journal.read(lambda: self._block_materials(call.scope))
+        except StoreUnavailableError as error:
+            return Collected(warnings=[error.code])
 
     def _abandon(self, future: Future[Prepared]) -> None:
         if not future.cancelled() and future.exception() is None:
@@ -169,7 +188,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         """Record the answer and close the turn. A second commit of the same turn is ignored."""
 
         def record(records: Records) -> None:
-            if is_open(records, turn):
+            if records.view.is_open(turn):
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
@@ -189,7 +208,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         """Close a turn without a whole answer; `partial` is what had come of it."""
 
         def record(records: Records) -> None:
-            if is_open(records, turn):
+            if records.view.is_open(turn):
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
 
@@ -233,40 +252,6 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
         """The newest report of a session here; an id alone means one of no account and no user."""
         return self._sessions.last_report(as_scope(session))
 
-    async def check(self) -> None:
-        """Open the store and prove that it works; it may take its time, once (`CHECK_S`).
-
-        Raises:
-            StoreUnavailableError: it does not; the message names the cure.
-        """
-        try:
-            await asyncio.wait_for(self.store.check(), CHECK_S)
-        except TimeoutError:
-            raise StoreUnavailableError(
-                f"the store {self.store.url} did not answer within {CHECK_S:.0f} s; see that it runs"
-            ) from None
-
-    @property
-    def has_unstored(self) -> bool:
-        """Whether something handed over is not stored yet."""
-        return self._posted.pending or self._journal.waiting > 0
-
-    async def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything handed over is stored; false if it is not in time."""
-        done = await self._background.settle(timeout_s)
-        done = await self._posted.settle_all(timeout_s) and done
-        return await self._journal.flush(timeout_s) and done
-
-    async def close(self, timeout_s: float = 5.0) -> None:
-        """Store what was accepted, give up a summary that takes longer, and let go of threads and files."""
-        await self.flush(timeout_s)
-        self._background.stop()
-        await self.store.close()
-        self._sessions.clear()
-        for loop in (self._events, self.loop):
-            if not loop.is_current():
-                loop.close()
-
     # Inside
 
     def _records(
@@ -291,6 +276,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions, Summaries):
             *((view.names, view.tags) if redact else ()),
         )
         heard = config.observability.emit_events and not self.bus.is_idle
+        ingest.hasher = self.hasher
         return Records(view, ingest, heard=heard)
 
     def _counter(self, model: str) -> Counter:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ce_engine.recording import Records, record_retrieval, record_tool_run
+from ce_engine.recording import Records, record_content, record_retrieval, record_tool_run
 from ce_engine.schema.document import (
     Evidence,
     EvidenceLinks,
@@ -133,11 +133,9 @@ class FactRecorder(ABC):
         """Record evidence, redacted; the same content of the same source is stored once (A-09)."""
 
         def record(records: Records) -> Evidence:
-            row = records.ingest.evidence_row(
-                content, source, type, links=links or EvidenceLinks(), metadata=metadata
+            return record_content(
+                records, content, source, type, links=links, metadata=metadata, turn_id=turn_id
             )
-            evidence_id = records.add_evidence(row, "", turn_id)
-            return records.view.evidence[evidence_id].evidence
 
         found = await self._record(scope, record, wait=True)
         assert isinstance(found, Evidence)

@@ -79,19 +79,22 @@ class Preparation:
         items = self._items()
         extras = self.counter.extras(call)
         marks = self._marks(items) if call.purpose == "chat" else Marks()
+        recall = self._recall()
         outcome = assemble(
             items,
             fixed=sum(extras.values()),
             limit=bound,
             marks=marks,
             config=self.config,
-            sources=self._recall().sources(cached_text_counter(self.counter)),
+            sources=recall.sources(cached_text_counter(self.counter)),
             pruner=self.pruner,
             inject=call.purpose == "chat",
         )
         if outcome.cut.moved and call.purpose == "chat":
             self._remember_cut(outcome, marks)
         turn = self._open()
+        turn.report.conflicts = recall.conflicts
+        turn.report.warnings += recall.warnings
         announce(self.records, turn.row, outcome)
         turn.report.new_evidence_ids = self.records.evidence_ids
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
@@ -280,7 +283,7 @@ class Preparation:
             self.call,
             self.question,
             self.history.entries,
-            self.config.prune.max_retrieved_chunks,
+            self.config,
             [*self.collected.materials, *([summary] if summary else ())],
             self.history.stands_for,
         )
@@ -316,22 +319,17 @@ class Preparation:
         turn = OpenTurn(handle, row, self.question, Report(turn_id=row.turn_id), len(view.log))
         turn.config, turn.tags = call.config, call.tags
         turn.restores = self.history.is_brought_in
-        self._begin_report(turn.report, row.attempt)
+        turn.report.framework, turn.report.lane = call.framework, self.lane_key
+        turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
+        turn.report.warnings += self.collected.warnings
+        codes = [*self.degradations, *view.degraded, *self.records.degradations()]
+        turn.report.degradations, view.degraded = list(dict.fromkeys(codes)), []
+        turn.report.estimator = self.counter.description
         handle.state = turn
         view.turns[row.turn_id] = turn
         for message in self.records.rows:
             message.turn_id = row.turn_id
         return turn
-
-    def _begin_report(self, report: Report, attempt: int) -> None:
-        call = self.call
-        report.framework, report.lane = call.framework, self.lane_key
-        report.attempt, report.purpose = attempt, call.purpose
-        report.degradations = list(self.degradations)
-        if call.purpose == "chat" and (notice := self.view.notices.pop(self.lane_key, "")):
-            report.degradations.append(notice)
-        report.warnings += self.collected.warnings
-        report.estimator = self.counter.description
 
     def _failed(self) -> OpenTurn | None:
         """The failed turn of the same request that asked the very same: this is its next attempt."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import (
+    Evidence,
     EvidenceLinks,
     EvidenceSource,
     Message,
@@ -20,7 +24,7 @@ from ce_engine.schema.enums import (
     ToolType,
 )
 from ce_engine.schema.events import STORED, Event, EventType
-from ce_engine.schema.facts import Retrieval, ToolRun
+from ce_engine.schema.facts import IngestOptions, Retrieval, ToolRun
 from ce_engine.schema.rows import (
     AppendEvents,
     AppendMessages,
@@ -37,6 +41,7 @@ from ce_engine.schema.rows import (
     TurnRow,
     Write,
 )
+from ce_engine.upload.confidence import by_rule
 from ce_engine.upload.ingest import Ingest, refs
 from ce_engine.view import SessionView
 
@@ -57,9 +62,26 @@ class Records:
     evidence_ids: list[str] = field(default_factory=list)
     heard: bool = False
     """Whether anybody listens: events that are not stored are made for listeners only."""
+    codes: list[str] = field(default_factory=list)
+
+    def degrade(self, found: Degradation) -> None:
+        """Tell of something that was to be had only in part: an event, and a line in a report (A-25)."""
+        self.events.append(self.ingest.event(found.event_type, payload=found.payload))
+        self.codes.append(found.code)
+
+    def degradations(self) -> list[str]:
+        """The codes for a report, each once, since they were last asked for."""
+        for code in dict.fromkeys(self.ingest.degraded):
+            self.degrade(Degradation(code))
+        codes = list(dict.fromkeys(self.codes))
+        self.ingest.degraded.clear()
+        self.codes.clear()
+        return codes
 
     def finish(self) -> list[Write]:
         """The writes in the order in which a store applies them; empty if there is nothing to write."""
+        late = self.degradations()  # of no turn: the session's next report has them
+        self.view.degraded = list(dict.fromkeys([*self.view.degraded, *late]))
         group = list(self.writes)
         if self.rows:
             group.insert(0, AppendMessages(self.rows))
@@ -192,6 +214,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
         EvidenceType.TOOL_RESULT,
         links=EvidenceLinks(tool_call_id=call.tool_call_id),
         clean={"message_id": message.message_id},
+        confidence=by_rule(SourceKind.TOOL, status=call.status),
         message_id=message.message_id,
     )
     evidence.dedup_key = _result_key(records.view, call.tool_call_id, row.key)
@@ -204,6 +227,41 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     records.add_tool_call(
         ToolCallRow(ended, message.tool_call_id, asked_by, row.turn_id), row.request_id
     )
+
+
+def record_content(
+    records: Records,
+    content: str,
+    source: EvidenceSource,
+    kind: EvidenceType,
+    *,
+    links: EvidenceLinks | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    options: IngestOptions | None = None,
+    turn_id: str | None = None,
+) -> Evidence:
+    """Record evidence, or find it again: the stored one is returned, with another link (A-09)."""
+    ingest, asked, told = records.ingest, options or IngestOptions(), metadata or {}
+    confidence = asked.confidence
+    if confidence is None:
+        status, of = str(told.get("status", "")), str(told.get("score_kind", ""))
+        confidence = by_rule(source.kind, status=status, score=told.get("score"), of=of)
+    row = ingest.evidence_row(
+        content,
+        source,
+        kind,
+        links=links or EvidenceLinks(),
+        metadata=metadata,
+        confidence=confidence,
+    )
+    if not asked.dedup:
+        row.dedup_key = ingest.own_key()
+    elif asked.pure_args is not None:
+        row.dedup_key = ingest.pure_key(source.name, source.uri, asked.pure_args)
+    else:
+        row.dedup_key = ingest.dedup_key(source, content)
+    evidence_id = records.add_evidence(row, "", turn_id)
+    return records.view.evidence[evidence_id].evidence.model_copy(deep=True)
 
 
 def _result_key(view: SessionView, tool_call_id: str, content_key: bytes) -> bytes:
@@ -237,11 +295,22 @@ def _call_of(row: MessageRow, caller: MessageRow | None) -> tuple[ToolCall, str 
     return call, asked_by
 
 
-def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: str = "") -> str:
+def _run_key(records: Records, run: ToolRun, key: str) -> bytes:
+    """Results are not deduplicated by content: two runs are two facts, but for a tool that is pure."""
+    if run.pure and run.status is ToolCallStatus.SUCCESS:
+        return records.ingest.pure_key(run.name, run.provider_uri, run.args)
+    view = records.view
+    content_key, _ = view.fingerprinter.message(Message(role=Role.TOOL, content=run.result))
+    return _result_key(view, key, content_key)
+
+
+def record_tool_run(
+    records: Records, run: ToolRun, request_id: str, lane_key: str = ""
+) -> ToolCall:
     """Record a tool's run, and its result as evidence; the message that carries it is linked later."""
     view, ingest = records.view, records.ingest
     asked = find_call(view, run.host_call_id, request_id)
-    key = asked[0] if asked else run.run_id
+    key = asked[0] if asked else run.run_id or ingest.ids.generate()
     call = ToolCall(
         tool_call_id=key,
         tool=ingest.name(run.name),
@@ -259,17 +328,17 @@ def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: s
             EvidenceSource(kind=SourceKind.TOOL, name=run.name, uri=run.provider_uri),
             EvidenceType.TOOL_RESULT,
             links=EvidenceLinks(tool_call_id=key),
+            clean={} if run.status is ToolCallStatus.SUCCESS else {"status": str(run.status)},
+            confidence=by_rule(SourceKind.TOOL, status=run.status),
         )
-        # Results are not deduplicated by content: two runs are two facts (design, small rules).
-        content_key, _ = view.fingerprinter.message(Message(role=Role.TOOL, content=run.result))
-        evidence.dedup_key = _result_key(view, key, content_key)
+        evidence.dedup_key = _run_key(records, run, key)
         evidence.lane_key = _lane_of(view, asked[1]) if asked else lane_key
         call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
     if asked:
         view.tool_runs[key] = call  # its message may never come: a tool's result can be an answer
     message_id = asked[1] if asked else None
     records.add_tool_call(ToolCallRow(call, run.host_call_id, message_id), request_id)
-    return key
+    return call
 
 
 def _lane_of(view: SessionView, message_id: str) -> str:
@@ -282,25 +351,29 @@ def record_retrieval(
 ) -> list[str]:
     """Record a retrieval as a tool call, and its hits as `rag_doc` evidence (A-29)."""
     view, ingest = records.view, records.ingest
+    key = hit.run_id or ingest.ids.generate()
     ids = []
     for rank, document in enumerate(hit.documents):
         metadata = dict(document.metadata)
         metadata |= {"rank": rank, "score": document.score, "document_id": document.id}
+        metadata |= {"score_kind": hit.score_kind}
+        source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
         row = ingest.evidence_row(
             document.text,
-            EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri),
+            source,
             EvidenceType.RAG_DOC,
-            links=EvidenceLinks(tool_call_id=hit.run_id),
-            metadata={key: value for key, value in metadata.items() if value not in (None, "")},
-            confidence=confidence_of(document.score),
+            links=EvidenceLinks(tool_call_id=key),
+            metadata={name: value for name, value in metadata.items() if value not in (None, "")},
+            confidence=by_rule(SourceKind.RAG, score=document.score, of=hit.score_kind),
         )
+        row.dedup_key = ingest.dedup_key(source, document.text)
         row.lane_key = lane_key
         evidence_id = records.add_evidence(row, request_id)
         ids.append(evidence_id)
         if request_id:
             view.request(request_id).documents.append((evidence_id, document.text))
     call = ToolCall(
-        tool_call_id=hit.run_id,
+        tool_call_id=key,
         tool=ingest.name(hit.name),
         provider=ingest.provider(hit.provider_kind, hit.provider_name, hit.provider_uri),
         called_at=hit.started_at or ingest.clock.now_iso(),
@@ -310,8 +383,3 @@ def record_retrieval(
     )
     records.add_tool_call(ToolCallRow(call), request_id)
     return ids
-
-
-def confidence_of(score: float | None) -> float | None:
-    """A retriever's score as confidence where it is one already, in 0..1 (A-09)."""
-    return score if score is not None and 0.0 <= score <= 1.0 else None

@@ -10,12 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from ce_engine.counting import Counter
-from ce_engine.errors import (
-    BudgetExceededError,
-    ContextEngineError,
-    StoreUnavailableError,
-    SummarizerError,
-)
+from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.pipeline import Outcome
 from ce_engine.recording import Records
@@ -176,26 +171,25 @@ def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
     )
 
 
-def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:
-    """The report as it is stored: numbers and refs; hashes of what is not stored are keyed."""
-    data = report.model_dump(mode="json", exclude_defaults=True, exclude={"turn_id"})
-    mac = fingerprinter.mac("prefix", report.stable_prefix_hash)
-    data["stable_prefix_hash"] = f"mac:{mac.hex()}"
-    return data
-
-
 def refusal(report: Report) -> ContextEngineError | None:
-    """Why a prepared call is not to be made where nothing may go out of bounds (`fail="closed"`)."""
+    """Why `fail="closed"` refuses the call: it is over its budget, or it cannot be recorded."""
     if report.over_budget:
         return BudgetExceededError(
             f"the input needs {report.token_used} tokens, the budget has {report.token_budget}, and "
             "nothing more may be left out. Raise budget.max_input_tokens, or shorten the system "
             "prompt, the task or the tools."
         )
-    faults = [code for code in report.degradations if code != SummarizerError.code]
-    if not faults:
-        return None
-    return StoreUnavailableError(
-        f'the call cannot be recorded ({", ".join(faults)}), and fail="closed" is set. See that '
-        "the store works: ce doctor"
-    )
+    if StoreUnavailableError.code in report.degradations:
+        return StoreUnavailableError(
+            'the call cannot be recorded, and fail="closed" is set. See that the store works: '
+            "ce doctor"
+        )
+    return None
+
+
+def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:
+    """The report as it is stored: numbers and refs; hashes of what is not stored are keyed."""
+    data = report.model_dump(mode="json", exclude_defaults=True, exclude={"turn_id"})
+    mac = fingerprinter.mac("prefix", report.stable_prefix_hash)
+    data["stable_prefix_hash"] = f"mac:{mac.hex()}"
+    return data

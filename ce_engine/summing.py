@@ -11,6 +11,7 @@ from ce_engine.errors import SummarizerError
 from ce_engine.own_calls import OwnCall
 from ce_engine.ports import LlmRequest, LlmResponse
 from ce_engine.recording import Records
+from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import (
     EvidenceLinks,
     EvidenceSource,
@@ -80,15 +81,13 @@ def record_summary(
 def record_failure(
     records: Records, *, due: Due, calls: Sequence[OwnCall], counter: Counter
 ) -> None:
-    """Record that no summary could be made; the lane's next report says so, too."""
+    """Record that no summary could be made; the session's next report says so, too."""
     view = records.view
     if view.log.by_message_id(due.message_ids[0]) is None:
         return
     if calls:
         _record_calls(records, calls, counter)
-    view.notices[due.lane_key] = SummarizerError.code
-    payload = {"code": SummarizerError.code, "reason": "summarize_failed"}
-    records.events.append(records.ingest.event(EventType.DEGRADED, payload=payload))
+    records.degrade(Degradation(SummarizerError.code))
 
 
 def _put(records: Records, row: SummaryRow, epoch: int) -> None:

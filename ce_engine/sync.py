@@ -9,6 +9,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
+    ContextBlock,
     Evidence,
     EvidenceLinks,
     EvidenceSource,
@@ -16,10 +17,12 @@ from ce_engine.schema.document import (
     ModelUsage,
     Ref,
     Summary,
+    Task,
     ToolCall,
 )
 from ce_engine.schema.enums import EvidenceType, TurnStatus
 from ce_engine.schema.events import Verification
+from ce_engine.schema.facts import IngestOptions, Retrieval, ToolRun
 from ce_engine.schema.report import Deleted, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import Trace
@@ -163,6 +166,36 @@ class SyncEngine:
                 scope, content, source, type, links=links, metadata=metadata, turn_id=turn_id
             )
         )
+
+    def ingest(
+        self,
+        session: Scope | str,
+        content: str,
+        source: EvidenceSource,
+        evidence_type: EvidenceType,
+        links: EvidenceLinks | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        options: IngestOptions | None = None,
+    ) -> Evidence:
+        return self._run(
+            self._engine.ingest(session, content, source, evidence_type, links, metadata, options)
+        )
+
+    def record_tool_run(
+        self, session: Scope | str, run: ToolRun, *, request_id: str = ""
+    ) -> ToolCall:
+        return self._run(self._engine.record_tool_run(session, run, request_id=request_id))
+
+    def record_retrieval(
+        self, session: Scope | str, hit: Retrieval, *, request_id: str = ""
+    ) -> list[str]:
+        return self._run(self._engine.record_retrieval(session, hit, request_id=request_id))
+
+    def put_context_blocks(self, session: Scope | str, blocks: Sequence[ContextBlock]) -> None:
+        self._run(self._engine.put_context_blocks(session, blocks))
+
+    def upsert_tasks(self, session: Scope | str, tasks: Sequence[Task]) -> None:
+        self._run(self._engine.upsert_tasks(session, tasks))
 
     def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
         self._run(self._engine.record_event(scope, kind, payload))

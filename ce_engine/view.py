@@ -61,23 +61,21 @@ class Bounded(OrderedDict[K, T]):
 
 @dataclass(slots=True)
 class LaneMemory:
-    """The last body of a lane, as units of (what, tokens), and the list that the host sent."""
+    """The last body of a lane, as units of (what, tokens), and the list that the host sent, weakly held."""
 
     body: list[tuple[Hashable, int]] = field(default_factory=list)
     prefix_hash: str = ""
     sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
-    """Weak: the host's objects are not held beyond its own use of them."""
     places: list[int | None] = field(default_factory=list)
     calibration: Calibration = field(default_factory=Calibration)
 
 
 @dataclass(slots=True)
 class RequestMemory:
-    """What one invocation of the app has brought so far: evidence, and live texts of retrieved documents."""
+    """What one invocation brought so far: evidence, and (evidence id, live text) of documents, best first."""
 
     evidence_ids: list[str] = field(default_factory=list)
     documents: list[tuple[str, str]] = field(default_factory=list)
-    """(evidence id, live text), best hit first; in memory only."""
 
 
 @dataclass(slots=True)
@@ -88,8 +86,7 @@ class OpenTurn:
     row: TurnRow
     question: int | None
     report: Report
-    since: int = 0
-    """The length of the log when the call was prepared."""
+    since: int = 0  # the length of the log when the call was prepared
     config: RuntimeConfig | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     chunks: dict[int, str] = field(default_factory=dict)
@@ -119,13 +116,12 @@ class SessionView:
         self.cuts: dict[tuple[str, str, str], CutMark] = {}
         self.summaries: dict[str, SummaryRow] = {}
         self.coverages: dict[str, object] = {}
-        self.notices: dict[str, str] = {}  # by lane, for its next report
+        self.degraded: list[str] = []  # codes, outside a turn; the next report has them
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
         self.failed: Bounded[int, OpenTurn] = Bounded(MAX_REMEMBERED)
-        self.answers: set[int] = set()
-        """Entries that a turn of this process was committed with: no other turn's answer."""
+        self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
         self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
         self.names: Bounded[str, str] = Bounded(MAX_RUNS)
@@ -333,6 +329,11 @@ class SessionView:
         turn.question = self.log.by_message_id(tip) if tip else None
         turn.since = len(self.log)
         return turn
+
+    def is_open(self, turn: TurnHandle) -> bool:
+        """Whether this very attempt is open: a later attempt of the same turn has another handle."""
+        opened = self.turns.get(turn.turn_id)
+        return opened is not None and opened.handle is turn
 
     def in_flight(self) -> frozenset[int]:
         """Entries that an open turn of this process is answering."""

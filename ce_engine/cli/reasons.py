@@ -51,6 +51,13 @@ _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
+    "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; all of them go out, with a note",
+    "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
+    "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
+    "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
+    "CONTEXT_RENDER_FAILED": "a block could not be rendered; its own text stands for it",
+    "CONTEXT_SELECTOR_UNRESOLVED": "a selector found nothing; the block's own text stands for it",
+    "CONTEXT_EVIDENCE_NOT_FOUND": "evidence is gone; the block's own text stands for it",
 }
 
 

@@ -62,6 +62,8 @@ class RenderedBlock(Schema):
     priority: Priority
     rendered_content: str
     token_estimate: int
+    degradations: list[str] = Field(default_factory=list, exclude_if=lambda found: not found)
+    """Codes of refs that could not be resolved."""
 
 
 class MessagePart(Schema):

@@ -13,6 +13,7 @@ from ce_engine.schema.document import (
     Meta,
     Session,
     SessionDocument,
+    Task,
     TaskState,
     TodoList,
     ToolState,
@@ -83,6 +84,10 @@ class KeptStore(BaseStore):
             scope, lambda kept: [fresh(block) for block in kept.blocks.values()]
         )
         return rules.chosen_blocks(blocks or (), filter)
+
+    async def list_tasks(self, scope: Scope) -> list[Task]:
+        tasks = await self._find(scope, lambda kept: [fresh(t) for t in kept.tasks.values()])
+        return tasks or []
 
     async def list_turns(self, scope: Scope) -> list[TurnRow]:
         turns = await self._find(

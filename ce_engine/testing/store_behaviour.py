@@ -125,6 +125,7 @@ class BehaviourContract:
             assert await store.list_evidences(other) == []
             assert await store.evidence_rows(other, ["e1"]) == []
             assert await store.list_context_blocks(other) == []
+            assert await store.list_tasks(other) == []
             assert await store.list_turns(other) == []
             assert await store.list_events(other) == []
             assert await store.list_sessions(account_id=account, user_id=user) == []

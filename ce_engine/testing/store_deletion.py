@@ -115,6 +115,7 @@ class DeletionContract:
         assert await store.list_evidences(SCOPE) == []
         assert await store.get_evidence(SCOPE, "e1") is None
         assert await store.list_context_blocks(SCOPE) == []
+        assert await store.list_tasks(SCOPE) == []
         assert await store.list_turns(SCOPE) == []
         chain = await store.chain(SCOPE)
         assert chain is not None

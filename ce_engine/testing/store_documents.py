@@ -24,6 +24,7 @@ from ce_engine.schema.enums import (
     Priority,
     Role,
     SourceKind,
+    TaskStatus,
 )
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
@@ -195,3 +196,11 @@ class DocumentContract:
         await store.put_context_blocks(SCOPE, blocks)
         found = await store.list_context_blocks(SCOPE, BlockFilter(**given))
         assert "".join(block.block_id for block in found) == expected
+
+    async def test_tasks_are_listed_in_order_of_arrival(self, store: Store) -> None:
+        assert await store.list_tasks(SCOPE) == []
+        tasks = [Task(task_id=name, name=f"任务 {name}") for name in ("t2", "t1")]
+        await store.upsert_tasks(SCOPE, tasks)
+        newer = tasks[0].model_copy(update={"status": TaskStatus.COMPLETED})
+        await store.upsert_tasks(SCOPE, [newer])
+        assert await store.list_tasks(SCOPE) == [newer, tasks[1]]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ce_engine.ports import Clock, IdGenerator, RedactResult, SessionRedactor
+from ce_engine.errors import RedactionError
+from ce_engine.ports import Clock, Hasher, IdGenerator, RedactResult, SessionRedactor
 from ce_engine.schema.call import HostMessage
+from ce_engine.schema.degradation import DEDUP_SKIPPED
 from ce_engine.schema.document import (
     Author,
     Evidence,
@@ -21,8 +23,8 @@ from ce_engine.schema.document import (
     ToolRequest,
 )
 from ce_engine.schema.enums import EvidenceType, Origin, ProviderKind
-from ce_engine.schema.events import KIND, Event, EventType, payload_mac
-from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.events import KIND, Event, EventType, canonical_json, payload_mac
+from ce_engine.schema.ids import Fingerprinter, Sha256Hasher
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.schema.scope import Scope
 
@@ -62,6 +64,9 @@ class Ingest:
         default_factory=dict
     )
     """Tags of the session's calls as they are stored."""
+    hasher: Hasher = field(default_factory=Sha256Hasher)
+    degraded: list[str] = field(default_factory=list)
+    """Codes of what failed on the way to the store, for `Records` to tell."""
 
     def text(self, text: str) -> tuple[RedactResult, bool]:
         """The text as it may be stored, and whether it is withheld because redaction failed.
@@ -74,6 +79,7 @@ class Ingest:
         try:
             return self.redactor.text(clean), False
         except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
+            self.degraded.append(RedactionError.code)
             return RedactResult("", ("redaction_failed",), 0, has_sensitive=True), True
 
     def data(self, value: Any) -> Any:
@@ -87,6 +93,7 @@ class Ingest:
         try:
             return self.redactor.data(plain)[0]
         except Exception:  # noqa: BLE001 - as above
+            self.degraded.append(RedactionError.code)
             return None
 
     def name(self, text: str, most: int = MAX_NAME_CHARS) -> str:
@@ -164,9 +171,23 @@ class Ingest:
 
     def dedup_key(self, source: EvidenceSource, content: str) -> bytes:
         """Equal for the same live content of the same source, within the session (A-09)."""
-        return self.fingerprinter.mac(
-            "evidence", f"{source.kind}\x00{source.name}\x00{source.uri}\x00{content}"
-        )
+        where = f"{source.kind}\x00{source.name}\x00{source.uri}"
+        return self._key(lambda: f"{where}\x00{self.hasher.digest(content)}")
+
+    def pure_key(self, tool: str, uri: str, args: Mapping[str, Any] | str) -> bytes:
+        """Equal for the same live arguments of the same tool: its result depends on nothing else."""
+        return self._key(lambda: f"pure\x00{tool}\x00{uri}\x00{canonical_json(args)}")
+
+    def own_key(self) -> bytes:
+        """Equal to no other: for evidence that is stored in any case."""
+        return self.fingerprinter.mac("evidence", self.ids.generate())
+
+    def _key(self, what: Callable[[], str]) -> bytes:
+        try:
+            return self.fingerprinter.mac("evidence", what())
+        except Exception:  # noqa: BLE001 - a hasher of somebody else's, arguments that are no JSON
+            self.degraded.append(DEDUP_SKIPPED)
+            return self.own_key()
 
     def evidence_row(
         self,
@@ -182,7 +203,8 @@ class Ingest:
     ) -> EvidenceRow:
         """A piece of evidence as a row; with `message_id` the content is that message's.
 
-        `clean` is metadata that needs no redaction: ids of our own, and what `name` gave.
+        `clean` is metadata that needs no redaction: ids of our own, and what `name` gave. What
+        recognises it (`dedup_key`) is the caller's to set.
         """
         redacted, withheld = self.text(content) if message_id is None else (RedactResult(""), False)
         stored = dict(self.data(dict(metadata)) or {}) if metadata else {}
@@ -205,7 +227,6 @@ class Ingest:
         )
         return EvidenceRow(
             evidence=evidence,
-            dedup_key=self.dedup_key(source, content),
             message_id=message_id,
             project_id=self.scope.project_id,
             redactor_version=self.redactor_version,

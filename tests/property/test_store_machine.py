@@ -230,6 +230,7 @@ async def everything(store: Store, scope: Scope) -> list[Any]:
         await store.evidence_rows(scope, ["e3", "e1", "e2"]),
         await store.list_evidences(scope, EvidenceFilter(types=[EvidenceType.RAG_DOC], limit=2)),
         await store.list_context_blocks(scope, BlockFilter(min_priority=Priority.MEDIUM)),
+        await store.list_tasks(scope),
     ]
 
 

@@ -57,6 +57,11 @@ def summary(engine: ContextEngine, scope: Scope = SCOPE) -> Summary:
     return found
 
 
+def covered(engine: ContextEngine, scope: Scope = SCOPE) -> tuple[int, int]:
+    found = summary(engine, scope).message_index_range
+    return found.from_index, found.to_index
+
+
 def events(engine: ContextEngine, kind: EventType, scope: Scope = SCOPE) -> list[Event]:
     assert engine.sync.flush(20)
     found = engine.loop.run(engine.store.list_events(scope))
@@ -109,3 +114,8 @@ class SlowLlm:
         finally:
             self.running -= 1
         return LlmResponse("slow summary", "slow", 1, 1, 2)
+
+
+def talk_without_waiting(app: HostApp, count: int = 6) -> None:
+    for n in range(count):
+        app.ask(f"q{n}.", "a")

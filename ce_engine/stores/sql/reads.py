@@ -157,6 +157,11 @@ def _items(connection: Connection, this: int | None, table: Table, kind: type[M]
     return [rows.item(kind, name, row) for row in connection.execute(select_, {"this": this})]
 
 
+def list_tasks(connection: Connection, scope: Scope) -> list[Task]:
+    """In order of arrival."""
+    return _items(connection, number(connection, scope), tables.tasks, Task)
+
+
 def summaries(connection: Connection, this: int | None) -> list[SummaryRow]:
     """In order of arrival."""
     found = connection.execute(_ITEMS[tables.summaries], {"this": this})

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, update
 from sqlalchemy.exc import IntegrityError
 
 from ce_engine.ports import Clock, IdGenerator
-from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument
+from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument, Task
 from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
@@ -144,6 +144,9 @@ class SqlStore(BaseStore):
         self, scope: Scope, filter: BlockFilter | None = None
     ) -> list[ContextBlock]:
         return await self._read(lambda c: reads.list_blocks(c, scope, filter), [])
+
+    async def list_tasks(self, scope: Scope) -> list[Task]:
+        return await self._read(lambda c: reads.list_tasks(c, scope), [])
 
     async def list_turns(self, scope: Scope) -> list[TurnRow]:
         return await self._read(lambda c: reads.list_turns(c, scope), [])
