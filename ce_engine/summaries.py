@@ -12,7 +12,12 @@ from typing import Any
 from ce_engine.config import RuntimeConfig, SummaryConfig
 from ce_engine.counting import Counter
 from ce_engine.coverage import standing, uncovered
-from ce_engine.errors import ConfigError, ContextEngineError, SummarizerError
+from ce_engine.errors import (
+    ConfigError,
+    ContextEngineError,
+    StoreUnavailableError,
+    SummarizerError,
+)
 from ce_engine.own_calls import OwnCall, Summarizer, own_calls
 from ce_engine.ports import LlmAdapter, Store, TokenEstimator
 from ce_engine.prepare.lanes import Lanes
@@ -156,6 +161,7 @@ class Summaries(ABC):
                     made = await self._made(self.summarizer, scope, due, config)
                 if made is None:
                     return False
+                await self._number(scope)
                 record = partial(record_summary, due=due, made=made, calls=calls, counter=counter)
                 return bool(await self._record(scope, record, as_known=True, wait=True))
             except SummarizerError:
@@ -188,23 +194,26 @@ class Summaries(ABC):
         return made
 
     async def _gather(self, scope: Scope, lane_key: str, aim: Aim) -> Due | None:
-        """What no summary stands for yet, under the session's lock; nothing of one that is not there."""
+        """What no summary stands for yet, under the session's lock; nothing of one that is not there.
+
+        What is remembered of the session will do: where the store knows better, it refuses the summary.
+        """
+        async with self._locks.hold(scope.key):
+            view = self._sessions.known(scope)
+            if view is None:  # asking for the view of a session that is not there would begin it
+                if await self._journal.read(lambda: self.store.version(scope)) is None:
+                    return None
+                view, _ = await self._sessions.view(scope, ephemeral=False)
+            found = None if view.head.ephemeral or view.head.is_deleted else aim(view)
+            return None if found is None else _due(view, lane_key, *found)
+
+    async def _number(self, scope: Scope) -> None:
+        """Learn the messages' numbers: they say where in the session's list the summary ends."""
         await self._journal.settle(scope)
         async with self._locks.hold(scope.key):
-            if not await self._is_there(scope):
-                return None
-            view, degraded = await self._sessions.view(scope, ephemeral=False)
-            found = None if degraded or view.head.ephemeral else aim(view)
-            if found is None:
-                return None
-            await self._sessions.number(view)
-            return _due(view, lane_key, *found)
-
-    async def _is_there(self, scope: Scope) -> bool:
-        """Whether there is such a session: asking for the view of one would begin it."""
-        if self._sessions.known(scope) is not None:
-            return True
-        return await self._journal.read(lambda: self.store.version(scope)) is not None
+            if (view := self._sessions.known(scope)) is not None:
+                with suppress(StoreUnavailableError):
+                    await self._sessions.number(view)
 
 
 def _newest(lane_key: str, view: SessionView) -> tuple[int, Lanes | None] | None:

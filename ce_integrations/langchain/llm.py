@@ -7,15 +7,16 @@ import threading
 import time
 from concurrent.futures import Future
 from contextvars import copy_context
-from typing import Any
-
-from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable
+from typing import TYPE_CHECKING, Any
 
 from ce_engine import LlmRequest, LlmResponse
 from ce_integrations.blocks import text_of
 from ce_integrations.usage import usage_of
+
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import LanguageModelInput
+    from langchain_core.runnables import Runnable
 
 
 class LangChainLlmAdapter:
@@ -39,8 +40,8 @@ class LangChainLlmAdapter:
         except NotImplementedError:
             answer = await self._model.ainvoke(messages)
         took = int((time.perf_counter() - started) * 1000)
-        if not isinstance(answer, BaseMessage):
-            return LlmResponse(str(answer), latency_ms=took)
+        if isinstance(answer, str):  # of a model for texts
+            return LlmResponse(answer, latency_ms=took)
         usage = usage_of(getattr(answer, "usage_metadata", None))
         told = answer.response_metadata
         return LlmResponse(
