@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -132,6 +134,25 @@ def test_closing_ends_what_runs() -> None:
     assert slow.asked.wait(10)
     engine.sync.close(0.05)
     assert (slow.count, slow.running) == (1, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_makes_its_own() -> None:
+    slow = SlowLlm()
+    engine = make(MemoryStore(), slow)
+    talk_without_waiting(HostApp(engine, SCOPE))
+    assert slow.asked.wait(10)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        slow.go.set()
+        talk_without_waiting(HostApp(engine, SCOPE))
+        os._exit(summary(engine).content != "slow summary")
+    _, status = os.waitpid(pid, 0)
+    assert status == 0
+    slow.go.set()
+    assert summary(engine).content == "slow summary"
+    engine.sync.close()
 
 
 def test_one_a_lane_at_a_time_and_many_sessions_at_once(llm: MockLlmAdapter) -> None:
