@@ -22,6 +22,7 @@ from ce_engine.errors import (
     EvidenceNotFoundError,
     MigrationError,
     MissingDependencyError,
+    OriginalRefusedError,
     RedactionError,
     SchemaValidationError,
     ScopeViolationError,
@@ -113,7 +114,7 @@ from ce_engine.schema.enums import (
 )
 from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
 from ce_engine.schema.export import json_schema
-from ce_engine.schema.facts import IngestOptions, Retrieval, RetrievedDoc, ToolRun
+from ce_engine.schema.facts import IngestOptions, Original, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
 from ce_engine.schema.report import (
     AssembledInput,
@@ -121,6 +122,7 @@ from ce_engine.schema.report import (
     MessagePart,
     PrepareResult,
     PutResult,
+    RedactionRecord,
     RenderedBlock,
     Report,
 )
@@ -190,6 +192,8 @@ __all__ = [
     "ModelUsageStage",
     "ObservabilityConfig",
     "Origin",
+    "Original",
+    "OriginalRefusedError",
     "PrepareResult",
     "Prepared",
     "Priority",
@@ -199,6 +203,7 @@ __all__ = [
     "PutResult",
     "RedactionConfig",
     "RedactionError",
+    "RedactionRecord",
     "RedactionRules",
     "Redactor",
     "Ref",

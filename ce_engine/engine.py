@@ -19,6 +19,7 @@ from ce_engine.facts import Record
 from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
 from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.originals import OriginalReader, Originals, second_store
 from ce_engine.own_calls import Summarizer
 from ce_engine.ports import (
     Clock,
@@ -56,14 +57,14 @@ from ce_engine.stores.waiting import settled
 from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
 from ce_engine.upload.ingest import Ingest
-from ce_engine.upload.redact import redactor_of
+from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn, SessionView
 
 
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(Housekeeping, ByHand, Ingestion, BlockSource, Deletions, Summaries):
+class Engine(Housekeeping, ByHand, Ingestion, OriginalReader, BlockSource, Deletions, Summaries):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -86,11 +87,12 @@ class Engine(Housekeeping, ByHand, Ingestion, BlockSource, Deletions, Summaries)
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
         hasher: Hasher | None = None,
+        originals: Store | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
-        self.redactor: Redactor = redactor or redactor_of(self.config.redaction)
+        self.redactor: Redactor = redactor or PatternRedactor.of(self.config.redaction.rules)
         self.pruner = pruner or GreedyPriorityPruner()
         self._use(deriver, renderer)
         self.bus = event_bus or InMemoryEventBus()
@@ -100,6 +102,8 @@ class Engine(Housekeeping, ByHand, Ingestion, BlockSource, Deletions, Summaries)
         self.loop = LoopThread()
         self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
+        second = second_store(self.config, store, originals)
+        self._originals = Originals(second, self.loop, self.config)
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
         self._posted = Posted()
@@ -273,6 +277,7 @@ class Engine(Housekeeping, ByHand, Ingestion, BlockSource, Deletions, Summaries)
             self.ids,
             {**tags, "framework": framework} if framework else tags,
             framework,
+            config.redaction,
             *((view.names, view.tags) if redact else ()),
         )
         heard = config.observability.emit_events and not self.bus.is_idle
@@ -349,7 +354,7 @@ class Engine(Housekeeping, ByHand, Ingestion, BlockSource, Deletions, Summaries)
             return None
         view = records.view
         view.created = True
-        group = self._journal.submit(view.scope, writes, view.landed)
+        group = self._journal.submit(view.scope, writes, self._originals.after(records))
         if records.heard:
             payload = {"writes": len(writes)}
             persisted = records.ingest.event(EventType.PERSISTED, payload=payload)

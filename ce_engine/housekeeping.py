@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ce_engine.errors import StoreUnavailableError
+from ce_engine.originals import Originals
 from ce_engine.ports import Store
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.journal import Journal
@@ -23,6 +24,7 @@ class Housekeeping:
     loop: LoopThread
     _events: LoopThread
     _journal: Journal
+    _originals: Originals
     _sessions: Sessions
     _posted: Posted
     _background: Background
@@ -34,7 +36,7 @@ class Housekeeping:
             StoreUnavailableError: it does not; the message names the cure.
         """
         try:
-            await asyncio.wait_for(self.store.check(), CHECK_S)
+            await asyncio.wait_for(self._originals.check_with(self.store), CHECK_S)
         except TimeoutError:
             raise StoreUnavailableError(
                 f"the store {self.store.url} did not answer within {CHECK_S:.0f} s; see that it runs"
@@ -43,19 +45,21 @@ class Housekeeping:
     @property
     def has_unstored(self) -> bool:
         """Whether something handed over is not stored yet."""
-        return self._posted.pending or self._journal.waiting > 0
+        return self._posted.pending or self._journal.waiting + self._originals.waiting > 0
 
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored; false if it is not in time."""
         done = await self._background.settle(timeout_s)
         done = await self._posted.settle_all(timeout_s) and done
-        return await self._journal.flush(timeout_s) and done
+        done = await self._journal.flush(timeout_s) and done
+        return await self._originals.flush(timeout_s) and done
 
     async def close(self, timeout_s: float = 5.0) -> None:
         """Store what was accepted, give up a summary that takes longer, and let go of threads and files."""
         await self.flush(timeout_s)
         self._background.stop()
         await self.store.close()
+        await self._originals.close()
         self._sessions.clear()
         for loop in (self._events, self.loop):
             if not loop.is_current():

@@ -6,9 +6,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 from weakref import ReferenceType, ref
 
+from ce_engine.bounded import Bounded as Bounded
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.relevance import LexicalIndex
@@ -41,22 +41,6 @@ MAX_RUNS = 1000
 
 SEVERAL = -1
 """In place of a root: an invocation that asked its model in several lines of conversation."""
-
-K = TypeVar("K")
-T = TypeVar("T")
-
-
-class Bounded(OrderedDict[K, T]):
-    """A dict of bounded size: the oldest goes."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def __setitem__(self, key: K, value: T) -> None:
-        super().__setitem__(key, value)
-        while len(self) > self._most:
-            self.popitem(last=False)
 
 
 @dataclass(slots=True)
@@ -132,6 +116,11 @@ class SessionView:
         self._messages, self._documents = LexicalIndex(), LexicalIndex()
         self._document_ids: list[str] = []
         self._indexed = self._indexed_documents = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of memory, with those of the live values behind placeholders."""
+        return self.bytes + (self.redactor.held_bytes if self.redactor is not None else 0)
 
     # What the store has
 
@@ -370,8 +359,8 @@ class ViewCache:
             key = view.scope.key
             self._views[key] = view
             self._views.move_to_end(key)
-            self.bytes += view.bytes - self._counted.get(key, 0)
-            self._counted[key] = view.bytes
+            self.bytes += view.held_bytes - self._counted.get(key, 0)
+            self._counted[key] = view.held_bytes
             if self.bytes > self._max:
                 self._shrink(view)
 
