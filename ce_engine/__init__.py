@@ -11,6 +11,7 @@ from ce_engine.config import (
     RedactionRules,
     RuntimeConfig,
     StoreConfig,
+    SummaryConfig,
     load_config,
 )
 from ce_engine.create import ContextEngine, create_context_engine
@@ -36,6 +37,7 @@ from ce_engine.errors import (
     StoreError,
     StoreUnavailableError,
     StoreUrlError,
+    SummarizerError,
     SyncCallError,
     TurnAmbiguousError,
     UnsupportedTargetError,
@@ -43,10 +45,14 @@ from ce_engine.errors import (
     VersionConflictError,
 )
 from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.own_calls import Summarizer, is_own_call
 from ce_engine.ports import (
     Assembler,
     EvidenceResolver,
     Hasher,
+    LlmAdapter,
+    LlmRequest,
+    LlmResponse,
     Pruner,
     Redactor,
     Renderer,
@@ -85,10 +91,12 @@ from ce_engine.schema.document import (
     EvidenceLinks,
     EvidenceSource,
     Message,
+    MessageIndexRange,
     ModelUsage,
     Ref,
     Session,
     SessionDocument,
+    Summary,
     Task,
     ToolCall,
     ToolProvider,
@@ -132,6 +140,7 @@ from ce_engine.selectors import RefSelector
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.sync import SyncEngine
 from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
+from ce_engine.upload.summarize import RollingSummarizer
 
 
 __all__ = [
@@ -184,8 +193,12 @@ __all__ = [
     "Insert",
     "Keep",
     "Layer",
+    "LlmAdapter",
+    "LlmRequest",
+    "LlmResponse",
     "MemoryStore",
     "Message",
+    "MessageIndexRange",
     "MessagePart",
     "MigrateResult",
     "MigrationError",
@@ -220,6 +233,7 @@ __all__ = [
     "Retrieval",
     "RetrievedDoc",
     "Role",
+    "RollingSummarizer",
     "RuntimeConfig",
     "SchemaValidationError",
     "Scope",
@@ -237,6 +251,10 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "StoreUrlError",
+    "Summarizer",
+    "SummarizerError",
+    "Summary",
+    "SummaryConfig",
     "SyncCallError",
     "SyncEngine",
     "Task",
@@ -263,6 +281,7 @@ __all__ = [
     "context_window",
     "create_context_engine",
     "image_tokens",
+    "is_own_call",
     "json_schema",
     "load_config",
     "open_store",

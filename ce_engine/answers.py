@@ -8,7 +8,7 @@ from typing import Any
 from ce_engine.counting import Counter
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.reconcile import place_answer
-from ce_engine.recording import Records, put_turn
+from ce_engine.records import Records, put_turn
 from ce_engine.schema.call import Answer, HostMessage, Usage
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
 from ce_engine.schema.enums import (

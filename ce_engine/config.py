@@ -192,13 +192,14 @@ class ObservabilityConfig(_Config):
 
 
 class SummaryConfig(_Config):
-    """When summaries are made, and how long they may be."""
+    """When summaries are made (by message count or tokens), how long they may be, and may take."""
 
     enabled: bool = True
     max_summary_tokens: int = Field(default=512, ge=1)
     trigger_message_count: int = Field(default=20, ge=1)
     trigger_token_threshold: int = Field(default=4096, ge=1)
     preserve_recent_messages: int = Field(default=5, ge=0)
+    timeout_s: float = Field(default=30.0, gt=0)
 
 
 class StoreConfig(_Config):

@@ -10,7 +10,8 @@ from typing import Any
 from ce_engine.errors import SchemaValidationError
 from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.match import Incoming
-from ce_engine.recording import Records, find_call
+from ce_engine.recording import find_call
+from ce_engine.records import Records
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.enums import Origin
 from ce_engine.view import SessionView

@@ -7,6 +7,7 @@ from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
+from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import Originals
 from ce_engine.ports import Clock, IdGenerator, Store
@@ -46,7 +47,7 @@ class Deletions(ABC):
     clock: Clock
     ids: IdGenerator
     loop: LoopThread
-    _events: LoopThread
+    _announcer: Announcer
     _journal: Journal
     _originals: Originals
     _sessions: Sessions
@@ -168,7 +169,7 @@ class Deletions(ABC):
             return PutResult(success=False, version=0)
         wanted = self.config.observability.emit_events and not self.bus.is_idle
         if result.removed and wanted:
-            self._events.submit(self.bus.emit(write.event))
+            self._announcer.tell(scope, [write.event])
         return result
 
     async def _purge(self) -> None:

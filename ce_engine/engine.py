@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ce_engine.admission import Admission, Queued
 from ce_engine.answers import commit_turn, fail_turn, joined
@@ -18,14 +16,17 @@ from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
 from ce_engine.errors import BackpressureError, StoreUnavailableError
-from ce_engine.facts import Record
+from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
+from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import OriginalReader, Originals, second_store
+from ce_engine.own_calls import Summarizer
 from ce_engine.ports import (
     Clock,
     Hasher,
     IdGenerator,
+    LlmAdapter,
     Pruner,
     Redactor,
     Renderer,
@@ -37,35 +38,44 @@ from ce_engine.ports_derive import BlockDeriver
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.prune import GreedyPriorityPruner
-from ce_engine.recording import Records
+from ce_engine.recorder import Recorder
+from ce_engine.records import Records
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.gate import Gate
-from ce_engine.runtime.journal import Group, Journal
+from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
-from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Sha256Hasher, SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
-from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions import Sessions
 from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
+from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
-from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.redact import PatternRedactor
-from ce_engine.view import OpenTurn, SessionView
+from ce_engine.view import OpenTurn
 
 
-CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(Admission, ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
+class Engine(
+    Admission,
+    Recorder,
+    Housekeeping,
+    ByHand,
+    Ingestion,
+    OriginalReader,
+    BlockSource,
+    Deletions,
+    Summaries,
+):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -80,6 +90,8 @@ class Engine(Admission, ByHand, Ingestion, OriginalReader, BlockSource, Deletion
         token_estimator: TokenEstimator | None = None,
         redactor: Redactor | None = None,
         pruner: Pruner | None = None,
+        llm_adapter: LlmAdapter | None = None,
+        summarizer: Summarizer | None = None,
         deriver: BlockDeriver | None = None,
         renderer: Renderer | None = None,
         event_bus: InMemoryEventBus | None = None,
@@ -100,7 +112,7 @@ class Engine(Admission, ByHand, Ingestion, OriginalReader, BlockSource, Deletion
         self.ids = id_generator or UuidV4Generator()
         self.hasher = hasher or Sha256Hasher()
         self.loop = LoopThread()
-        self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
+        self._announcer = Announcer(self.bus, self.config.store.deadline_s)
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
         second = second_store(self.config, store, originals)
         self._originals = Originals(second, self.loop, self.config)
@@ -112,6 +124,7 @@ class Engine(Admission, ByHand, Ingestion, OriginalReader, BlockSource, Deletion
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
         self.budgets = Budgets(self._settings, self.loop)
+        self._begin_summaries(llm_adapter, summarizer)
         renew_after_fork(self.bus.renew)
 
     # Prepare
@@ -193,6 +206,8 @@ class Engine(Admission, ByHand, Ingestion, OriginalReader, BlockSource, Deletion
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
         await self._record(turn.scope, record, turn=turn, wait=True)
+        if status is TurnStatus.COMMITTED:
+            self._summarize_soon(turn.state)
 
     async def fail(
         self,
@@ -225,7 +240,7 @@ class Engine(Admission, ByHand, Ingestion, OriginalReader, BlockSource, Deletion
                 turn_id=turn.turn_id,
                 request_id=turn.request_id,
             )
-            self._events.submit(self.bus.emit(event))
+            self._announcer.tell(turn.scope, [event])
 
     async def finalize(
         self,
@@ -248,156 +263,3 @@ class Engine(Admission, ByHand, Ingestion, OriginalReader, BlockSource, Deletion
     def last_report(self, session: Scope | str) -> Report | None:
         """The newest report of a session here; an id alone means one of no account and no user."""
         return self._sessions.last_report(as_scope(session))
-
-    async def check(self) -> None:
-        """Open the store and prove that it works; it may take its time, once (`CHECK_S`).
-
-        Raises:
-            StoreUnavailableError: it does not; the message names the cure.
-        """
-        try:
-            await asyncio.wait_for(self._originals.check_with(self.store), CHECK_S)
-        except TimeoutError:
-            raise StoreUnavailableError(
-                f"the store {self.store.url} did not answer within {CHECK_S:.0f} s; see that it runs"
-            ) from None
-
-    @property
-    def has_unstored(self) -> bool:
-        """Whether something handed over is not stored yet."""
-        return self._posted.pending or self._journal.waiting + self._originals.waiting > 0
-
-    async def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything handed over is stored; false if it is not in time."""
-        done = await self._posted.settle_all(timeout_s)
-        done = await self._journal.flush(timeout_s) and done
-        return await self._originals.flush(timeout_s) and done
-
-    async def close(self) -> None:
-        """Store what was accepted, and let go of threads and files."""
-        await self.flush()
-        await self.store.close()
-        await self._originals.close()
-        self._sessions.clear()
-        for loop in (self._events, self.loop):
-            if not loop.is_current():
-                loop.close()
-
-    # Inside
-
-    def _records(
-        self,
-        view: SessionView,
-        scope: Scope,
-        framework: str,
-        config: RuntimeConfig,
-        tags: Mapping[str, str] | None = None,
-    ) -> Records:
-        tags = {**config.observability.tags, **(tags or {})}
-        redact = config.redaction.enabled
-        ingest = Ingest(
-            scope,
-            view.fingerprinter,
-            view.redactor if redact else None,
-            self.redactor.version if redact else "off",
-            self.clock,
-            self.ids,
-            {**tags, "framework": framework} if framework else tags,
-            framework,
-            config.redaction,
-            *((view.names, view.tags) if redact else ()),
-        )
-        heard = config.observability.emit_events and not self.bus.is_idle
-        ingest.hasher = self.hasher
-        return Records(view, ingest, heard=heard)
-
-    def _counter(self, model: str) -> Counter:
-        return Counter(self.estimator, model or self.config.model_hint)
-
-    async def _record(
-        self,
-        scope: Scope,
-        record: Record,
-        *,
-        turn: TurnHandle | None = None,
-        framework: str = "",
-        ephemeral: bool = False,
-        wait: bool = False,
-    ) -> Any:
-        work = self._recorded(scope, record, turn, framework, ephemeral=ephemeral, wait=wait)
-        return await self.loop.share(work)
-
-    async def _recorded(
-        self,
-        scope: Scope,
-        record: Record,
-        turn: TurnHandle | None,
-        framework: str,
-        *,
-        ephemeral: bool,
-        wait: bool,
-    ) -> Any:
-        await self._recorded_first(turn)
-        if wait:
-            await self._settle(scope)
-        opened = turn.state if turn is not None else None
-        config, tags = self.config, None
-        if isinstance(opened, OpenTurn):
-            config, tags = opened.config or config, opened.tags
-            framework = opened.row.framework
-        async with self._locks.hold(scope.key):
-            view, _ = await self._sessions.view(
-                scope, ephemeral=ephemeral, as_known=turn is not None
-            )
-            records = self._records(view, scope, framework, config, tags)
-            try:
-                result = record(records)
-                group = self._submit(records)
-            except BaseException as error:
-                self._sessions.drop(scope)  # it may hold half of this record
-                logger.warning("a record was not made (%s)", type(error).__name__)
-                raise
-            self._sessions.grown(view)
-        if wait and group is not None:
-            landed = await self._journal.wait(group)
-            if not landed and config.fail == "closed":
-                raise StoreUnavailableError(
-                    'the record is not stored yet, and fail="closed" is set. See: ce doctor'
-                )
-        return result
-
-    def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
-        work = self._recorded(scope, record, None, framework, ephemeral=ephemeral, wait=False)
-        self._posted.add(scope.key, self.loop.submit(work))
-
-    async def _settle(self, scope: Scope) -> None:
-        await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
-
-    def _submit(self, records: Records) -> Group | None:
-        writes = records.finish()
-        if not writes:
-            return None
-        view = records.view
-        view.created = True
-        group = self._journal.submit(view.scope, writes, self._originals.after(records))
-        if records.heard:
-            payload = {"writes": len(writes)}
-            persisted = records.ingest.event(EventType.PERSISTED, payload=payload)
-            events = [*records.events, persisted]
-            self._events.submit(self._announce(group, events))
-        return group
-
-    def _gap(self, scope: Scope, groups: int) -> Sequence[Write]:
-        """What names a gap in the recording: groups of records that no buffer could hold."""
-        view = self._sessions.known(scope)
-        if view is None:
-            return []
-        records = self._records(view, scope, "", self.config)
-        payload = {"code": "CONTEXT_RECORDING_GAP", "groups": groups}
-        records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
-        return records.finish()
-
-    async def _announce(self, group: Group, events: Sequence[Event]) -> None:
-        await settled(group.heard, self.config.store.deadline_s)
-        landed = group.future.done() and group.future.result() is not None
-        await self.bus.emit_all(events if landed else events[:-1])

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ce_engine.recording import Records, record_content, record_retrieval, record_tool_run
+from ce_engine.recording import record_content, record_retrieval, record_tool_run
+from ce_engine.records import Records
 from ce_engine.schema.document import (
     Evidence,
     EvidenceLinks,

@@ -9,7 +9,8 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ConfigError
 from ce_engine.facts import FactRecorder
 from ce_engine.ports import TokenEstimator
-from ce_engine.recording import Records, record_content, record_retrieval, record_tool_run
+from ce_engine.recording import record_content, record_retrieval, record_tool_run
+from ce_engine.records import Records
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,

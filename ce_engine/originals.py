@@ -19,7 +19,7 @@ from ce_engine.errors import (
 )
 from ce_engine.facts import FactRecorder
 from ce_engine.ports import Store
-from ce_engine.recording import Records
+from ce_engine.records import Records
 from ce_engine.runtime.journal import Journal, Landed
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource

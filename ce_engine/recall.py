@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from ce_engine.config import RuntimeConfig
+from ce_engine.coverage import BROKEN_OFF
 from ce_engine.prepare.conflict import settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
@@ -16,15 +17,12 @@ from ce_engine.prepare.standing import FACTS
 from ce_engine.prepare.terms import terms
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Evidence, Message
-from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.report import ConflictRecord
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.view import SessionView
 
 
 KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
-
-BROKEN_OFF = frozenset({TurnStatus.INCOMPLETE, TurnStatus.FAILED, TurnStatus.ABANDONED})
 
 MIN_SPAN_CHARS = 24
 """Shorter documents are not looked for inside a prompt: they would be found by chance."""
@@ -46,6 +44,7 @@ class Recall:
         config: RuntimeConfig,
         limit: int,
         materials: Sequence[Material] = (),
+        summary: Callable[[frozenset[int]], Material | None] = lambda _: None,
     ) -> None:
         self.view = view
         self.call = call
@@ -54,6 +53,7 @@ class Recall:
         self.config = config
         self.limit = limit
         self.materials = materials
+        self.summary = summary
         self.sent: Sequence[int] = ()
         self.conflicts: list[ConflictRecord] = []
         self.warnings: list[str] = []
@@ -67,6 +67,7 @@ class Recall:
             terms=terms,
             stored=self.stored,
             spans=self.spans,
+            summary=self.summary,
             settle=self.settle,
             materials=self.materials,
             whole=self.call.by_hand,

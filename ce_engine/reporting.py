@@ -13,7 +13,7 @@ from ce_engine.counting import Counter
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.pipeline import Outcome
-from ce_engine.recording import Records
+from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.enums import Layer
 from ce_engine.schema.events import EventType

@@ -161,6 +161,20 @@ class Sessions:
                 view.top_up(state)
         return True
 
+    async def number(self, view: SessionView) -> None:
+        """Learn the numbers that the store has given to what the view has recorded itself.
+
+        Raises:
+            StoreUnavailableError: the store cannot be read now.
+        """
+        state = await self._journal.read(
+            lambda: self._store.state(
+                view.scope, after_seq=view.last_seq, after_evidence=view.last_evidence
+            )
+        )
+        if state is not None and state.head.key_id == view.fingerprinter.key_id:
+            view.top_up(state)
+
     async def _load(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         state = await self._journal.read(lambda: self._store.state(scope))
         if state is None:

@@ -16,6 +16,7 @@ from ce_engine.schema.document import (
     Message,
     ModelUsage,
     Ref,
+    Summary,
     Task,
     ToolCall,
 )
@@ -247,6 +248,11 @@ class SyncEngine:
     def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
         self._run(self._engine.record_event(scope, kind, payload))
 
+    def summarize(
+        self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
+    ) -> Summary | None:
+        return self._run(self._engine.summarize(session, lane, only_if_due=only_if_due))
+
     def trace(self, scope: Scope, ref: Ref | str) -> Trace:
         return self._run(self._engine.trace(scope, ref))
 
@@ -271,7 +277,7 @@ class SyncEngine:
     def flush(self, timeout_s: float = 5.0) -> bool:
         return self._run(self._engine.flush(timeout_s))
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = 5.0) -> None:
         """Store what was accepted, and let go of threads and files."""
-        self._run(self._engine.close())
+        self._run(self._engine.close(timeout_s))
         self._engine.loop.close()

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from ce_engine.errors import (
     BackpressureError,
-    InputTooLargeError,
-    ScopeViolationError,
     EvidenceNotFoundError,
+    InputTooLargeError,
     RedactionError,
+    ScopeViolationError,
     SelectorResolveError,
     StoreUnavailableError,
     SummarizerError,

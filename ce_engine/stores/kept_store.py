@@ -27,7 +27,7 @@ from ce_engine.schema.settings import Versions
 from ce_engine.stores import rules
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.codec import fresh
-from ce_engine.stores.kept import Kept, copy_message, copy_turn
+from ce_engine.stores.kept import Kept, copy_message, copy_summary, copy_turn
 from ce_engine.stores.owned import Owned, version_of
 
 
@@ -134,6 +134,7 @@ def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:
         head=replace(kept.head),
         rows=[copy_message(row) for row in kept.messages if (row.message.seq or 0) > after_seq],
         cuts=[replace(mark) for mark in kept.cuts.values()],
+        summaries=[copy_summary(row) for row in kept.summaries.values()],
         open_turns=[copy_turn(turn) for turn in turns if turn.status is TurnStatus.OPEN],
         evidence=[kept.with_content(row) for row in evidence if row.seq > after_evidence],
         placeholders=list(kept.placeholders.values()),
@@ -142,11 +143,12 @@ def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:
 
 def _document(scope: Scope, kept: Kept) -> SessionDocument:
     head = kept.head
+    summary = rules.newest_summary(kept.summaries.values(), kept.summary)
     times = {"created_at": head.created_at, "updated_at": head.updated_at}
     session = Session(
         session_id=scope.session_id,
         messages=[fresh(row.message) for row in kept.messages],
-        summary=fresh(kept.summary) if kept.summary else None,
+        summary=fresh(summary) if summary else None,
         task_state=TaskState(todo_list=TodoList(tasks=[fresh(t) for t in kept.tasks.values()])),
         tool_state=ToolState(tool_calls=[fresh(row.call) for row in kept.calls.values()]),
         model_usage=[fresh(usage) for usage in kept.usages.values()],

@@ -6,11 +6,17 @@ from ce_engine.testing.store_behaviour import BehaviourContract
 from ce_engine.testing.store_deletion import DeletionContract
 from ce_engine.testing.store_documents import DocumentContract
 from ce_engine.testing.store_settings import SettingsContract
+from ce_engine.testing.store_summaries import SummariesContract
 from ce_engine.testing.store_writes import WritesContract
 
 
 class StoreContract(
-    WritesContract, DocumentContract, BehaviourContract, DeletionContract, SettingsContract
+    WritesContract,
+    DocumentContract,
+    BehaviourContract,
+    DeletionContract,
+    SettingsContract,
+    SummariesContract,
 ):
     """Everything that `ports.Store` promises.
 

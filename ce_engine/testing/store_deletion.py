@@ -27,6 +27,7 @@ from ce_engine.schema.rows import (
     PutCut,
     PutEvidence,
     PutPlaceholders,
+    PutSummary,
     PutTurn,
     ToolCallRow,
     UpsertTasks,
@@ -64,6 +65,7 @@ def everything(word: str) -> list[Write]:
         UpsertTasks([Task(task_id="k1", name=text)]),
         PutTurn(samples.turn("t1", report={text: text}, attempts=[{"error": text}], lane=text)),
         PutCut(CutMark(text, "drop", "m1", 9, samples.AT)),
+        PutSummary(samples.summary("m1", text, lane_key=text, tips=[text]), 0),
         PutPlaceholders([Placeholder("EMAIL", raw, 1)]),
         AppendEvents(
             [
@@ -179,6 +181,7 @@ class DeletionContract:
         state = await read_state(store)
         assert [row.message.content for row in state.rows] == ["hello"]
         assert not any((state.evidence, state.cuts, state.open_turns, state.placeholders))
+        assert state.summaries == []
         head = state.head
         assert (head.salt, head.key_id, head.ephemeral) == (b"new", "other", True)
         assert (head.epoch, head.last_event_seq, head.created_at) == (1, 3, "2031")

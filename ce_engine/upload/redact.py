@@ -24,7 +24,14 @@ from ce_engine.upload.scan import Span, longest, lowered, scan
 from ce_engine.upload.vault import Vault
 
 
-__all__ = ["BoundRedactor", "JsonRedaction", "Numbering", "PatternRedactor", "Redaction", "Span"]
+__all__ = [
+    "BoundRedactor",
+    "JsonRedaction",
+    "Numbering",
+    "PatternRedactor",
+    "Redaction",
+    "Span",
+]
 
 MAX_DEPTH = 1000
 MAX_ROUNDS = 8

@@ -40,7 +40,8 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
-from ce_engine.recording import CALLS_BACK, put_turn
+from ce_engine.recording import CALLS_BACK
+from ce_engine.records import put_turn
 from ce_engine.schema.rows import EvidenceRow, TurnRow
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
 from ce_engine.upload.ingest import MAX_NAME_CHARS

@@ -30,6 +30,7 @@ from ce_engine.schema.rows import (
     Placeholder,
     SessionInfo,
     SessionState,
+    SummaryRow,
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
@@ -114,6 +115,7 @@ _ITEMS = {
         (tables.blocks, "block_id"),
         (tables.tasks, "task_id"),
         (tables.model_usage, "model_usage_id"),
+        (tables.summaries, "anchor_message_id"),
     )
 }
 
@@ -144,6 +146,7 @@ def state(
         head=rows.head(head),
         rows=messages(connection, this, after_seq),
         cuts=[CutMark(*row) for row in connection.execute(_CUTS, {"this": this})],
+        summaries=summaries(connection, this),
         open_turns=[rows.turn_row(r) for r in connection.execute(_OPEN_TURNS, {"this": this})],
         evidence=evidence(connection, this, after_evidence),
         placeholders=[Placeholder(*r) for r in connection.execute(_PLACEHOLDERS, {"this": this})],
@@ -173,6 +176,12 @@ def list_tasks(connection: Connection, scope: Scope) -> list[Task]:
     return _items(connection, number(connection, scope), tables.tasks, Task)
 
 
+def summaries(connection: Connection, this: int | None) -> list[SummaryRow]:
+    """In order of arrival."""
+    found = connection.execute(_ITEMS[tables.summaries], {"this": this})
+    return [rows.summary_row(row) for row in found]
+
+
 def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     """The whole document."""
     found = connection.execute(_SESSION, key_values(scope)).first()
@@ -184,7 +193,9 @@ def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     body = Session(
         session_id=scope.session_id,
         messages=[row.message for row in messages(connection, this)],
-        summary=Summary.model_validate(summary) if summary else None,
+        summary=rules.newest_summary(
+            summaries(connection, this), Summary.model_validate(summary) if summary else None
+        ),
         task_state=TaskState(todo_list=TodoList(tasks=tasks)),
         tool_state=ToolState(tool_calls=[rows.call_row(row).call for row in calls]),
         model_usage=_items(connection, this, tables.model_usage, ModelUsage),

@@ -224,6 +224,8 @@ cuts = Table(
     UniqueConstraint("session", "lane_key", "kind", "anchor_message_id"),
 )
 
+summaries = _items("ce_summaries", "anchor_message_id")
+
 events = Table(
     "ce_events",
     metadata,
