@@ -12,9 +12,9 @@ import pytest
 
 FILE_LINES = 400
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 9800  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 9970  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "stores", "testing", "tokens", "upload"}
-DRIVER_LINES = {"cli": 1600, "stores": 3610, "testing": 1530, "tokens": 650, "upload": 1580}
+DRIVER_LINES = {"cli": 1610, "stores": 3620, "testing": 1530, "tokens": 650, "upload": 1840}
 ADAPTER_LINES = 750  # of code: one package of `ce_integrations`, without its demo
 DEMO = ("demo", "offline_model")
 
