@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.answers import commit_turn, fail_turn, is_open, joined
 from ce_engine.blocks import BlockSource
 from ce_engine.by_hand import ByHand
 from ce_engine.config import RuntimeConfig
@@ -123,17 +123,18 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
         await self._settle(call.scope)
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
+            collected = await self._kept(call, view)
             records = self._records(view, call.scope, call.framework, config, call.tags)
             if records.heard:
                 loaded = {"messages": len(view.log), "version": view.head.version}
                 records.events.append(
                     records.ingest.event(EventType.SESSION_LOADED, payload=loaded)
                 )
-            for code in degraded:
-                records.degrade(Degradation(code))
+            for found in [*map(Degradation, degraded), *collected.degradations]:
+                records.degrade(found)
             try:
                 prepared = Preparation(
-                    call, config, records, self.estimator, self.pruner, degraded
+                    call, config, records, self.estimator, self.pruner, degraded, collected
                 ).run()
                 self._submit(records)
             except BaseException:
@@ -172,7 +173,7 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
         """Record the answer and close the turn. A second commit of the same turn is ignored."""
 
         def record(records: Records) -> None:
-            if records.view.is_open(turn):
+            if is_open(records.view, turn):
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
@@ -190,7 +191,7 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
         """Close a turn without a whole answer; `partial` is what had come of it."""
 
         def record(records: Records) -> None:
-            if records.view.is_open(turn):
+            if is_open(records.view, turn):
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
 

@@ -364,7 +364,7 @@ class Preparation:
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
         turn.report.warnings += self.collected.warnings
         codes = [*self.degradations, *view.degraded, *self.records.degradations()]
-        turn.report.degradations, view.degraded = list(dict.fromkeys(codes)), []
+        turn.report.degradations, view.degraded = list(dict.fromkeys(codes)), ()
         turn.report.estimator = self.counter.description
         handle.state = turn
         view.turns[row.turn_id] = turn

@@ -13,7 +13,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.schema.call import HostMessage, TurnHandle
-from ce_engine.schema.document import ToolCall
+from ce_engine.schema.document import ContextBlock, Task, ToolCall
 from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Entry, Log
@@ -97,6 +97,10 @@ class OpenTurn:
 class SessionView:
     """One session: its log with the rows, indexes, evidence, cuts, open turns and lanes."""
 
+    degraded: Sequence[str] = ()  # codes, outside a turn; the next report has them
+    kept: tuple[Sequence[Task], Sequence[ContextBlock]] | None = None
+    """The session's tasks and blocks; `None` until they are read, and whenever they may be others."""
+
     def __init__(
         self,
         scope: Scope,
@@ -115,7 +119,6 @@ class SessionView:
         self.by_dedup: dict[bytes, str] = {}
         self.by_message: dict[str, str] = {}
         self.cuts: dict[tuple[str, str, str], CutMark] = {}
-        self.degraded: list[str] = []  # codes, outside a turn; the next report has them
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
@@ -153,6 +156,7 @@ class SessionView:
         """Take in what is newer in the store; what is known already gets its `seq`."""
         self.head = state.head
         self.created = True
+        self.kept = None
         for row in state.rows:
             assert row.message.message_id is not None
             seq = row.message.seq or 0
@@ -330,11 +334,6 @@ class SessionView:
         turn.question = self.log.by_message_id(tip) if tip else None
         turn.since = len(self.log)
         return turn
-
-    def is_open(self, turn: TurnHandle) -> bool:
-        """Whether this very attempt is open: a later attempt of the same turn has another handle."""
-        opened = self.turns.get(turn.turn_id)
-        return opened is not None and opened.handle is turn
 
     def in_flight(self) -> frozenset[int]:
         """Entries that an open turn of this process is answering."""
