@@ -139,14 +139,14 @@ class BlockSource(Tracing):
 
     async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
         """What goes into a call of what the session keeps; it is read when it may be another."""
-        if call.purpose != "chat" or not view.created:
+        if call.purpose != "chat":
             return Collected()
         try:
-            tasks, blocks = view.kept = view.kept or await self._read(call.scope)
+            if view.kept is None and view.created:
+                view.kept = await self._read(call.scope)
         except StoreUnavailableError as error:
             return Collected(warnings=[error.code])
-        if not (tasks or blocks):
-            return Collected()
+        tasks, blocks = view.kept or ((), ())
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
         return await block_materials(

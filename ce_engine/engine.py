@@ -130,7 +130,7 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
                 records.events.append(
                     records.ingest.event(EventType.SESSION_LOADED, payload=loaded)
                 )
-            for found in [*map(Degradation, degraded), *collected.degradations]:
+            for found in (*map(Degradation, degraded), *collected.degradations):
                 records.degrade(found)
             try:
                 prepared = Preparation(

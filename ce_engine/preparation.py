@@ -80,19 +80,22 @@ class Preparation:
         items = self._items()
         extras = self.counter.extras(call)
         marks = self._marks(items) if call.purpose == "chat" else Marks()
+        recall = self._recall()
         outcome = assemble(
             items,
             fixed=sum(extras.values()),
             limit=bound,
             marks=marks,
             config=self.config,
-            sources=self._recall().sources(cached_text_counter(self.counter)),
+            sources=recall.sources(cached_text_counter(self.counter)),
             pruner=self.pruner,
             inject=call.purpose == "chat",
         )
         if outcome.cut.moved and call.purpose == "chat":
             self._remember_cut(outcome, marks)
         turn = self._open()
+        turn.report.conflicts = recall.conflicts
+        turn.report.warnings += recall.warnings
         announce(self.records, turn.row, outcome)
         turn.report.new_evidence_ids = self.records.evidence_ids
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
@@ -309,7 +312,7 @@ class Preparation:
             self.call,
             self.question,
             self._earlier,
-            self.config.prune.max_retrieved_chunks,
+            self.config,
             self.collected.materials,
         )
 

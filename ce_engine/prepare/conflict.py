@@ -59,14 +59,22 @@ class _Claim:
     evidence: Evidence
     value: str
     about: Mapping[str, str]
+    named: bool = False
+    """The field says itself what it speaks of: a declared one, or one inside a named object."""
 
     def disputes(self, other: _Claim) -> bool:
         """Whether the two speak of one thing, from two sources, and say different things."""
         return (
             _plain(self.value) != _plain(other.value)
             and self.evidence.source != other.evidence.source
-            and all(other.about.get(name, value) == value for name, value in self.about.items())
+            and self._is_about_the_same(other)
         )
+
+    def _is_about_the_same(self, other: _Claim) -> bool:
+        """Two nameless objects without an id in common may speak of anything."""
+        shared = self.about.keys() & other.about.keys()
+        same = all(self.about[name] == other.about[name] for name in shared)
+        return same and (self.named or bool(shared))
 
 
 def settle_conflicts(
@@ -79,7 +87,7 @@ def settle_conflicts(
 
     A field is what `metadata["field"]` names (its value `metadata["value"]`, else the content), else a
     path of keys in a JSON object. Objects whose ids differ (`id`, `order_id`, `orderId`) speak of
-    different things. Where the strategy cannot tell who is right, both stay, and a note says so.
+    different things, and so do objects that have neither an id in common nor a name. Where the strategy cannot tell who is right, both stay, and a note says so.
 
     Args:
         materials: the candidates; those of evidence that loses are left out.
@@ -123,12 +131,12 @@ def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
         declared = evidence.metadata.get("field")
         if isinstance(declared, str) and declared:
             value = str(evidence.metadata.get("value", evidence.content))
-            found[declared].append(_Claim(evidence, value, {}))
+            found[declared].append(_Claim(evidence, value, {}, named=True))
             continue
         fields = _fields(evidence.content)
         about = {name: _plain(value) for name, value in fields.items() if _is_id(name)}
         for name, value in fields.items():
-            found[name].append(_Claim(evidence, value, about))
+            found[name].append(_Claim(evidence, value, about, named=name.count(".") > 1))
     return found
 
 

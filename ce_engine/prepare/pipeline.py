@@ -273,7 +273,7 @@ class _Assembly:
             recalled = self.sources.recall(query, self._sent())
             found += recalled if self.sources.whole else relevant(recalled)
         return nominate(
-            found,
+            self.sources.settle(found),
             query,
             left=left,
             most=self.config.prune.max_retrieved_chunks,

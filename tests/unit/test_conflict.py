@@ -73,6 +73,7 @@ def test_the_note_says_who_says_what() -> None:
         (said("b", SourceKind.RAG, {"order": {"id": 8, "status": "open"}}), "another order"),
         (said("b", SourceKind.RAG, {"order": {"id": "7", "status": " Paid"}}), "the same value"),
         (said("b", SourceKind.RAG, {"status": "open"}), "another field"),
+        (said("b", SourceKind.RAG, {"status": "open", "order": {"id": 7}}), "a field of something else"),
         (said("b", SourceKind.RAG, "The status is open."), "no JSON"),
         (said("b", SourceKind.RAG, '{"order": {"status": "op'), "half a JSON"),
         (said("b", SourceKind.RAG, ["open"]), "no object"),
@@ -83,6 +84,13 @@ def test_the_note_says_who_says_what() -> None:
 def test_what_is_no_conflict(other: Evidence, why: str) -> None:
     found = settle(TOOL, other)
     assert (found.conflicts, len(found.materials)) == ([], 2), why
+
+
+@pytest.mark.req("A-18")
+def test_nameless_objects_without_an_id_in_common_may_speak_of_anything() -> None:
+    weather = said("a", SourceKind.TOOL, {"status": "ok", "degrees": 3})
+    stock = said("b", SourceKind.RAG, {"status": "empty"})
+    assert settle(weather, stock).conflicts == []
 
 
 @pytest.mark.req("A-18")
@@ -99,24 +107,24 @@ def test_a_field_can_be_declared_for_text_that_is_no_json() -> None:
 @pytest.mark.parametrize(
     ("strategy", "evidences"),
     [
-        ("prefer_tool_over_rag", [said("a", SourceKind.USER, {"x": 1}), WIKI]),
-        ("prefer_tool_over_rag", [said("a", SourceKind.TOOL, {"x": 1}),
-                                  said("b", SourceKind.TOOL, {"x": 2})]),
-        ("prefer_tool_over_rag", [said("a", SourceKind.TOOL, {"x": 1}),
-                                  said("b", SourceKind.USER, {"x": 2})]),
-        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"x": 1}, "2026-01-01"),
-                                 said("b", SourceKind.RAG, {"x": 2})]),
-        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"x": 1}, "2026-01-01"),
-                                 said("b", SourceKind.RAG, {"x": 2}, "yesterday")]),
-        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"x": 1}, "2026-01-01T00:00:00Z"),
-                                 said("b", SourceKind.RAG, {"x": 2}, "2026-01-01")]),
+        ("prefer_tool_over_rag", [said("a", SourceKind.USER, {"id": 7, "x": 1}), WIKI]),
+        ("prefer_tool_over_rag", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}),
+                                  said("b", SourceKind.TOOL, {"id": 7, "x": 2})]),
+        ("prefer_tool_over_rag", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}),
+                                  said("b", SourceKind.USER, {"id": 7, "x": 2})]),
+        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}, "2026-01-01"),
+                                 said("b", SourceKind.RAG, {"id": 7, "x": 2})]),
+        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}, "2026-01-01"),
+                                 said("b", SourceKind.RAG, {"id": 7, "x": 2}, "yesterday")]),
+        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}, "2026-01-01T00:00:00Z"),
+                                 said("b", SourceKind.RAG, {"id": 7, "x": 2}, "2026-01-01")]),
     ],
 )  # fmt: skip
 def test_where_the_strategy_cannot_tell_both_stay_and_it_is_said(
     strategy: str, evidences: list[Evidence]
 ) -> None:
     if evidences[1] is WIKI:
-        evidences = [evidences[0], said("b", SourceKind.RAG, {"x": 2})]
+        evidences = [evidences[0], said("b", SourceKind.RAG, {"id": 7, "x": 2})]
     found = settle(*evidences, strategy=strategy)
     assert [material.id for material in found.materials] == ["a", "b", "conflicts"]
     assert [record.resolution for record in found.conflicts] == ["keep_both_and_warn"]
@@ -124,8 +132,8 @@ def test_where_the_strategy_cannot_tell_both_stay_and_it_is_said(
 
 @pytest.mark.req("A-18")
 def test_what_goes_out_otherwise_disagrees_too_and_effective_at_counts() -> None:
-    wiki = said("w", SourceKind.RAG, {"x": 1}, "2026-03-01", effective_at="2025-01-01")
-    tool = said("t", SourceKind.TOOL, {"x": 2}, "2026-01-01")
+    wiki = said("w", SourceKind.RAG, {"id": 7, "x": 1}, "2026-03-01", effective_at="2025-01-01")
+    tool = said("t", SourceKind.TOOL, {"id": 7, "x": 2}, "2026-01-01")
     shown = [Material("m", "knowledge__context", "…", "test", evidence_id="w")]
     found = settle_conflicts(shown, [wiki, tool], "prefer_latest_by_at")
     assert (found.materials, len(found.conflicts)) == ([], 1)
