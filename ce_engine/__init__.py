@@ -21,6 +21,7 @@ from ce_engine.errors import (
     EvidenceNotFoundError,
     MigrationError,
     MissingDependencyError,
+    OriginalRefusedError,
     RedactionError,
     SchemaValidationError,
     ScopeViolationError,
@@ -105,7 +106,7 @@ from ce_engine.schema.enums import (
 )
 from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
 from ce_engine.schema.export import json_schema
-from ce_engine.schema.facts import IngestOptions, Retrieval, RetrievedDoc, ToolRun
+from ce_engine.schema.facts import IngestOptions, Original, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
 from ce_engine.schema.report import (
     AssembledInput,
@@ -113,6 +114,7 @@ from ce_engine.schema.report import (
     MessagePart,
     PrepareResult,
     PutResult,
+    RedactionRecord,
     RenderedBlock,
     Report,
 )
@@ -177,6 +179,8 @@ __all__ = [
     "ModelUsageStage",
     "ObservabilityConfig",
     "Origin",
+    "Original",
+    "OriginalRefusedError",
     "PrepareResult",
     "Prepared",
     "Priority",
@@ -186,6 +190,7 @@ __all__ = [
     "PutResult",
     "RedactionConfig",
     "RedactionError",
+    "RedactionRecord",
     "RedactionRules",
     "Redactor",
     "Ref",

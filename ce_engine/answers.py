@@ -123,6 +123,7 @@ def _record_answer_message(
     place = place_answer(view.log, turn.question, _incoming(stored), agent=agent, since=turn.since)
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.
+        records.ingest.untold(stored.message.message_id)
         view.answers.add(place.n)
         row.answer_message_id = view.log[place.n].message_id
         _record_output(records, turn, answer, used, row.answer_message_id)
@@ -258,6 +259,11 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
         row.report = {**row.report, "degradations": turn.report.degradations}
     if code and status is not TurnStatus.COMMITTED:
         row.report = {**row.report, "errors": [*row.report.get("errors", ()), code]}
+    if redactions := list(records.ingest.redactions.values()):
+        turn.report.redactions += redactions
+        if row.report:
+            told = [record.model_dump() for record in turn.report.redactions]
+            row.report = {**row.report, "redactions": told}
     records.writes.append(put_turn(row))
     view.turns.pop(row.turn_id, None)
     if status is TurnStatus.COMMITTED:

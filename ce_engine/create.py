@@ -39,7 +39,7 @@ def create_context_engine(
         token_estimator: `None` takes the best that the machine has, without the network.
         config: defaults if not given.
         components: `redactor`, `pruner`, `deriver`, `renderer`, `event_bus`, `clock`, `id_generator`,
-            `hasher`.
+            `hasher`, `originals` (a second store, see `RedactionConfig`).
 
     Raises:
         StoreUrlError: the URL is not understood.

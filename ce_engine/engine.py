@@ -19,6 +19,7 @@ from ce_engine.errors import StoreUnavailableError
 from ce_engine.facts import Record
 from ce_engine.ingestion import Ingestion
 from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.originals import OriginalReader, Originals, second_store
 from ce_engine.ports import (
     Clock,
     Hasher,
@@ -60,7 +61,7 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(ByHand, Ingestion, BlockSource, Deletions):
+class Engine(ByHand, Ingestion, OriginalReader, BlockSource, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -81,11 +82,12 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
         hasher: Hasher | None = None,
+        originals: Store | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
-        self.redactor: Redactor = redactor or _redactor(self.config)
+        self.redactor: Redactor = redactor or PatternRedactor.of(self.config.redaction.rules)
         self.pruner = pruner or GreedyPriorityPruner()
         self._use(deriver, renderer)
         self.bus = event_bus or InMemoryEventBus()
@@ -95,6 +97,8 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
         self.loop = LoopThread()
         self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
+        second = second_store(self.config, store, originals)
+        self._originals = Originals(second, self.loop, self.config)
         self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
         self._locks = KeyedLocks()
         self._posted = Posted()
@@ -242,7 +246,7 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
             StoreUnavailableError: it does not; the message names the cure.
         """
         try:
-            await asyncio.wait_for(self.store.check(), CHECK_S)
+            await asyncio.wait_for(self._originals.check_with(self.store), CHECK_S)
         except TimeoutError:
             raise StoreUnavailableError(
                 f"the store {self.store.url} did not answer within {CHECK_S:.0f} s; see that it runs"
@@ -251,17 +255,19 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
     @property
     def has_unstored(self) -> bool:
         """Whether something handed over is not stored yet."""
-        return self._posted.pending or self._journal.waiting > 0
+        return self._posted.pending or self._journal.waiting + self._originals.waiting > 0
 
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored; false if it is not in time."""
         done = await self._posted.settle_all(timeout_s)
-        return await self._journal.flush(timeout_s) and done
+        done = await self._journal.flush(timeout_s) and done
+        return await self._originals.flush(timeout_s) and done
 
     async def close(self) -> None:
         """Store what was accepted, and let go of threads and files."""
         await self.flush()
         await self.store.close()
+        await self._originals.close()
         self._sessions.clear()
         for loop in (self._events, self.loop):
             if not loop.is_current():
@@ -288,6 +294,7 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
             self.ids,
             {**tags, "framework": framework} if framework else tags,
             framework,
+            config.redaction,
             *((view.names, view.tags) if redact else ()),
         )
         heard = config.observability.emit_events and not self.bus.is_idle
@@ -361,7 +368,7 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
             return None
         view = records.view
         view.created = True
-        group = self._journal.submit(view.scope, writes, view.landed)
+        group = self._journal.submit(view.scope, writes, self._originals.after(records))
         if records.heard:
             payload = {"writes": len(writes)}
             persisted = records.ingest.event(EventType.PERSISTED, payload=payload)
@@ -383,8 +390,3 @@ class Engine(ByHand, Ingestion, BlockSource, Deletions):
         await settled(group.heard, self.config.store.deadline_s)
         landed = group.future.done() and group.future.result() is not None
         await self.bus.emit_all(events if landed else events[:-1])
-
-
-def _redactor(config: RuntimeConfig) -> PatternRedactor:
-    rules = config.redaction.rules
-    return PatternRedactor(rules.patterns, rules.dictionaries) if rules else PatternRedactor()

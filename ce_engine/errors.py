@@ -13,6 +13,7 @@ ContextEngineError
 ├── TurnAmbiguousError           no turn, or several turns, are open in the session
 ├── ScopeViolationError          something of another scope was asked for or handed in
 ├── ConfigError                  a configuration value is invalid
+├── OriginalRefusedError         what redaction took out was asked for, and may not be told
 ├── SyncCallError                the synchronous face was called from its own loop
 ├── StoreError                   the store failed
 │   ├── StoreUrlError            the store's URL is not understood
@@ -104,6 +105,12 @@ class ConfigError(ContextEngineError):
     """A configuration value is invalid."""
 
     code = "CONTEXT_CONFIG_INVALID"
+
+
+class OriginalRefusedError(ContextEngineError):
+    """What redaction took out was asked for where nobody records it, or by nobody (A-19)."""
+
+    code = "CONTEXT_ORIGINAL_REFUSED"
 
 
 class SyncCallError(ContextEngineError):

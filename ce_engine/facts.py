@@ -92,7 +92,7 @@ class FactRecorder(ABC):
                 update={
                     "tool": ingest.name(tool_call.tool),
                     "provider": ingest.provider(by.kind, by.name, by.uri),
-                    "args_digest": ingest.args(tool_call.args_digest),
+                    "args_digest": ingest.call_args(tool_call.tool_call_id, tool_call.args_digest),
                     "result_evidence_ids": list(dict.fromkeys(ids)),
                 }
             )

@@ -7,6 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from ce_engine.ports_redaction import RedactedData as RedactedData
+from ce_engine.ports_redaction import Redactor as Redactor
+from ce_engine.ports_redaction import RedactResult as RedactResult
+from ce_engine.ports_redaction import Restored as Restored
+from ce_engine.ports_redaction import SessionRedactor as SessionRedactor
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -32,7 +37,6 @@ from ce_engine.schema.report import (
 from ce_engine.schema.rows import (
     EventChain,
     EvidenceRow,
-    Placeholder,
     SessionInfo,
     SessionState,
     TurnRow,
@@ -336,43 +340,6 @@ class LlmAdapter(Protocol):
     """The engine's own model calls (summaries); never the host's."""
 
     async def generate(self, request: LlmRequest) -> LlmResponse: ...
-
-
-@dataclass(frozen=True, slots=True)
-class RedactResult:
-    """`rules` are the names of those that hit."""
-
-    text: str
-    rules: tuple[str, ...] = ()
-    count: int = 0
-    has_sensitive: bool = False
-
-
-class SessionRedactor(Protocol):
-    """A redactor bound to one session: the same value gets the same placeholder. Thread-safe."""
-
-    def text(self, text: str) -> RedactResult: ...
-
-    def data(self, value: Any) -> tuple[Any, int]:
-        """Plain JSON data redacted, and how many fields were."""
-        ...
-
-    def learned(self) -> list[Placeholder]:
-        """The placeholders given since the last call, for the store."""
-        ...
-
-
-class Redactor(Protocol):
-    """Takes what is personal or secret out of text before it is stored (A-19). Pure and synchronous."""
-
-    @property
-    def version(self) -> str:
-        """Kept with every row; a new version rewrites nothing."""
-        ...
-
-    def bind(self, key: bytes, known: Sequence[Placeholder], locale: str) -> SessionRedactor:
-        """For one session, by its key, with the placeholders it has given so far."""
-        ...
 
 
 EventHandler = Callable[[Event], Any]

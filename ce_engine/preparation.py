@@ -20,8 +20,9 @@ from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
-from ce_engine.recall import BROKEN_OFF, Recall
+from ce_engine.recall import BROKEN_OFF, MAX_RECALLED_LANES, Recall
 from ce_engine.recording import Records, put_turn, record_tool_message
+from ce_engine.rehydration import Rehydrated, rehydrate
 from ce_engine.reporting import Telling, announce, stored_report
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
@@ -30,10 +31,6 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CutMark, PutCut, TurnRow
 from ce_engine.view import OpenTurn, SessionView
-
-
-MAX_RECALLED_LANES = 10_000
-"""Earlier lanes whose messages relevance may choose from."""
 
 
 @dataclass(slots=True)
@@ -93,17 +90,24 @@ class Preparation:
         )
         if outcome.cut.moved and call.purpose == "chat":
             self._remember_cut(outcome, marks)
+        done = self._rehydrate(outcome, bound)
         turn = self._open()
-        turn.report.conflicts = recall.conflicts
-        turn.report.warnings += recall.warnings
         announce(self.records, turn.row, outcome)
-        turn.report.new_evidence_ids = self.records.evidence_ids
+        turn.report.placeholders_sent = done.placeholders_sent
+        self._tell(turn.report, recall)
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
         telling.report(turn.report, bound.tokens, extras)
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(turn.report, view.fingerprinter)
         self.records.writes.append(put_turn(turn.row))
         return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
+
+    def _tell(self, report: Report, recall: Recall) -> None:
+        """What was found, brought in and redacted on the way."""
+        report.conflicts = recall.conflicts
+        report.warnings += recall.warnings
+        report.redactions = list(self.records.ingest.redactions.values())
+        report.new_evidence_ids = self.records.evidence_ids
 
     def _calibrated(self, bound: Limit) -> Limit:
         """A smaller limit where the lane's estimates proved too low: the provider counts (decision 11)."""
@@ -332,6 +336,16 @@ class Preparation:
             (k for k in range(len(lane) - 1, -1, -1) if rows[lane[k]].origin == Origin.TASK), 0
         )
         return lane[:last]
+
+    def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
+        """The last change of a plan: live values in what was stored. The count stays an upper bound."""
+        room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
+        counted = {item.message_id: item.tokens for item in self.restored}
+        redactor = self.view.redactor
+        done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
+        outcome.used += done.restored + done.injected
+        outcome.injected_tokens += done.injected
+        return done
 
     # The turn
 

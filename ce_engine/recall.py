@@ -26,6 +26,9 @@ KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
 BROKEN_OFF = frozenset({TurnStatus.INCOMPLETE, TurnStatus.FAILED, TurnStatus.ABANDONED})
 
+MAX_RECALLED_LANES = 10_000
+"""Earlier lanes whose messages relevance may choose from."""
+
 MIN_SPAN_CHARS = 24
 """Shorter documents are not looked for inside a prompt: they would be found by chance."""
 

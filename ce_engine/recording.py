@@ -46,6 +46,8 @@ from ce_engine.upload.ingest import Ingest, refs
 from ce_engine.view import SessionView
 
 
+REDACTIONS_AN_EVENT = 100
+
 CALLS_BACK = 64
 """Messages that are searched for the call of a run's own request, where hosts reuse their ids."""
 
@@ -87,6 +89,7 @@ class Records:
             group.insert(0, AppendMessages(self.rows))
         if self.view.redactor is not None and (learned := self.view.redactor.learned()):
             group.append(PutPlaceholders(learned))
+        self._tell_redactions()
         if stored := [event for event in self.events if event.event_type in STORED]:
             group.append(AppendEvents(stored))
         head = self.view.head
@@ -95,6 +98,16 @@ class Records:
         elif group:
             group.insert(0, ForSession(head.key_id, head.epoch))
         return group
+
+    def _tell_redactions(self) -> None:
+        """With the audit switch on: which rules hit what, and never what was hit (A-19)."""
+        found = list(self.ingest.redactions.values()) if self.ingest.policy.audit else []
+        turn_id = next((row.turn_id for row in self.rows), None)
+        for first in range(0, len(found), REDACTIONS_AN_EVENT):
+            records = [r.model_dump() for r in found[first : first + REDACTIONS_AN_EVENT]]
+            payload = {"redactions": records}
+            event = self.ingest.event(EventType.REDACTED, payload=payload, turn_id=turn_id)
+            self.events.append(event)
 
     def add_message(self, row: MessageRow) -> int:
         """Record a message and its event; return its entry."""
@@ -122,6 +135,7 @@ class Records:
         """Record evidence once: the same content of the same source only gets another link (A-09)."""
         known = self.view.by_dedup.get(row.dedup_key)
         if known is not None:
+            self.ingest.untold(row.evidence.evidence_id)
             self.writes.append(LinkEvidence(known, row.evidence.links, row.message_id))
             if row.message_id is not None:
                 self.view.put_in_message(known, row.message_id)
@@ -317,7 +331,7 @@ def record_tool_run(
         provider=ingest.provider(run.provider_kind, run.provider_name, run.provider_uri),
         type=ToolType.FUNCTION_CALL if asked else ToolType.TOOL,
         called_at=run.started_at or ingest.clock.now_iso(),
-        args_digest=ingest.args(run.args),
+        args_digest=ingest.call_args(key, run.args),
         status=run.status,
         duration_ms=run.duration_ms,
         task_id=run.task_id,
@@ -377,7 +391,7 @@ def record_retrieval(
         tool=ingest.name(hit.name),
         provider=ingest.provider(hit.provider_kind, hit.provider_name, hit.provider_uri),
         called_at=hit.started_at or ingest.clock.now_iso(),
-        args_digest=ingest.args({"query": hit.query}),
+        args_digest=ingest.call_args(hit.run_id, {"query": hit.query}),
         duration_ms=hit.duration_ms,
         result_evidence_ids=list(dict.fromkeys(ids)),
     )

@@ -21,7 +21,7 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.enums import EvidenceType, TurnStatus
 from ce_engine.schema.events import Verification
-from ce_engine.schema.facts import IngestOptions, Retrieval, ToolRun
+from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.report import Deleted, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import Trace
@@ -201,6 +201,9 @@ class SyncEngine:
 
     def trace(self, scope: Scope, ref: Ref | str) -> Trace:
         return self._run(self._engine.trace(scope, ref))
+
+    def original(self, scope: Scope, piece_id: str, *, actor: str) -> Original:
+        return self._run(self._engine.original(scope, piece_id, actor=actor))
 
     def delete_session(self, scope: Scope) -> Deleted:
         return self._run(self._engine.delete_session(scope))

@@ -138,3 +138,18 @@ class IngestOptions:
                 f"confidence is {self.confidence}; expected a number in 0..1. For a retriever's own "
                 'score put it into metadata: {"score": ..., "score_kind": "bm25"}'
             )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Original:
+    """What a piece was before redaction (A-19). It does not show itself in logs.
+
+    Attributes:
+        id: of the message, the evidence, or the tool call.
+        content: its text.
+        data: what else it has: `{"args": ...}` or `{"metadata": ...}`.
+    """
+
+    id: str
+    content: str
+    data: Any = None

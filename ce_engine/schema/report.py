@@ -106,7 +106,10 @@ class ConflictRecord(Schema):
 
 
 class RedactionRecord(Schema):
-    """What was redacted in one piece; `evidence_id` is a message's id where it was a message."""
+    """What was redacted in one piece; never content.
+
+    `evidence_id` is a message's id where it was a message, and a tool call's where it was its arguments.
+    """
 
     evidence_id: str
     rules_applied: list[str]
@@ -149,6 +152,8 @@ class Report(Schema):
     inserted: int = 0
     restored: int = 0
     orphans_removed: int = 0
+    placeholders_sent: int = 0
+    """Placeholders in what was put in whose live values are not known here any more (decision 13)."""
     over_budget: bool = False
     layers: dict[str, LayerReport] = Field(default_factory=dict)
     payload_tokens: dict[str, int] = Field(default_factory=dict)

@@ -32,8 +32,8 @@ class MessageRow:
         aside: stands on no path (a host summary, a preload).
         tokens: tokens of the live content, counted by `counted_by`.
         has_sensitive: something was redacted.
-        withheld: redaction failed, or it was deleted: the content is empty, `length` is the live one's
-            in characters.
+        withheld: redaction failed, it was deleted, or only a pointer is wanted: the content is empty,
+            `length` is the live one's in characters.
         late: written after an outage of the store.
     """
 

@@ -252,8 +252,8 @@ def test_an_agent_whose_name_is_redacted_is_recognised(engine: ContextEngine) ->
 
 
 def test_settings_that_would_redact_nothing_are_refused() -> None:
-    with pytest.raises(ConfigError, match="field_paths is no setting"):
-        RuntimeConfig.model_validate({"redaction": {"rules": {"field_paths": ["$.diagnosis"]}}})
+    with pytest.raises(ConfigError, match="fields is no setting"):
+        RuntimeConfig.model_validate({"redaction": {"rules": {"fields": ["$.diagnosis"]}}})
 
 
 # Facts reach their own request, lane and turn

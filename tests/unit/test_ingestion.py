@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -38,8 +38,9 @@ from ce_engine import (
     ToolRun,
     create_context_engine,
 )
-from ce_engine.ports import RedactResult
+from ce_engine.ports import RedactedData, RedactResult, Restored
 from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.rows import Placeholder
 from ce_engine.testing.host import HostApp
 from ce_engine.upload.confidence import SCORES, by_rule, from_score
 
@@ -320,11 +321,16 @@ class BrokenRedactor:
     def text(self, text: str) -> RedactResult:
         raise RuntimeError(text)
 
-    def data(self, value: Any) -> tuple[Any, int]:
+    def data(self, value: Any) -> RedactedData:
         raise RuntimeError(str(value))
 
-    def learned(self) -> Sequence[Any]:
+    def learned(self) -> list[Placeholder]:
         return []
+
+    def restore(self, text: str) -> Restored:
+        raise RuntimeError(text)
+
+    held_bytes = 0
 
 
 @pytest.mark.req("A-25", "A-09", "A-26")
