@@ -67,10 +67,13 @@ def test_constraints_stay_where_history_must_go(engine: ContextEngine, chat: Mod
     config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=400, reserved_reply_tokens=0))
     with Wire() as wire:
         chain = prompt() | chat(wire)
-        with install_ce(chain, engine=engine, config=config), ce_session("s1", user_id="ann"):
+        with (
+            install_ce(chain, engine=engine, config=config) as installed,
+            ce_session("s1", user_id="ann"),
+        ):
             for n in range(12):
                 chain.invoke({"q": f"question {n} " + "word " * 40})
-            report = engine.last_report(Scope(session_id="s1", user_id="ann"))
+            report = installed.last_report(Scope(session_id="s1", user_id="ann"))
         assert all("1. Answer in English." in system_of(body) for body in wire.bodies)
         assert report is not None
         assert report.token_used <= 400
