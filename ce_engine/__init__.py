@@ -72,6 +72,7 @@ from ce_engine.prepare.prune import (
 from ce_engine.prepare.render_block import BlockRenderer
 from ce_engine.schema.call import (
     Answer,
+    CallerRole,
     Extend,
     HostMessage,
     Insert,
@@ -157,6 +158,7 @@ __all__ = [
     "BudgetConfig",
     "BudgetConflictError",
     "BudgetExceededError",
+    "CallerRole",
     "CharBasedEstimator",
     "CollectConfig",
     "ConfigError",
