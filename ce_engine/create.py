@@ -38,7 +38,7 @@ def create_context_engine(
         store: a store or its URL (see `open_store`); `None` is `CE_STORE_URL`, else `sqlite:///ce.db`.
         token_estimator: `None` takes the best that the machine has, without the network.
         config: defaults if not given.
-        components: `redactor`, `pruner`, `event_bus`, `clock`, `id_generator`.
+        components: `redactor`, `pruner`, `event_bus`, `clock`, `id_generator`, `authorize`.
 
     Raises:
         StoreUrlError: the URL is not understood.

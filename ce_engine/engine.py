@@ -20,11 +20,13 @@ from ce_engine.errors import (
     StoreUnavailableError,
 )
 from ce_engine.facts import FactRecorder, Record
+from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.ports import Clock, IdGenerator, Pruner, Redactor, Store, TokenEstimator
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recording import Records
+from ce_engine.replaying import Replaying
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.journal import Group, Journal
 from ce_engine.runtime.locks import KeyedLocks
@@ -51,7 +53,7 @@ CHECK_S = 15.0
 logger = logging.getLogger("ce_engine")
 
 
-class Engine(ByHand, FactRecorder, Tracing, Deletions):
+class Engine(ByHand, FactRecorder, Tracing, Replaying, Inspecting, Deletions):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
     Async methods run on the caller's loop and never block it; different sessions never wait for
@@ -69,6 +71,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
         event_bus: InMemoryEventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
+        authorize: Authorize | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
@@ -78,6 +81,7 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
         self.bus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
+        self.authorize = authorize or only_the_owner
         self.loop = LoopThread()
         self._events = LoopThread("ce-events")  # a slow handler holds up nobody's records
         self._journal = Journal(store, self.loop, self.config.store, self._gap)
@@ -120,8 +124,9 @@ class Engine(ByHand, FactRecorder, Tracing, Deletions):
                     records.ingest.event(EventType.DEGRADED, payload={"code": code})
                 )
             try:
+                given = await self._collected(call)
                 prepared = Preparation(
-                    call, config, records, self.estimator, self.pruner, degraded
+                    call, config, records, self.estimator, self.pruner, degraded, given
                 ).run()
                 self._submit(records)
             except BaseException:

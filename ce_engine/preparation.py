@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 from ce_engine.answers import abandon
+from ce_engine.archiving import NOTHING, Archiving, Chosen, Given
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter, cached_text_counter
@@ -67,40 +68,61 @@ class Preparation:
 
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""
+        return self.tried()[0]
+
+    def tried(self) -> tuple[Prepared, Chosen]:
+        """The same, with what was chosen, for those who look; nothing is stored but by `records`."""
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
-        bound = limit(self.config, call.context_window, by_hand=call.by_hand)
-        bound = self._calibrated(bound)
         if call.purpose == "chat":
             self._reconcile()
-            self._bring_in(bound)
         else:
             self.places = [None] * len(call.messages)
+        chosen = self.choose()
+        outcome = chosen.outcome
+        if outcome.cut.moved and call.purpose == "chat":
+            self._remember_cut(outcome, chosen.marks)
+        turn = self._open()
+        announce(self.records, turn.row, outcome)
+        turn.report.new_evidence_ids = self.records.evidence_ids
+        telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
+        telling.report(turn.report, chosen.limit.tokens, chosen.extras)
+        if self.config.observability.include_reports_in_store:
+            turn.row.report = stored_report(turn.report, view.fingerprinter)
+            if call.purpose == "chat":
+                archive = Archiving(self.records, call, self.config, self.counter.name, chosen)
+                turn.row.report["extra"] = {"replay": archive.made(turn.row.turn_id)}
+        self.records.writes.append(put_turn(turn.row))
+        prepared = Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
+        return prepared, chosen
+
+    def choose(self, given: Given = NOTHING) -> Chosen:
+        """Assemble from what is known by now; a replay runs this again, with what is `given`."""
+        call, config, chat = self.call, self.config, self.call.purpose == "chat"
+        bound = self._calibrated(limit(config, call.context_window, by_hand=call.by_hand))
+        if chat:
+            self._bring_in(bound)
         items = self._items()
-        extras = self.counter.extras(call)
-        marks = self._marks(items) if call.purpose == "chat" else Marks()
+        extras = given.extras or self.counter.extras(call)
+        marks = self._marks(items) if chat else Marks()
+        sources = self._recall().sources(cached_text_counter(self.counter))
+        sources.saved = given.saved
+        if config.prune.ttl_seconds:
+            sources.now = given.now or self.records.ingest.clock.now_iso()
         outcome = assemble(
             items,
             fixed=sum(extras.values()),
             limit=bound,
             marks=marks,
-            config=self.config,
-            sources=self._recall().sources(cached_text_counter(self.counter)),
+            config=config,
+            sources=sources,
             pruner=self.pruner,
-            inject=call.purpose == "chat",
+            inject=chat,
         )
-        if outcome.cut.moved and call.purpose == "chat":
-            self._remember_cut(outcome, marks)
-        turn = self._open()
-        announce(self.records, turn.row, outcome)
-        turn.report.new_evidence_ids = self.records.evidence_ids
-        telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
-        telling.report(turn.report, bound.tokens, extras)
-        if self.config.observability.include_reports_in_store:
-            turn.row.report = stored_report(turn.report, view.fingerprinter)
-        self.records.writes.append(put_turn(turn.row))
-        return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
+        bring = self.found.bring if self.found is not None else ()
+        factor = self.view.lane(self.lane_key).calibration.factor
+        return Chosen(outcome, items, bound, extras, marks, sources, bring, factor, self.pruner)
 
     def _calibrated(self, bound: Limit) -> Limit:
         """A smaller limit where the lane's estimates proved too low: the provider counts (decision 11)."""
@@ -304,6 +326,7 @@ class Preparation:
             self.records.writes.append(PutCut(mark, old))
 
     def _recall(self) -> Recall:
+        memory = self.view.requests.get(self.call.request_id)
         return Recall(
             self.view,
             self.call,
@@ -311,6 +334,7 @@ class Preparation:
             self._earlier,
             self.config.prune.max_retrieved_chunks,
             self.collected.materials,
+            list(memory.documents) if memory else (),
         )
 
     def _earlier(self) -> list[int]:

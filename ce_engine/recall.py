@@ -29,7 +29,8 @@ class Recall:
     """Answers the stages' questions for one call.
 
     `lanes` are the earlier lanes that may be brought in, as entries; with none, the reader's own line
-    is all that may be recalled (decision 7).
+    is all that may be recalled (decision 7). `documents` are what was retrieved in this run, as (evidence
+    id, text), best hit first.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Recall:
         lanes: Callable[[], Sequence[int]],
         limit: int,
         materials: Sequence[Material] = (),
+        documents: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.view = view
         self.call = call
@@ -47,6 +49,7 @@ class Recall:
         self.lanes = lanes
         self.limit = limit
         self.materials = materials
+        self.documents = documents
 
     def sources(self, count: Callable[[str], int]) -> Sources:
         return Sources(
@@ -57,6 +60,7 @@ class Recall:
             terms=terms,
             stored=self.stored,
             spans=self.spans,
+            asked=self.asked,
             materials=self.materials,
             whole=self.call.by_hand,
         )
@@ -67,6 +71,15 @@ class Recall:
             return self.call.messages[item.index].message.content
         assert item.n is not None
         return self.view.rows[item.n].message.content
+
+    def asked(self, item: Item) -> tuple[str, list[Span]]:
+        """What an item asks, and the documents in it: as stored where it is, so that it can be asked again."""
+        row = self.view.rows[item.n] if item.n is not None else None
+        if row is None or row.withheld:
+            return (text := self.text(item)), self.spans(text)
+        known = self.view.evidence
+        stored = [(i, known[i].evidence.content) for i, _ in self.documents if i in known]
+        return row.message.content, _spans(row.message.content, stored)
 
     def evidence_of(self, item: Item) -> str:
         return self.view.by_message.get(item.message_id, "")
@@ -91,8 +104,7 @@ class Recall:
             documents += [(e, 0.0) for e in islice(rest, self.limit)]
             present: set[str] = set()
         else:
-            memory = self.view.requests.get(self.call.request_id)
-            present = {evidence_id for evidence_id, _ in memory.documents} if memory else set()
+            present = {evidence_id for evidence_id, _ in self.documents}
         for evidence_id, score in documents:
             row = self.view.evidence[evidence_id]
             if evidence_id in present or not self._may_read(row):
@@ -145,11 +157,14 @@ class Recall:
 
     def spans(self, text: str) -> list[Span]:
         """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6)."""
-        memory = self.view.requests.get(self.call.request_id)
-        found: list[Span] = []
-        for rank, (evidence_id, document) in enumerate(memory.documents if memory else ()):
-            start = text.find(document) if len(document) >= MIN_SPAN_CHARS else -1
-            end = start + len(document)
-            if start >= 0 and all(end <= span.start or start >= span.end for span in found):
-                found.append(Span(start, end, rank, evidence_id))
-        return found
+        return _spans(text, self.documents)
+
+
+def _spans(text: str, documents: Sequence[tuple[str, str]]) -> list[Span]:
+    found: list[Span] = []
+    for rank, (evidence_id, document) in enumerate(documents):
+        start = text.find(document) if len(document) >= MIN_SPAN_CHARS else -1
+        end = start + len(document)
+        if start >= 0 and all(end <= span.start or start >= span.end for span in found):
+            found.append(Span(start, end, rank, evidence_id))
+    return found

@@ -19,6 +19,7 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.enums import EvidenceType, TurnStatus
 from ce_engine.schema.events import Verification
+from ce_engine.schema.replay import Inspection, Replay
 from ce_engine.schema.report import Deleted, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import Trace
@@ -168,6 +169,20 @@ class SyncEngine:
 
     def trace(self, scope: Scope, ref: Ref | str) -> Trace:
         return self._run(self._engine.trace(scope, ref))
+
+    def replay(
+        self,
+        session: Scope | str,
+        turn: int | str | None = None,
+        config: RuntimeConfig | None = None,
+        system: str | Sequence[str] | None = None,
+    ) -> Replay:
+        return self._run(self._engine.replay(session, turn, config, system))
+
+    def inspect(
+        self, call: ModelCall | tuple[Scope | str, Message | str], *, actor: str
+    ) -> Inspection:
+        return self._run(self._engine.inspect(call, actor=actor))
 
     def delete_session(self, scope: Scope) -> Deleted:
         return self._run(self._engine.delete_session(scope))

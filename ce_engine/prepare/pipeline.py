@@ -46,6 +46,9 @@ class Outcome:
     shortened: int = 0
     task_text: str | None = None
     standing: Standing = field(default_factory=Standing)
+    contexts: dict[str, str] = field(default_factory=dict)
+    saved: dict[int, int] = field(default_factory=dict)
+    """Tokens that a short form saves, by index of the host message."""
 
 
 def assemble(
@@ -92,7 +95,6 @@ class _Assembly:
         self.pruner = pruner
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
         self.short_texts: dict[int, tuple[str, int]] = {}
-        self.contexts: dict[str, str] = {}
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
 
     def run(self, marks: Marks, *, inject: bool) -> Outcome:
@@ -156,10 +158,16 @@ class _Assembly:
         if known is None:
             text = self.sources.text(item)
             short = short_result(text, self.sources.evidence_of(item), self.config.locale)
-            gained = self.sources.count(text) - self.sources.count(short) if short != text else 0
-            known = (short, item.tokens - gained) if gained > 0 else (text, item.tokens)
-            self.short_texts[id(item)] = known
+            known = self.short_texts[id(item)] = self._saving(item, text, short)
         return known
+
+    def _saving(self, item: Item, text: str, short: str) -> tuple[str, int]:
+        count, index = self.sources.count, -1 if item.index is None else item.index
+        saved = self.sources.saved.get(index)
+        if saved is None:
+            saved = max(0, count(text) - count(short)) if short != text else 0
+        self.out.saved[index] = saved
+        return (short if saved else text, item.tokens - saved)
 
     def _task(self) -> Group | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
@@ -203,7 +211,7 @@ class _Assembly:
         result = self.pruner.prune(
             blocks,
             PruneBudget(max(0, room - notes), self.config.budget.tier_tokens),
-            PruneRules(tuple(self.config.prune.must_keep_priorities), ttl),
+            PruneRules(tuple(self.config.prune.must_keep_priorities), ttl, self.sources.now),
         )
         kept_ids = {block.block_id for block in result.kept}
         for position in kept:
@@ -265,8 +273,8 @@ class _Assembly:
         self, left: int, facts: Sequence[Material], *, recalls: bool
     ) -> list[tuple[Candidate, ContextBlock]]:
         task = self._task() or self.line.groups[-1]
-        query = self.sources.text(task.items[0])
-        spans = sorted(self.sources.spans(query), key=lambda span: span.start)
+        query, spans = self.sources.asked(task.items[0])
+        spans = sorted(spans, key=lambda span: span.start)
         query = replaced(query, [(span.start, span.end, " ") for span in spans])
         found = given(facts)
         if recalls:
@@ -318,7 +326,7 @@ class _Assembly:
                 contexts = dict(out.standing.contexts)
         out.injected, out.injected_tokens = text, tokens
         out.injected_count = len(chosen)
-        self.contexts = contexts
+        out.contexts = contexts
         out.evidence_ids = list(
             dict.fromkeys(c.snippet.evidence_id for c in chosen if c.snippet.evidence_id)
         )
@@ -347,7 +355,7 @@ class _Assembly:
         out.plan = compose(
             system_prompt=[item.index for item in self.items[:leading] if item.index is not None],
             checkpoint_messages=pieces,
-            contexts=self.contexts,
+            contexts=out.contexts,
             query=task.items[0].index if task else None,
             block_ids=out.evidence_ids,
             placement=self.config.placement,
