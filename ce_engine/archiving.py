@@ -83,6 +83,7 @@ def material_mac(fingerprinter: Fingerprinter, material: Material) -> str:
 
 
 def system_mac(fingerprinter: Fingerprinter, content: str) -> str:
+    """Stands for a message of the host that is never stored."""
     return fingerprinter.mac("system", content).hex()
 
 

@@ -60,7 +60,7 @@ class Engine(ByHand, FactRecorder, Tracing, Replaying, Inspecting, Deletions):
     each other. Components are injected (A-26); what is not given is the default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter a component (A-26)
         self,
         store: Store,
         *,

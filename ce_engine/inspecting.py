@@ -151,6 +151,7 @@ class Inspecting(ABC):
         payload = {"what": "inspect", "actor": who, **({"input": made} if made else {})}
 
         def record(records: Records) -> None:
+            records.ingest.ids = UuidV4Generator()
             records.events.append(records.ingest.event(kind, payload=payload))
 
         await self._record(scope, record, wait=True)

@@ -21,7 +21,7 @@ from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
-from ce_engine.recall import BROKEN_OFF, Recall
+from ce_engine.recall import Recall, unbroken
 from ce_engine.recording import Records, put_turn, record_tool_message
 from ce_engine.reporting import Telling, announce, stored_report
 from ce_engine.runtime.process import is_gone, owner
@@ -244,7 +244,11 @@ class Preparation:
         for lane in self.found.bring:
             if any(self.view.is_step(n, self.call.request_id) for n in lane):
                 continue
-            items = [item for n in self._whole(lane) if (item := self._stored_item(n)) is not None]
+            items = [
+                item
+                for n in unbroken(self.view, lane)
+                if (item := self._stored_item(n)) is not None
+            ]
             room -= sum(item.tokens for item in items)
             if room < 0 and bound.tokens is None:
                 return
@@ -342,17 +346,8 @@ class Preparation:
         found = self.found
         if found is None:
             return []
-        return [n for lane in islice(found.bring, MAX_RECALLED_LANES) for n in self._whole(lane)]
-
-    def _whole(self, lane: Sequence[int]) -> Sequence[int]:
-        """A lane without an answer that broke off at its end, and without what that answered (decision 14)."""
-        rows = self.view.rows
-        if not lane or rows[lane[-1]].message.status not in BROKEN_OFF:
-            return lane
-        last = next(
-            (k for k in range(len(lane) - 1, -1, -1) if rows[lane[k]].origin == Origin.TASK), 0
-        )
-        return lane[:last]
+        lanes = islice(found.bring, MAX_RECALLED_LANES)
+        return [n for lane in lanes for n in unbroken(self.view, lane)]
 
     # The turn
 

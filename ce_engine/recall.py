@@ -12,7 +12,7 @@ from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.prepare.terms import terms
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Message
-from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.enums import Origin, TurnStatus
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.view import SessionView
 
@@ -23,6 +23,15 @@ BROKEN_OFF = frozenset({TurnStatus.INCOMPLETE, TurnStatus.FAILED, TurnStatus.ABA
 
 MIN_SPAN_CHARS = 24
 """Shorter documents are not looked for inside a prompt: they would be found by chance."""
+
+
+def unbroken(view: SessionView, lane: Sequence[int]) -> Sequence[int]:
+    """A lane without an answer that broke off at its end, and without what that answered (decision 14)."""
+    rows = view.rows
+    if not lane or rows[lane[-1]].message.status not in BROKEN_OFF:
+        return lane
+    last = next((k for k in range(len(lane) - 1, -1, -1) if rows[lane[k]].origin == Origin.TASK), 0)
+    return lane[:last]
 
 
 class Recall:
@@ -75,11 +84,8 @@ class Recall:
     def asked(self, item: Item) -> tuple[str, list[Span]]:
         """What an item asks, and the documents in it: as stored where it is, so that it can be asked again."""
         row = self.view.rows[item.n] if item.n is not None else None
-        if row is None or row.withheld:
-            return (text := self.text(item)), self.spans(text)
-        known = self.view.evidence
-        stored = [(i, known[i].evidence.content) for i, _ in self.documents if i in known]
-        return row.message.content, _spans(row.message.content, stored)
+        text = self.text(item) if row is None or row.withheld else row.message.content
+        return text, self.spans(text)
 
     def evidence_of(self, item: Item) -> str:
         return self.view.by_message.get(item.message_id, "")
@@ -156,15 +162,17 @@ class Recall:
         return Candidate(f"m:{message.message_id}", snippet, score, n)
 
     def spans(self, text: str) -> list[Span]:
-        """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6)."""
-        return _spans(text, self.documents)
+        """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6).
 
-
-def _spans(text: str, documents: Sequence[tuple[str, str]]) -> list[Span]:
-    found: list[Span] = []
-    for rank, (evidence_id, document) in enumerate(documents):
-        start = text.find(document) if len(document) >= MIN_SPAN_CHARS else -1
-        end = start + len(document)
-        if start >= 0 and all(end <= span.start or start >= span.end for span in found):
-            found.append(Span(start, end, rank, evidence_id))
-    return found
+        A stored text has them as they are stored.
+        """
+        found: list[Span] = []
+        for rank, (evidence_id, live) in enumerate(self.documents):
+            row = self.view.evidence.get(evidence_id)
+            for document in (live, row.evidence.content if row is not None else ""):
+                start = text.find(document) if len(document) >= MIN_SPAN_CHARS else -1
+                end = start + len(document)
+                if start >= 0 and all(end <= span.start or start >= span.end for span in found):
+                    found.append(Span(start, end, rank, evidence_id))
+                    break
+        return found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -15,12 +14,10 @@ from ce_engine import (
     EvidenceType,
     HostMessage,
     MemoryStore,
-    Message,
     ModelCall,
     Prepared,
     Retrieval,
     RetrievedDoc,
-    Role,
     RuntimeConfig,
     Scope,
     SourceKind,
@@ -191,7 +188,9 @@ class Talk:
         from ce_engine import Answer
 
         used = prepared.report.token_used + self.rng.choice((0, 0, 90))
-        self.engine.sync.commit(prepared.turn, Answer(answer.message), usage=Usage(used, 5, used + 5))
+        self.engine.sync.commit(
+            prepared.turn, Answer(answer.message), usage=Usage(used, 5, used + 5)
+        )
 
 
 def store_at(kind: str, path: object) -> Store:

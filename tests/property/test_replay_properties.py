@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.property.talks import SCOPE, SYSTEM, Talk, store_at
+
 from ce_engine import CharBasedEstimator, create_context_engine
+from tests.property.talks import SCOPE, SYSTEM, Talk, store_at
+
+
 @pytest.mark.req("A-21")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(4, 16))
 @pytest.mark.parametrize("kind", ["resend", "window", "stateless", "hand"])
 @pytest.mark.parametrize("where", ["memory", "file", "sqlite"])
 def test_x(kind, where, seed, tmp_path) -> None:
@@ -18,5 +21,6 @@ def test_x(kind, where, seed, tmp_path) -> None:
     bad = []
     for n, row in enumerate(other.loop.run(store.list_turns(SCOPE)), 1):
         replay = other.sync.replay(SCOPE, n, system=SYSTEM)
-        if not replay.equal: bad.append((n, [(p.code, p.detail) for p in replay.problems], row.status))
+        if not replay.equal:
+            bad.append((n, [(p.code, p.detail) for p in replay.problems], row.status))
     assert not bad, (len(bad), n, bad[:3])
