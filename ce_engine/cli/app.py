@@ -11,7 +11,9 @@ import typer
 from ce_engine.cli.delete import delete
 from ce_engine.cli.demo import demo
 from ce_engine.cli.doctor import doctor
+from ce_engine.cli.inspect import inspect
 from ce_engine.cli.output import reported
+from ce_engine.cli.replay import replay
 from ce_engine.cli.report import report
 from ce_engine.cli.schema import schema
 from ce_engine.cli.sessions import sessions
@@ -30,7 +32,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, sessions, show, trace, report, doctor, schema, verify, delete):
+for command in (
+    demo,
+    sessions,
+    show,
+    trace,
+    report,
+    replay,
+    inspect,
+    doctor,
+    schema,
+    verify,
+    delete,
+):
     app.command()(reported(command))
 
 

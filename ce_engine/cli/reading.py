@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from ce_engine.cli.errors import AmbiguousSessionError
+from ce_engine.config import RuntimeConfig
 from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError, StoreUrlError
 from ce_engine.ports import Store
@@ -48,10 +49,12 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def engine_over(url: str | None) -> AsyncIterator[ContextEngine]:
+async def engine_over(
+    url: str | None, config: RuntimeConfig | None = None
+) -> AsyncIterator[ContextEngine]:
     """An engine over the store at `url`, which is there already."""
     async with reading(url) as store:
-        engine = create_context_engine(store)
+        engine = create_context_engine(store, config=config)
         try:
             yield engine
         finally:

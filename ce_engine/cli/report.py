@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
 from pydantic import ValidationError
 
-from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, User
+from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, TurnChoice, User
 from ce_engine.cli.output import console, print_json
 from ce_engine.cli.reading import find_session, reading
 from ce_engine.cli.turns import Told, print_summary, print_turn, print_turns
@@ -18,14 +16,6 @@ from ce_engine.replaying import find_turn
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
-
-
-TurnChoice = Annotated[
-    str | None,
-    typer.Option(
-        "--turn", metavar="N|ID", help="One turn in full, by its number or the start of its id."
-    ),
-]
 
 
 def report(

@@ -162,12 +162,16 @@ class _Assembly:
         return known
 
     def _saving(self, item: Item, text: str, short: str) -> tuple[str, int]:
+        saved = max(0, self._saved(item, text, short))
+        return (short if saved else text, item.tokens - saved)
+
+    def _saved(self, item: Item, text: str, short: str) -> int:
         count, index = self.sources.count, -1 if item.index is None else item.index
         saved = self.sources.saved.get(index)
         if saved is None:
-            saved = max(0, count(text) - count(short)) if short != text else 0
+            saved = count(text) - count(short) if short != text else 0
         self.out.saved[index] = saved
-        return (short if saved else text, item.tokens - saved)
+        return saved
 
     def _task(self) -> Group | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
@@ -184,8 +188,8 @@ class _Assembly:
         documents = [(span.start, span.end, span.evidence_id) for span in spans]
         count, over = self.sources.count, self.out.cut.tokens - room
         limit = count(text) - over
-        self.out.task_text = fitted(text, documents, limit, count, self.config.locale)
-        self.out.cut.tokens += count(self.out.task_text) - count(text)
+        short = self.out.task_text = fitted(text, documents, limit, count, self.config.locale)
+        self.out.cut.tokens -= self._saved(task.items[0], text, short)
 
     def _choose(self, room: int, *, sharing: bool) -> None:
         """Let the pruner choose among what is above the cut, given facts, and what relevance brings in again."""

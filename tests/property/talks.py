@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 from ce_engine import (
+    Answer,
     BudgetConfig,
     CharBasedEstimator,
     ContextEngine,
@@ -15,6 +17,7 @@ from ce_engine import (
     HostMessage,
     MemoryStore,
     ModelCall,
+    ObservabilityConfig,
     Prepared,
     Retrieval,
     RetrievedDoc,
@@ -22,6 +25,7 @@ from ce_engine import (
     Scope,
     SourceKind,
     Store,
+    StoreConfig,
     ToolRun,
     Usage,
     create_context_engine,
@@ -65,31 +69,31 @@ class Numbered:
 
 
 class Ticks:
-    """A clock that moves a second a look."""
+    """A clock that moves an hour a look."""
 
     def __init__(self) -> None:
         self.n = 0
 
     def now_iso(self) -> str:
         self.n += 1
-        return f"2026-03-{1 + self.n // 86400:02}T{self.n // 3600 % 24:02}:{self.n // 60 % 60:02}:{self.n % 60:02}.000Z"
+        return f"{datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=self.n):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def config_of(rng: Random) -> RuntimeConfig:
     """Some budget, most of them tight."""
     tokens = rng.choice((400, 700, 1200, 4000))
     budget = BudgetConfig(max_input_tokens=tokens, reserved_reply_tokens=0)
-    given = {} if rng.random() < 0.1 else {"budget": budget}
-    return RuntimeConfig(
-        placement=rng.choice(("seed", "cache")), locale=rng.choice(("en", "zh")), **given
+    config = RuntimeConfig(
+        budget=budget, placement=rng.choice(("seed", "cache")), locale=rng.choice(("en", "zh"))
     )
+    return RuntimeConfig() if rng.random() < 0.1 else config
 
 
 @dataclass
 class Talk:
     """One app at work; `kind` is `resend`, `window`, `stateless` or `hand`.
 
-    `before` is called with each turn's number and its call before it is made; `calls` are all of them.
+    `configs` may give the call of a number another configuration; `before` is called before each call.
     """
 
     seed: int
@@ -97,6 +101,7 @@ class Talk:
     store: Store
     configs: Callable[[int, RuntimeConfig], RuntimeConfig] = lambda _, config: config
     restarts: bool = False
+    words_of: Sequence[str] = WORDS
     before: Callable[[ContextEngine, ModelCall], None] = lambda _engine, _call: None
     sent: list[Prepared] = field(default_factory=list)
 
@@ -112,13 +117,15 @@ class Talk:
         return create_context_engine(
             self.store,
             token_estimator=CharBasedEstimator(),
-            config=RuntimeConfig(observability={"inspect": True}),
+            config=RuntimeConfig(
+                observability=ObservabilityConfig(inspect=True), store=StoreConfig(deadline_s=30)
+            ),
             clock=self.clock,
             id_generator=self.ids,
         )
 
     def words(self, most: int) -> str:
-        return " ".join(self.rng.choices(WORDS, k=self.rng.randint(1, most)))
+        return " ".join(self.rng.choices(self.words_of, k=self.rng.randint(1, most)))
 
     def run(self, turns: int) -> None:
         for _ in range(turns):
@@ -185,8 +192,6 @@ class Talk:
         return self.sent[-1]
 
     def commit(self, prepared: Prepared, answer: HostMessage) -> None:
-        from ce_engine import Answer
-
         used = prepared.report.token_used + self.rng.choice((0, 0, 90))
         self.engine.sync.commit(
             prepared.turn, Answer(answer.message), usage=Usage(used, 5, used + 5)
