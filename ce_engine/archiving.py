@@ -199,16 +199,13 @@ class Archiving:
         """The archive as plain data. What is at its default is left out."""
         view, call, chosen = self.records.view, self.call, self.chosen
         name, mac = self.records.ingest.name, view.fingerprinter
-        placed: list[int] = []
-        unstored: dict[int, tuple[str, int]] = {}
-        for item in chosen.items:
-            if item.index is None:
-                continue
-            if item.n is not None:
-                placed.append(item.n)
-            else:
-                content = call.messages[item.index].message.content
-                unstored[item.index] = system_mac(mac, content), item.tokens
+        listed = [item for item in chosen.items if item.index is not None]
+        placed = [item.n for item in listed if item.n is not None]
+        unstored = {
+            index: (system_mac(mac, call.messages[index].message.content), item.tokens)
+            for item in listed
+            if item.n is None and (index := item.index) is not None
+        }
         macs = {index: found for index, (found, _) in unstored.items()}
         bring, marks, memory = chosen.bring, chosen.marks, view.requests.get(call.request_id)
         archive = {
@@ -218,6 +215,7 @@ class Archiving:
             "line": runs(view.log, placed),
             "system": [[index, *found] for index, found in unstored.items()],
             "differs": dict(self._differing()),
+            "tokens": dict(self._recounted()),
             "estimator": name(self.estimator),
             "model": name(call.model_hint) if call.model_hint else "",
             "window": call.context_window,
@@ -257,25 +255,31 @@ class Archiving:
             if item.n is None or item.index is None:
                 continue
             row, entry = rows[item.n], entries[item.n]
+            failed = row.message.status == "error"
             if (
-                item.tokens == row.tokens
-                and item.calls == entry.calls
-                and item.call_id == entry.call_id
-                and item.origin == row.origin
-                and not item.protected
-                and item.error == (row.message.status == "error")
+                item.calls != entry.calls
+                or item.call_id != entry.call_id
+                or item.origin != row.origin
+                or item.protected
+                or item.error != failed
             ):
-                continue
-            found = {"tokens": item.tokens, "origin": str(item.origin), "error": item.error}
-            yield (
-                str(item.index),
-                {
-                    **found,
-                    "protected": item.protected,
-                    "calls": list(item.calls),
-                    "call_id": item.call_id,
-                },
-            )
+                yield (
+                    str(item.index),
+                    {
+                        "origin": str(item.origin),
+                        "error": item.error,
+                        "protected": item.protected,
+                        "calls": list(item.calls),
+                        "call_id": item.call_id,
+                    },
+                )
+
+    def _recounted(self) -> Iterator[tuple[str, int]]:
+        """Tokens of messages that were counted in another way than their rows say, by index."""
+        rows = self.records.view.rows
+        for item in self.chosen.items:
+            if item.n is not None and item.index is not None and item.tokens != rows[item.n].tokens:
+                yield str(item.index), item.tokens
 
     def _savings(self) -> Iterator[tuple[str, int]]:
         """What short forms save, where it was counted on a text that is not stored."""

@@ -140,7 +140,8 @@ class Past:
         if len(system) < len(unstored):
             missing = len(unstored) - len(system)
             self.say(
-                "SYSTEM_NOT_GIVEN", f"{missing} system messages are not stored; give their text"
+                "SYSTEM_NOT_GIVEN",
+                f"system messages are never stored; the text of {missing} is not given",
             )
 
     def _note_steps(self) -> None:
@@ -158,6 +159,11 @@ class Past:
                 self.view.note_several(turn.request_id)
 
     # The call as it was
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether a problem is named that changes an input."""
+        return any(not problem.code.endswith("SYSTEM_NOT_GIVEN") for problem in self.problems)
 
     def call(self) -> ModelCall:
         archive, row = self.archive, self.row
@@ -197,7 +203,7 @@ class Past:
             error=other.get("error", stored.status == "error"),
             protected=other.get("protected", False),
         )
-        made.counted = ("", other.get("tokens", row.tokens))
+        made.counted = ("", self.archive.get("tokens", {}).get(str(index), row.tokens))
         if other:
             calls = [
                 asked.model_copy(update={"id": call_id or asked.id})

@@ -123,7 +123,8 @@ class Recall:
                 str(evidence.metadata.get("created_at", "")),
                 evidence_id,
             )
-            found.append(Candidate(f"e:{evidence_id}", snippet, score, row.seq))
+            # No number of the store: the process that recorded it has none yet, and must choose alike.
+            found.append(Candidate(f"e:{evidence_id}", snippet, score, 0))
         return sorted(found, key=lambda candidate: -candidate.score)
 
     def _is_broken_off(self, n: int) -> bool:

@@ -114,29 +114,16 @@ class Replaying(ABC):
         config: RuntimeConfig | None,
         system: Sequence[str],
     ) -> Replay:
-        await self.flush(SETTLE_S)
-        state = await self.store.state(scope)
-        if state is None:
-            raise SessionNotFoundError(
-                f"there is no session {scope.session_id!r} of this account and user to replay"
-            )
-        check_project(scope, state.head.project_id)
-        turns = await self.store.list_turns(scope)
-        at = find_turn(turns, turn, scope.session_id)
-        scope = replace(scope, agent_id="", project_id=state.head.project_id)
-        past = Past(
-            scope, state, turns, at, Fingerprinter(self.store.secret, state.head.salt, scope)
-        )
-        past.set_up(system)
+        past = await self._past(scope, turn, system)
         was = past.config()
         first, chosen = await self._again(past, was, None)
         made = input_hash(past.view, chosen, past.macs, was.locale)
         sent = Shown(past.view, first.call, chosen, first.counter).sent()
         equal = made == past.archive["hash"]
-        if not equal and not past.problems:
+        if not equal and not past.is_explained:
             past.say("UNEXPLAINED", "another release may choose or word its texts in another way")
         replay = Replay(
-            turn=at + 1,
+            turn=past.at + 1,
             turn_id=past.row.turn_id,
             recorded=past.archive["hash"],
             hash=made,
@@ -149,6 +136,23 @@ class Replaying(ABC):
             replay.diff = difference(sent, replay.instead)
         replay.problems = past.problems
         return replay
+
+    async def _past(self, scope: Scope, turn: int | str | None, system: Sequence[str]) -> Past:
+        """The session as the turn knew it."""
+        await self.flush(SETTLE_S)
+        state = await self.store.state(scope)
+        if state is None:
+            raise SessionNotFoundError(
+                f"there is no session {scope.session_id!r} of this account and user to replay"
+            )
+        check_project(scope, state.head.project_id)
+        turns = await self.store.list_turns(scope)
+        at = find_turn(turns, turn, scope.session_id)
+        scope = replace(scope, agent_id="", project_id=state.head.project_id)
+        key = Fingerprinter(self.store.secret, state.head.salt, scope)
+        past = Past(scope, state, turns, at, key)
+        past.set_up(system)
+        return past
 
     async def _again(
         self, past: Past, config: RuntimeConfig, was: Preparation | None

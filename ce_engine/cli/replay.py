@@ -26,7 +26,7 @@ from ce_engine.config import RuntimeConfig, load_config
 from ce_engine.schema.replay import Replay, Sent, SentPart
 
 
-NUMBERS = frozenset({"#", "tokens", "then"})
+NUMBERS = frozenset({"#", "tokens"})
 
 Settings = Annotated[
     Path | None,
@@ -96,9 +96,10 @@ def _print(screen: Console, found: Replay) -> None:
     screen.print(Text(printable(f"turn {found.turn}  {found.turn_id}: {said}"), style="bold"))
     for problem in found.problems:
         print_under(screen, 2, problem.detail, before="! ")
-    heads: tuple[str, ...] = ("#", "role", "was", "then", "message")
+    heads: tuple[str, ...] = ("#", "role", "as it was", "tokens")
     if found.instead is not None:
-        heads = ("#", "role", "was", "then", "instead", "tokens", "message")
+        heads += ("instead", "tokens")
+    heads += ("message",)
     print_columns(screen, heads, list(_rows(found)), numbers=NUMBERS, narrow="message")
     screen.print(_total("as it was", found.sent))
     if found.instead is not None:

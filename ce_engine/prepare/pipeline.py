@@ -223,7 +223,7 @@ class _Assembly:
                 out.cut.dropped.add(position)
                 out.cut.tokens -= self._cost(position)
         out.decisions += [d for d in result.decisions if d.block_id in candidates]
-        chosen = [candidates[i] for i in kept_ids if i in candidates]
+        chosen = [candidate for i, candidate in candidates.items() if i in kept_ids]
         self._inject(contexts, chosen, room)
 
     def _note(self, contexts: dict[str, str], left: int) -> int:

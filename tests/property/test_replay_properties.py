@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,3 +148,37 @@ def test_who_looks_changes_nothing(kind: str) -> None:
     assert stored(looked) == stored(alone)
     # A message that was just inspected is then sent at the very same cost.
     assert seen == [p.report.token_used for p in talks[0].sent]
+
+
+ELSEWHERE = """
+import sys
+from ce_engine import CharBasedEstimator, create_context_engine
+from tests.property.talks import SCOPE, SYSTEM
+engine = create_context_engine(sys.argv[1], token_estimator=CharBasedEstimator())
+for row in engine.loop.run(engine.store.list_turns(SCOPE)):
+    replay = engine.sync.replay(SCOPE, row.turn_id, system=SYSTEM)
+    print(replay.equal, *(problem.code for problem in replay.problems))
+engine.sync.close()
+"""
+
+
+@pytest.mark.req("A-21")
+@pytest.mark.parametrize("kind", ["resend", "hand"])
+def test_another_process_makes_the_same(kind: str, tmp_path: Path) -> None:
+    store = store_at("sqlite", tmp_path)
+    talk = Talk(4, kind, store)
+    talk.engine.clock = Frozen()  # everything at once: nothing is told apart by its time
+    talk.run(8)
+    talk.engine.sync.close()
+    # Sets are walked in another order there.
+    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, f"sqlite:///{tmp_path}/ce.db"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=env,
+    )
+    lines = done.stdout.split("\n")[:-1]
+    assert len(lines) >= 8
+    assert {line for line in lines if LIVE not in line} == {"True"}
