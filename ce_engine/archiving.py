@@ -16,11 +16,12 @@ from ce_engine.prepare.material import Material
 from ce_engine.prepare.pipeline import Outcome
 from ce_engine.prepare.render import Locale, short_result
 from ce_engine.prepare.sources import Sources
-from ce_engine.recording import Records
+from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, ModelCall, Restore, Shorten
 from ce_engine.schema.events import canonical_json
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Log
+from ce_engine.schema.rows import SummaryRow
 from ce_engine.view import SessionView
 
 
@@ -60,6 +61,7 @@ class Chosen:
     extras: dict[str, int]
     marks: Marks
     sources: Sources
+    materials: Sequence[Material]
     bring: Iterable[list[int]]
     factor: float
     pruner: Pruner
@@ -80,6 +82,11 @@ def material_mac(fingerprinter: Fingerprinter, material: Material) -> str:
     """Tells whether a material is what it was."""
     text = f"{material.section}\x00{material.priority}\x00{material.score}\x00{material.text}"
     return fingerprinter.mac("material", text).hex()
+
+
+def summary_mac(fingerprinter: Fingerprinter, row: SummaryRow) -> str:
+    """Tells whether a summary says what it said: it grows in its place."""
+    return fingerprinter.mac("summary", row.summary.content).hex()
 
 
 def system_mac(fingerprinter: Fingerprinter, content: str) -> str:
@@ -195,7 +202,7 @@ class Archiving:
     estimator: str
     chosen: Chosen
 
-    def made(self, turn_id: str) -> dict[str, Any]:
+    def made(self) -> dict[str, Any]:
         """The archive as plain data. What is at its default is left out."""
         view, call, chosen = self.records.view, self.call, self.chosen
         name, mac = self.records.ingest.name, view.fingerprinter
@@ -228,14 +235,26 @@ class Archiving:
             "documents": [found for found, _ in memory.documents] if memory else [],
             "saved": dict(self._savings()),
             "now": chosen.sources.now,
-            "materials": [[m.id, material_mac(mac, m)] for m in chosen.sources.materials],
+            "materials": [[m.id, material_mac(mac, m)] for m in chosen.materials],
             "pruner": kind_of(chosen.pruner),
             "live_task": self._live_task(),
-            **self._config(turn_id),
+            **self._sharing(),
         }
         return {key: value for key, value in archive.items() if value}
 
-    def _config(self, turn_id: str) -> dict[str, Any]:
+    def _sharing(self) -> dict[str, Any]:
+        """Who called, and the summaries that the session had."""
+        call, view = self.call, self.records.view
+        known = view.summaries.values()
+        return {
+            "role": call.role if call.role != "agent" else "",
+            "want": sorted(call.want),
+            "summaries": [
+                [row.anchor_message_id, summary_mac(view.fingerprinter, row)] for row in known
+            ],
+        }
+
+    def settings(self, turn_id: str) -> dict[str, Any]:
         """The configuration's digest, with the whole of it in the first turn that has it."""
         view, plain = self.records.view, config_archive(self.config)
         digest = view.fingerprinter.mac("config", canonical_json(plain)).hex()

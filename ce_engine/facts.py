@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ce_engine.recording import Records, record_retrieval, record_tool_run
+from ce_engine.recording import record_content, record_retrieval, record_tool_run
+from ce_engine.records import Records
 from ce_engine.schema.document import (
     Evidence,
     EvidenceLinks,
@@ -92,7 +93,7 @@ class FactRecorder(ABC):
                 update={
                     "tool": ingest.name(tool_call.tool),
                     "provider": ingest.provider(by.kind, by.name, by.uri),
-                    "args_digest": ingest.args(tool_call.args_digest),
+                    "args_digest": ingest.call_args(tool_call.tool_call_id, tool_call.args_digest),
                     "result_evidence_ids": list(dict.fromkeys(ids)),
                 }
             )
@@ -133,11 +134,9 @@ class FactRecorder(ABC):
         """Record evidence, redacted; the same content of the same source is stored once (A-09)."""
 
         def record(records: Records) -> Evidence:
-            row = records.ingest.evidence_row(
-                content, source, type, links=links or EvidenceLinks(), metadata=metadata
+            return record_content(
+                records, content, source, type, links=links, metadata=metadata, turn_id=turn_id
             )
-            evidence_id = records.add_evidence(row, "", turn_id)
-            return records.view.evidence[evidence_id].evidence
 
         found = await self._record(scope, record, wait=True)
         assert isinstance(found, Evidence)

@@ -8,21 +8,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ce_engine.archiving import input_hash, system_mac
+from ce_engine.collecting import Collector
 from ce_engine.config import RuntimeConfig
+from ce_engine.counting import Counter
 from ce_engine.errors import InspectForbiddenError
 from ce_engine.facts import Record
 from ce_engine.ports import Pruner, Store, TokenEstimator
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
-from ce_engine.recording import Records
+from ce_engine.records import Records
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Role
 from ce_engine.schema.events import EventType
-from ce_engine.schema.ids import SystemClock, UuidV4Generator, chain_key
+from ce_engine.schema.ids import UuidV4Generator, chain_key
 from ce_engine.schema.replay import Inspection
 from ce_engine.schema.rows import HEAD_ONLY
 from ce_engine.schema.scope import Scope, as_scope, check_project
@@ -50,6 +51,7 @@ class Inspecting(ABC):
     estimator: TokenEstimator
     pruner: Pruner
     authorize: Authorize
+    _collector: Collector
     _sessions: Sessions
     _locks: KeyedLocks
 
@@ -81,8 +83,8 @@ class Inspecting(ABC):
         """A group of records in the making."""
 
     @abstractmethod
-    async def _collected(self, call: ModelCall) -> Collected:
-        """What sources give to a call, now."""
+    async def _kept(self, call: ModelCall) -> Collected:
+        """What the session itself keeps for a call."""
 
     async def inspect(
         self, call: ModelCall | tuple[Scope | str, Message | str], *, actor: str
@@ -117,28 +119,17 @@ class Inspecting(ABC):
             known = self._sessions.known(call.scope)
             if known is not None:
                 _take_after(view, known)
+        kept = await self._kept(call)
+        counter = Counter(self.estimator, call.model_hint or config.model_hint)
+        config, collected = await self._collector.gather(call, config, view, kept, counter.text)
         records = self._records(view, call.scope, call.framework, config, call.tags)
         records.heard = False
-        # Of its own, so that the next call finds ids and times as if nobody had looked.
-        records.ingest.ids, records.ingest.clock = UuidV4Generator(), SystemClock()
-        preparation = Preparation(
-            call,
-            config,
-            records,
-            self.estimator,
-            self.pruner,
-            collected=await self._collected(call),
-        )
+        records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
+        preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
         prepared, chosen = preparation.tried()
-        call, counter = preparation.call, preparation.counter
-        macs = {
-            item.index: system_mac(view.fingerprinter, call.messages[item.index].message.content)
-            for item in chosen.items
-            if item.n is None and item.index is not None
-        }
-        made = input_hash(view, chosen, macs, config.locale)
+        made = str(preparation.archive.get("hash", ""))
         await self._audit(call.scope, EventType.INSPECTED, actor, made)
-        return Shown(view, call, chosen, counter).layers(prepared)
+        return Shown(view, preparation.call, chosen, counter).layers(prepared)
 
     async def _audit(self, scope: Scope, kind: EventType, actor: str, made: str) -> None:
         """Tell the session's log who looked; a session that is not there is not begun by it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ce_engine.archiving import Given, expanded, kind_of, material_mac, system_mac
+from ce_engine.archiving import Given, expanded, kind_of, material_mac, summary_mac, system_mac
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import PRIMING
 from ce_engine.errors import ReplayUnavailableError
@@ -84,6 +84,7 @@ class Past:
         known = {row.message.message_id for row in rows}
         found = [r if r.message_id in known else replace(r, message_id=None) for r in evidence]
         view.top_up(SessionState(self.state.head, rows, evidence=found))
+        self._keep_summaries()
         withheld = sum(row.withheld for row in rows)
         withheld += sum(not r.evidence.content and r.message_id is None for r in found)
         if withheld:
@@ -107,6 +108,15 @@ class Past:
         memory = view.request(self.row.request_id)
         memory.documents = [(i, view.evidence[i].evidence.content) for i in documents]
         self._note_steps()
+
+    def _keep_summaries(self) -> None:
+        """The summaries that the turn knew, as far as they still say the same."""
+        wanted = dict(self.archive.get("summaries", ()))
+        for row in self.state.summaries:
+            if wanted.get(row.anchor_message_id) == summary_mac(self.fingerprinter, row):
+                self.view.summaries[row.anchor_message_id] = row
+        if gone := len(wanted) - len(self.view.summaries):
+            self.say("SUMMARY", f"{gone} summaries say something else since, or are gone")
 
     def _until(
         self, rows: Sequence[Row], name: str, id_of: Callable[[Row], str | None]
@@ -177,6 +187,8 @@ class Past:
             framework=row.framework,
             restore=not archive.get("closed", False),
             by_hand=archive.get("by_hand", False),
+            role=archive.get("role", "agent"),
+            want=frozenset(archive.get("want", ())),
         )
 
     def messages(self, counted: str | None, estimator: str) -> list[HostMessage]:

@@ -10,14 +10,16 @@ from ce_engine.archiving import (
     Chosen,
     input_hash,
 )
+from ce_engine.collecting import Collector
 from ce_engine.config import RuntimeConfig
+from ce_engine.counting import Counter
 from ce_engine.errors import SessionNotFoundError, TurnNotFoundError
+from ce_engine.history import History
 from ce_engine.past import Past
 from ce_engine.ports import Pruner, Store, TokenEstimator
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
-from ce_engine.prepare.reconcile import Reconciled
-from ce_engine.recording import Records
+from ce_engine.records import Records
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import Fingerprinter
@@ -64,6 +66,7 @@ class Replaying(ABC):
     loop: LoopThread
     estimator: TokenEstimator
     pruner: Pruner
+    _collector: Collector
 
     @abstractmethod
     async def flush(self, timeout_s: float = 5.0) -> bool:
@@ -80,9 +83,9 @@ class Replaying(ABC):
     ) -> Records:
         """A group of records in the making."""
 
-    async def _collected(self, call: ModelCall) -> Collected:  # noqa: ARG002 - for who has sources
-        """What sources give to a call, now."""
-        return Collected()
+    @abstractmethod
+    async def _kept(self, call: ModelCall) -> Collected:
+        """What the session itself keeps for a call."""
 
     async def replay(
         self,
@@ -158,21 +161,22 @@ class Replaying(ABC):
         self, past: Past, config: RuntimeConfig, was: Preparation | None
     ) -> tuple[Preparation, Chosen]:
         """Assemble once more; with another configuration after it `was` made with its own."""
-        call = past.call()
-        materials = past.known(await self._collected(call)) if past.archive.get("materials") else []
-        records = self._records(past.view, past.scope, call.framework, config)
-        again = Preparation(
-            call, config, records, self.estimator, self.pruner, collected=Collected(materials)
-        )
-        same = was is None or again.counter.name == was.counter.name
+        call, view = past.call(), past.view
+        counter = Counter(self.estimator, call.model_hint or config.model_hint)
+        records = self._records(view, past.scope, call.framework, config)
+        same = was is None or counter.name == was.counter.name
         if was is None:
-            past.compare(records.ingest.name(again.counter.name), self.pruner)
+            past.compare(records.ingest.name(counter.name), self.pruner)
         elif not same:
-            past.say(
-                "RECOUNTED", "tools, system messages and redacted texts cannot be counted anew"
-            )
-        call.messages = past.messages(again.counter.name if same else None, again.counter.name)
+            past.say("RECOUNTED", "what is not stored as it was sent cannot be counted anew")
+        call.messages = past.messages(counter.name if same else None, counter.name)
+        collected = Collected()
+        if past.archive.get("materials"):
+            kept = await self._kept(call)
+            _, now = await self._collector.gather(call, config, view, kept, counter.text)
+            collected = Collected(past.known(now))
+        again = Preparation(call, config, records, counter, self.pruner, collected=collected)
         again.question, again.places = past.question, past.places
-        again.found = Reconciled(list(past.places), bring=past.bring())
+        again.history = History(view, call, counter, past.bring(), past.question)
         given = past.given() if same else replace(past.given(), saved={})
-        return again, again.choose(given)
+        return again, again.choose(given)[0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
     ContextEngineError,
+    ScopeViolationError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -22,6 +24,7 @@ from ce_engine.schema.scope import Scope, check_project
 from ce_engine.view import Bounded, SessionView, ViewCache
 
 
+security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
 Key = tuple[str, str, str]
@@ -100,7 +103,7 @@ class Sessions:
         """
         view = self._views.get(scope)
         if view is not None:
-            check_project(scope, view.head.project_id)
+            _check(scope, view)
             if as_known:
                 return view, []
         elif as_known and scope.key not in self._replaced:
@@ -139,10 +142,11 @@ class Sessions:
             return False
         if view.head.ephemeral:
             return True  # its id was made in this process: nobody else writes there
-        found = await self._journal.read(lambda: self._store.version(view.scope))
-        if found is None:
+        version, epoch, view.settings = await self._journal.read(
+            lambda: self._store.version(view.scope)
+        )
+        if not version:
             return not view.is_stored
-        version, epoch = found
         if epoch != view.head.epoch and view.is_stored:
             return False
         if version != view.head.version:
@@ -156,6 +160,20 @@ class Sessions:
                     return False  # made while the store was away, with a salt of its own
                 view.top_up(state)
         return True
+
+    async def number(self, view: SessionView) -> None:
+        """Learn the numbers that the store has given to what the view has recorded itself.
+
+        Raises:
+            StoreUnavailableError: the store cannot be read now.
+        """
+        state = await self._journal.read(
+            lambda: self._store.state(
+                view.scope, after_seq=view.last_seq, after_evidence=view.last_evidence
+            )
+        )
+        if state is not None and state.head.key_id == view.fingerprinter.key_id:
+            view.top_up(state)
 
     async def _load(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         state = await self._journal.read(lambda: self._store.state(scope))
@@ -182,6 +200,7 @@ class Sessions:
         fingerprinter = Fingerprinter(self._store.secret, state.head.salt, scope)
         redactor = self._redactor.bind(fingerprinter.key, state.placeholders, self._locale)
         view = SessionView(scope, state.head, fingerprinter, redactor)
+        _check(scope, view)
         view.top_up(state)
         return view
 
@@ -205,3 +224,13 @@ class Sessions:
         )
         redactor = self._redactor.bind(fingerprinter.key, [], self._locale)
         return SessionView(scope, head, fingerprinter, redactor)
+
+
+def _check(scope: Scope, view: SessionView) -> None:
+    try:
+        check_project(scope, view.head.project_id)
+    except ScopeViolationError as error:
+        names = (scope.session_id, scope.project_id, view.head.project_id)
+        digests = [view.fingerprinter.mac("scope", name)[:8].hex() for name in names]
+        security.warning("%s session=%s asked_for=%s owner=%s", error.code, *digests)
+        raise

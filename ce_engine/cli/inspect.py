@@ -58,7 +58,7 @@ async def _inspect(
     url: str | None, session: str, question: str | None, account: str, user: str | None
 ) -> Inspection:
     config = RuntimeConfig(observability=ObservabilityConfig(inspect=True))
-    async with engine_over(url, config) as engine:
+    async with engine_over(url, config=config) as engine:
         scope = await find_scope(engine.store, session, account=account, user=user)
         asked = question or await _newest(engine.store, scope)
         return await engine.inspect((scope, asked), actor=scope.user_id)

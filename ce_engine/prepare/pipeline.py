@@ -10,6 +10,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneRules
 from ce_engine.prepare.budget import Limit, shares
 from ce_engine.prepare.compose import Piece, compose, merge
+from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
@@ -23,6 +24,7 @@ from ce_engine.schema.call import Keep, Step
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer, Origin
 from ce_engine.schema.report import PruneDecision
+from ce_engine.schema.settings import CONSTRAINTS
 
 
 @dataclass(slots=True)
@@ -47,8 +49,7 @@ class Outcome:
     task_text: str | None = None
     standing: Standing = field(default_factory=Standing)
     contexts: dict[str, str] = field(default_factory=dict)
-    saved: dict[int, int] = field(default_factory=dict)
-    """Tokens that a short form saves, by index of the host message."""
+    saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
 
 
 def assemble(
@@ -130,8 +131,15 @@ class _Assembly:
             said=said,
             budget=self.config.budget,
             count=self.sources.count,
-            render=lambda name, found: section(name, found, self.config.locale),
+            render=self._section,
         )
+
+    def _section(self, name: str, found: Sequence[Material]) -> str:
+        """A section's text; constraints have a form of their own (D-06)."""
+        locale = self.config.locale
+        rules = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
+        rest = [m for m in found if m.source != CONSTRAINTS]
+        return "\n\n".join(filter(None, [rules, section(name, rest, locale) if rest else ""]))
 
     def _room(self, said: int) -> int:
         """Tokens for messages and what is put in; without a limit, what may be put in is bounded."""
@@ -158,20 +166,15 @@ class _Assembly:
         if known is None:
             text = self.sources.text(item)
             short = short_result(text, self.sources.evidence_of(item), self.config.locale)
-            known = self.short_texts[id(item)] = self._saving(item, text, short)
+            saved = max(0, self._saved(item, text, short))
+            known = (short if saved else text, item.tokens - saved)
+            self.short_texts[id(item)] = known
         return known
-
-    def _saving(self, item: Item, text: str, short: str) -> tuple[str, int]:
-        saved = max(0, self._saved(item, text, short))
-        return (short if saved else text, item.tokens - saved)
 
     def _saved(self, item: Item, text: str, short: str) -> int:
         count, index = self.sources.count, -1 if item.index is None else item.index
-        saved = self.sources.saved.get(index)
-        if saved is None:
-            saved = count(text) - count(short) if short != text else 0
-        self.out.saved[index] = saved
-        return saved
+        saved = count(text) - count(short) if short != text else 0
+        return self.out.saved.setdefault(index, self.sources.saved.get(index, saved))
 
     def _task(self) -> Group | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
@@ -278,14 +281,14 @@ class _Assembly:
     ) -> list[tuple[Candidate, ContextBlock]]:
         task = self._task() or self.line.groups[-1]
         query, spans = self.sources.asked(task.items[0])
-        spans = sorted(spans, key=lambda span: span.start)
-        query = replaced(query, [(span.start, span.end, " ") for span in spans])
+        found_in = sorted((span.start, span.end, " ") for span in spans)
+        query = replaced(query, found_in)
         found = given(facts)
         if recalls:
             recalled = self.sources.recall(query, self._sent())
             found += recalled if self.sources.whole else relevant(recalled)
         return nominate(
-            found,
+            self.sources.settle(found),
             query,
             left=left,
             most=self.config.prune.max_retrieved_chunks,

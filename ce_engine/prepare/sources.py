@@ -45,6 +45,7 @@ class Sources:
         spans: retrieved documents inside the text of the task message.
         asked: an item's text with the documents inside it, as stored: what it recalls can be recalled again.
         summary: what stands for entries that are left out, if there is a summary of them.
+        settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
         materials: what sources gave, in their order; see `Material`.
         whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
         saved: tokens that the short form of a host message saves, by its index, where that is known.
@@ -60,6 +61,7 @@ class Sources:
     spans: Callable[[str], Sequence[Span]]
     asked: Callable[[Item], tuple[str, Sequence[Span]]]
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
+    settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found
     materials: Sequence[Material] = ()
     whole: bool = False
     saved: Mapping[int, int] = field(default_factory=dict)

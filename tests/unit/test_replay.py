@@ -14,7 +14,6 @@ from ce_engine import (
     ContextEngine,
     GroupAwarePruner,
     MemoryStore,
-    ModelCall,
     ObservabilityConfig,
     RedactionConfig,
     RedactionRules,
@@ -27,8 +26,6 @@ from ce_engine import (
     TurnNotFoundError,
     create_context_engine,
 )
-from ce_engine.prepare.material import Collected, Material
-from ce_engine.schema.enums import Priority
 from ce_engine.testing.host import HostApp, system, tool_calls, tool_result, user
 from tests.unit.cli_host import TALK, ce, fill, url_of
 
@@ -188,25 +185,17 @@ def test_what_this_engine_does_in_another_way_is_named(
     assert codes(other.sync.replay(SCOPE, system=PROMPT)) >= {"ESTIMATOR", "PRUNER"}
 
 
-class WithRules(ContextEngine):
-    """An engine whose sources give a rule."""
-
-    rule = "Always answer in 中文."
-
-    async def _collected(self, call: ModelCall) -> Collected:
-        section = "framework__context"
-        return Collected([Material("c1", section, self.rule, "constraints", Priority.MUST)])
-
-
-@pytest.mark.req("A-21")
-def test_constraints_are_there_again_as_long_as_they_say_the_same(store: MemoryStore) -> None:
-    engine = WithRules(store, token_estimator=CharBasedEstimator())
+@pytest.mark.req("A-21", "D-06")
+def test_constraints_are_there_again_as_long_as_they_say_the_same(
+    engine: ContextEngine, later: ContextEngine
+) -> None:
+    rule = engine.sync.constraints.create(SCOPE, "Always answer in 中文.")
     chat(engine)
-    replay = engine.sync.replay(SCOPE, system=PROMPT)
+    replay = later.sync.replay(SCOPE, system=PROMPT)
     assert replay.equal
     assert "Always answer in 中文." in replay.sent.parts[0].content
-    engine.rule = "Never answer."
-    changed = engine.sync.replay(SCOPE, system=PROMPT)
+    engine.sync.constraints.update(SCOPE, rule.constraint_id, text="Never answer.")
+    changed = later.sync.replay(SCOPE, system=PROMPT)
     assert not changed.equal
     assert codes(changed) == {"MATERIALS"}
     assert "Never answer." not in changed.model_dump_json()
