@@ -9,7 +9,7 @@ from ce_engine.counting import Counter
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.reconcile import place_answer
 from ce_engine.records import Records, put_turn
-from ce_engine.schema.call import Answer, HostMessage, Usage
+from ce_engine.schema.call import Answer, HostMessage, TurnHandle, Usage
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
 from ce_engine.schema.enums import (
     EvidenceType,
@@ -24,11 +24,17 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
 from ce_engine.upload.confidence import by_rule
 from ce_engine.upload.ingest import Ingest, refs
-from ce_engine.view import OpenTurn
+from ce_engine.view import OpenTurn, SessionView
 
 
 MAX_REFS = 50
 """Refs of one answer: the newest evidence of its request."""
+
+
+def is_open(view: SessionView, turn: TurnHandle) -> bool:
+    """Whether this very attempt is open: a later attempt of the same turn has another handle."""
+    opened = view.turns.get(turn.turn_id)
+    return opened is not None and opened.handle is turn
 
 
 def commit_turn(

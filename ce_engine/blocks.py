@@ -5,30 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import ContextEngineError, StoreError
-from ce_engine.ports import EvidenceResolver, Renderer, RenderHints, Store, TokenEstimator
+from ce_engine.errors import ContextEngineError, EvidenceNotFoundError, StoreUnavailableError
+from ce_engine.ports import EvidenceResolver, Renderer, RenderHints, TokenEstimator
 from ce_engine.ports_derive import BlockDeriver, DeriveOptions
 from ce_engine.prepare.derive_session import TASKS_ID, SessionDeriver
 from ce_engine.prepare.material import SECTION_OF, Collected, Material
 from ce_engine.prepare.render_block import BlockRenderer
+from ce_engine.runtime.journal import Journal
+from ce_engine.schema.call import ModelCall
 from ce_engine.schema.degradation import DERIVE_FAILED, REASONS, RENDER_FAILED, Degradation
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
     Session,
     SessionDocument,
+    Task,
     TaskState,
     TodoList,
 )
 from ce_engine.schema.enums import BlockType
 from ce_engine.schema.report import RenderedBlock
 from ce_engine.schema.scope import Scope
+from ce_engine.selectors import RefSelector
 from ce_engine.tracing import Tracing
+from ce_engine.view import SessionView
 
 
 async def block_materials(
-    store: Store,
-    scope: Scope,
+    document: SessionDocument,
     *,
     deriver: BlockDeriver,
     renderer: Renderer,
@@ -36,20 +40,10 @@ async def block_materials(
     evidences: Sequence[Evidence] = (),
     hints: RenderHints | None = None,
 ) -> Collected:
-    """Materials of a session's tasks, of its stored blocks, and of `evidences`, which the reader may read.
+    """Materials of a session's tasks, of its blocks, and of `evidences`, which the reader may read.
 
-    What could be had only in part is in `degradations`; a store that cannot be read is a warning.
+    What could be had only in part is in `degradations`.
     """
-    try:
-        tasks = await store.list_tasks(scope)
-        blocks = await store.list_context_blocks(scope)
-    except StoreError as error:
-        return Collected(warnings=[error.code])
-    if not (tasks or blocks or evidences):
-        return Collected()
-    state = TaskState(todo_list=TodoList(tasks=tasks))
-    session = Session(session_id=scope.session_id, task_state=state)
-    document = SessionDocument(session=session, context_blocks=blocks)
     degraded: list[Degradation] = []
     derived = await _derived(deriver, document, evidences, degraded)
     confidence = {item.evidence_id: item.confidence for item in evidences}
@@ -110,11 +104,31 @@ def _material(block: ContextBlock, text: str, confidence: dict[str, float | None
     )
 
 
+class ViewResolver:
+    """Evidence as the engine remembers it: without I/O, and with what is not stored yet."""
+
+    def __init__(self, view: SessionView, selectors: RefSelector) -> None:
+        self._view = view
+        self._selectors = selectors
+
+    async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
+        """See `ports.EvidenceResolver`."""
+        row = self._view.evidence.get(evidence_id)
+        if row is None:
+            raise EvidenceNotFoundError(f"this session has no evidence {evidence_id!r}")
+        text = row.evidence.content
+        n = self._view.log.by_message_id(row.message_id) if row.message_id else None
+        if n is not None:  # the message holds it
+            text = self._view.rows[n].message.content
+        return self._selectors.extract(text, selector) if selector and text else text
+
+
 class BlockSource(Tracing):
     """The part of the engine that brings in what the session itself keeps."""
 
     config: RuntimeConfig
     estimator: TokenEstimator
+    _journal: Journal
     deriver: BlockDeriver
     renderer: Renderer
 
@@ -123,12 +137,28 @@ class BlockSource(Tracing):
         self.deriver = deriver or SessionDeriver(estimator, locale=locale, model_hint=hint)
         self.renderer = renderer or BlockRenderer(estimator, locale=locale, model_hint=hint)
 
-    async def _block_materials(self, scope: Scope, evidences: Sequence[Evidence] = ()) -> Collected:
+    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
+        """What goes into a call of what the session keeps; it is read when it may be another."""
+        if call.purpose != "chat":
+            return Collected()
+        try:
+            if view.kept is None and view.created:
+                view.kept = await self._read(call.scope)
+        except StoreUnavailableError as error:
+            return Collected(warnings=[error.code])
+        tasks, blocks = view.kept or ((), ())
+        state = TaskState(todo_list=TodoList(tasks=list(tasks)))
+        session = Session(session_id=call.scope.session_id, task_state=state)
         return await block_materials(
-            self.store,
-            scope,
+            SessionDocument(session=session, context_blocks=list(blocks)),
             deriver=self.deriver,
             renderer=self.renderer,
-            resolver=self.resolver(scope),
-            evidences=evidences,
+            resolver=ViewResolver(view, self.selectors),
         )
+
+    async def _read(self, scope: Scope) -> tuple[list[Task], list[ContextBlock]]:
+        journal, store = self._journal, self.store
+        if journal.breaker.is_open() or not await journal.settle(scope):
+            raise StoreUnavailableError("what this session keeps cannot be read now")
+        tasks = await journal.read(lambda: store.list_tasks(scope))
+        return tasks, await journal.read(lambda: store.list_context_blocks(scope))

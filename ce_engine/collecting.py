@@ -22,6 +22,8 @@ from ce_engine.view import SessionView
 
 VIOLATION, TOO_LARGE = "CONTEXT_SCOPE_VIOLATION", "CONTEXT_INPUT_TOO_LARGE"
 RULES = "framework__context"
+CHARS_A_TOKEN = 8
+"""More than a token has in any text worth reading."""
 
 security = logging.getLogger("ce_engine.security")
 
@@ -199,10 +201,10 @@ def _within(
         gone |= {each.id for each in found[most:]}
     most = config.collect.max_input_tokens
     left = [each for each in best if each.id not in gone]
-    tokens = list(_sums(left, cost, most))
+    tokens = list(_prices(left, cost, most))
     if tokens and sum(tokens) > most:
         advice.append(
-            f"{sum(tokens)} tokens were collected, {most} may be; let sources answer fewer or shorter "
+            f"about {sum(tokens)} tokens were collected, {most} may be; let sources answer fewer or shorter "
             "pieces"
         )
         room = most
@@ -214,12 +216,20 @@ def _within(
     return [each for each in materials if each.id not in gone], advice
 
 
-def _sums(
+def _prices(
     materials: Sequence[Material], cost: Callable[[Material], int], most: int
 ) -> Iterator[int]:
-    """What each costs; nothing where all together cannot be too much: a token has a byte at least."""
-    if sum(len(each.text.encode("utf-8", "replace")) for each in materials) > most:
-        yield from map(cost, materials)
+    """What each costs; nothing where all together cannot be too much: a token has a byte at least.
+
+    Only as much text is counted as could go in. Of what is beyond, its bytes are bound enough: a
+    source that answers a whole library must not keep the engine counting.
+    """
+    sizes = [len(each.text.encode("utf-8", "replace")) for each in materials]
+    left = CHARS_A_TOKEN * most
+    for each, size in zip(materials, sizes, strict=True) if sum(sizes) > most else ():
+        counted = len(each.text) <= left
+        left -= len(each.text) if counted else 0
+        yield cost(each) if counted else size
 
 
 def _rank(material: Material) -> tuple[int, int, float]:

@@ -25,6 +25,7 @@ from ce_engine.settings import Settings, in_order, parsed
 T = TypeVar("T")
 Items = list[Constraint]
 Redact = Callable[[str], RedactResult]
+MAX_CHARS = 4000
 OWN = (Priority.MUST, Priority.HIGH)
 DERIVED = (Priority.MEDIUM, Priority.LOW)
 """All of them below the user's own: those stay longer when room is short."""
@@ -72,7 +73,7 @@ class Constraints:
 
         Raises:
             ConstraintLimitError: there are `collect.max_constraints` already.
-            SchemaValidationError: the text is empty, or a derived one is to outrank the user's own.
+            SchemaValidationError: the text is empty or too long (`MAX_CHARS`), or a derived one is to outrank the user's own.
             RedactionError: the redactor failed, so that the text cannot be stored.
         """
         priority = _checked(priority, derived=derived)
@@ -167,8 +168,10 @@ class Constraints:
 
 
 def _redacted(redactor: SessionRedactor | None, text: str) -> RedactResult:
-    if not text.strip():
-        raise SchemaValidationError("the constraint is empty, expected words that say what must be")
+    if not text.strip() or len(text) > MAX_CHARS:
+        raise SchemaValidationError(
+            f"the constraint has {len(text.strip())} characters, expected 1 to {MAX_CHARS}"
+        )
     clean = text.strip().encode("utf-8", "replace").decode("utf-8")
     if redactor is None:
         return RedactResult(clean)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from ce_engine.admission import Admission, Queued
-from ce_engine.answers import commit_turn, fail_turn, joined
+from ce_engine.answers import commit_turn, fail_turn, is_open, joined
 from ce_engine.blocks import BlockSource
 from ce_engine.budgets import Budgets
 from ce_engine.by_hand import ByHand
@@ -15,7 +15,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
-from ce_engine.errors import BackpressureError, StoreUnavailableError
+from ce_engine.errors import BackpressureError
 from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
 from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
@@ -37,7 +37,6 @@ from ce_engine.ports import (
 from ce_engine.ports_context import ContextSource
 from ce_engine.ports_derive import BlockDeriver
 from ce_engine.preparation import Preparation
-from ce_engine.prepare.material import Collected
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recorder import Recorder
 from ce_engine.records import Records
@@ -74,9 +73,9 @@ class Engine(
     ByHand,
     Ingestion,
     OriginalReader,
+    BlockSource,
     Replaying,
     Inspecting,
-    BlockSource,
     Deletions,
     Summaries,
 ):
@@ -117,12 +116,17 @@ class Engine(
         self.ids = id_generator or UuidV4Generator()
         self.authorize = authorize or only_the_owner
         self.hasher = hasher or Sha256Hasher()
+        self._begin(originals, sources)
+        self._begin_summaries(llm_adapter, summarizer)
+
+    def _begin(self, originals: Store | None, sources: Sequence[ContextSource]) -> None:
+        """The threads and what is shared between calls."""
+        config, store = self.config, self.store
         self.loop = LoopThread()
-        self._announcer = Announcer(self.bus, self.config.store.deadline_s)
-        self._journal = Journal(store, self.loop, self.config.store, self._gap)
-        second = second_store(self.config, store, originals)
-        self._originals = Originals(second, self.loop, self.config)
-        self._sessions = Sessions(store, self._journal, self.redactor, self.config, self.clock)
+        self._announcer = Announcer(self.bus, config.store.deadline_s)
+        self._journal = Journal(store, self.loop, config.store, self._gap)
+        self._originals = Originals(second_store(config, store, originals), self.loop, config)
+        self._sessions = Sessions(store, self._journal, self.redactor, config, self.clock)
         self._locks = KeyedLocks()
         self._gate = Gate()
         self._posted = Posted()
@@ -130,7 +134,6 @@ class Engine(
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
         self.budgets = Budgets(self._settings, self.loop)
-        self._begin_summaries(llm_adapter, summarizer)
         renew_after_fork(self.bus.renew)
 
     # Prepare
@@ -155,7 +158,6 @@ class Engine(
         config = call.config or self.config
         await self._settle(call.scope)
         fetched = await self._collector.fetch(call, config)
-        kept = await self._kept(call)
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
             owned = Owned()
@@ -164,6 +166,7 @@ class Engine(
                 config = owned.budgeted(config)
             else:
                 degraded.append(BackpressureError.code)
+            kept = await self._kept(call, view)
             counter = Counter(self.estimator, call.model_hint or config.model_hint)
             collected = self._collector.collect(
                 call, config, view, owned=owned, fetched=fetched, kept=kept, count=counter.text
@@ -185,15 +188,6 @@ class Engine(
         self._sessions.remember(call.scope, prepared.report)
         return prepared
 
-    async def _kept(self, call: ModelCall) -> Collected:
-        """What the session itself brings in, where nobody else does (A-10)."""
-        if not call.by_hand:
-            return Collected()
-        try:
-            return await self._journal.read(lambda: self._block_materials(call.scope))
-        except StoreUnavailableError as error:
-            return Collected(warnings=[error.code])
-
     # Upload
 
     async def commit(
@@ -207,7 +201,7 @@ class Engine(
         """Record the answer and close the turn. A second commit of the same turn is ignored."""
 
         def record(records: Records) -> None:
-            if records.view.is_open(turn):
+            if is_open(records.view, turn):
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
@@ -227,7 +221,7 @@ class Engine(
         """Close a turn without a whole answer; `partial` is what had come of it."""
 
         def record(records: Records) -> None:
-            if records.view.is_open(turn):
+            if is_open(records.view, turn):
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
 

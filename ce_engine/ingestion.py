@@ -112,6 +112,7 @@ class Ingestion(FactRecorder):
         def record(records: Records) -> None:
             stored = [self._block(records, block) for block in blocks]
             records.writes.append(PutBlocks(stored))
+            records.view.kept = None
             payload = {"block_ids": [block.block_id for block in stored]}
             records.events.append(records.ingest.event(EventType.BLOCKS_DERIVED, payload=payload))
 
@@ -154,5 +155,6 @@ class Ingestion(FactRecorder):
                 for task in tasks
             ]
             records.writes.append(UpsertTasks(stored))
+            records.view.kept = None
 
         await self._record(as_scope(session), record, wait=True)

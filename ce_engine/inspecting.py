@@ -83,7 +83,7 @@ class Inspecting(ABC):
         """A group of records in the making."""
 
     @abstractmethod
-    async def _kept(self, call: ModelCall) -> Collected:
+    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
         """What the session itself keeps for a call."""
 
     async def inspect(
@@ -119,7 +119,7 @@ class Inspecting(ABC):
             known = self._sessions.known(call.scope)
             if known is not None:
                 _take_after(view, known)
-        kept = await self._kept(call)
+        kept = await self._kept(call, view)
         counter = Counter(self.estimator, call.model_hint or config.model_hint)
         config, collected = await self._collector.gather(call, config, view, kept, counter.text)
         records = self._records(view, call.scope, call.framework, config, call.tags)

@@ -87,7 +87,7 @@ class Originals:
                 "originals of this session are still on their way to their store; delete it again"
             )
         store = self._open()
-        if await answered(store.version(scope)) is None:
+        if (await answered(store.version(scope))).version == 0:
             return
         for write in writes(store):
             try:

@@ -381,7 +381,7 @@ class Preparation:
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
         codes = [*self.degradations, *view.degraded, *self.records.degradations()]
-        turn.report.degradations, view.degraded = list(dict.fromkeys(codes)), []
+        turn.report.degradations, view.degraded = list(dict.fromkeys(codes)), ()
         turn.report.estimator = self.counter.description
         handle.state = turn
         view.turns[row.turn_id] = turn

@@ -62,7 +62,7 @@ class Records:
     def finish(self) -> list[Write]:
         """The writes in the order in which a store applies them; empty if there is nothing to write."""
         late = self.degradations()  # of no turn: the session's next report has them
-        self.view.degraded = list(dict.fromkeys([*self.view.degraded, *late]))
+        self.view.degraded = tuple(dict.fromkeys([*self.view.degraded, *late]))
         group = list(self.writes)
         if self.rows:
             group.insert(0, AppendMessages(self.rows))

@@ -84,7 +84,7 @@ class Replaying(ABC):
         """A group of records in the making."""
 
     @abstractmethod
-    async def _kept(self, call: ModelCall) -> Collected:
+    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
         """What the session itself keeps for a call."""
 
     async def replay(
@@ -172,7 +172,7 @@ class Replaying(ABC):
         call.messages = past.messages(counter.name if same else None, counter.name)
         collected = Collected()
         if past.archive.get("materials"):
-            kept = await self._kept(call)
+            kept = await self._kept(call, view)
             _, now = await self._collector.gather(call, config, view, kept, counter.text)
             collected = Collected(past.known(now))
         again = Preparation(call, config, records, counter, self.pruner, collected=collected)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
+from collections import OrderedDict
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
@@ -21,13 +23,73 @@ from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CreateSession, SessionHead, SessionState
 from ce_engine.schema.scope import Scope, check_project
-from ce_engine.view import Bounded, SessionView, ViewCache
+from ce_engine.view import Bounded, SessionView
 
 
 security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
 Key = tuple[str, str, str]
+
+
+class ViewCache:
+    """Views by full scope, bounded in bytes; those with an open turn stay.
+
+    The bytes are summed up as views are put and touched, so that no call pays for all sessions.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max = max_bytes
+        self._views: OrderedDict[tuple[str, str, str], SessionView] = OrderedDict()
+        self._counted: dict[tuple[str, str, str], int] = {}
+        self.bytes = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """A new lock, for a forked child."""
+        self._mutex = threading.Lock()
+
+    def get(self, scope: Scope) -> SessionView | None:
+        with self._mutex:
+            view = self._views.get(scope.key)
+            if view is not None:
+                self._views.move_to_end(scope.key)
+            return view
+
+    def put(self, view: SessionView) -> None:
+        """Keep a view, or count again one that has grown; old ones go when there are too many bytes."""
+        with self._mutex:
+            key = view.scope.key
+            self._views[key] = view
+            self._views.move_to_end(key)
+            self.bytes += view.held_bytes - self._counted.get(key, 0)
+            self._counted[key] = view.held_bytes
+            if self.bytes > self._max:
+                self._shrink(view)
+
+    def keys(self) -> list[tuple[str, str, str]]:
+        with self._mutex:
+            return list(self._views)
+
+    def drop(self, scope: Scope) -> SessionView | None:
+        """Forget a view and return it."""
+        with self._mutex:
+            self.bytes -= self._counted.pop(scope.key, 0)
+            return self._views.pop(scope.key, None)
+
+    def clear(self) -> None:
+        with self._mutex:
+            self._views.clear()
+            self._counted.clear()
+            self.bytes = 0
+
+    def _shrink(self, newest: SessionView) -> None:
+        for key, view in list(self._views.items()):
+            if self.bytes <= self._max:
+                return
+            if view is not newest and not view.turns:
+                self.bytes -= self._counted.pop(key)
+                del self._views[key]
 
 
 class Sessions:

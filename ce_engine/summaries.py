@@ -201,7 +201,7 @@ class Summaries(ABC):
         async with self._locks.hold(scope.key):
             view = self._sessions.known(scope)
             if view is None:  # asking for the view of a session that is not there would begin it
-                if await self._journal.read(lambda: self.store.version(scope)) is None:
+                if (await self._journal.read(lambda: self.store.version(scope))).version == 0:
                     return None
                 view, _ = await self._sessions.view(scope, ephemeral=False)
             found = None if view.head.ephemeral or view.head.is_deleted else aim(view)

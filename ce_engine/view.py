@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import ReferenceType, ref
@@ -13,7 +11,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.schema.call import HostMessage, TurnHandle
-from ce_engine.schema.document import ToolCall
+from ce_engine.schema.document import ContextBlock, Task, ToolCall
 from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Entry, Log
@@ -82,6 +80,9 @@ class SessionView:
 
     settings: int | None = None
     """The version of its owner's settings, as the last cheap read told."""
+    degraded: Sequence[str] = ()  # codes, outside a turn; the next report has them
+    kept: tuple[Sequence[Task], Sequence[ContextBlock]] | None = None
+    """The session's tasks and blocks; `None` until they are read, and whenever they may be others."""
 
     def __init__(
         self,
@@ -103,7 +104,6 @@ class SessionView:
         self.cuts: dict[tuple[str, str, str], CutMark] = {}
         self.summaries: dict[str, SummaryRow] = {}
         self.coverages: dict[str, object] = {}
-        self.degraded: list[str] = []  # codes, outside a turn; the next report has them
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
@@ -145,6 +145,7 @@ class SessionView:
         """Take in what is newer in the store; what is known already gets its `seq`."""
         self.head = state.head
         self.created = True
+        self.kept = None
         for row in state.rows:
             assert row.message.message_id is not None
             seq = row.message.seq or 0
@@ -327,71 +328,6 @@ class SessionView:
         turn.since = len(self.log)
         return turn
 
-    def is_open(self, turn: TurnHandle) -> bool:
-        """Whether this very attempt is open: a later attempt of the same turn has another handle."""
-        opened = self.turns.get(turn.turn_id)
-        return opened is not None and opened.handle is turn
-
     def in_flight(self) -> frozenset[int]:
         """Entries that an open turn of this process is answering."""
         return frozenset(turn.question for turn in self.turns.values() if turn.question is not None)
-
-
-class ViewCache:
-    """Views by full scope, bounded in bytes; those with an open turn stay.
-
-    The bytes are summed up as views are put and touched, so that no call pays for all sessions.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max = max_bytes
-        self._views: OrderedDict[tuple[str, str, str], SessionView] = OrderedDict()
-        self._counted: dict[tuple[str, str, str], int] = {}
-        self.bytes = 0
-        self.renew()
-
-    def renew(self) -> None:
-        """A new lock, for a forked child."""
-        self._mutex = threading.Lock()
-
-    def get(self, scope: Scope) -> SessionView | None:
-        with self._mutex:
-            view = self._views.get(scope.key)
-            if view is not None:
-                self._views.move_to_end(scope.key)
-            return view
-
-    def put(self, view: SessionView) -> None:
-        """Keep a view, or count again one that has grown; old ones go when there are too many bytes."""
-        with self._mutex:
-            key = view.scope.key
-            self._views[key] = view
-            self._views.move_to_end(key)
-            self.bytes += view.held_bytes - self._counted.get(key, 0)
-            self._counted[key] = view.held_bytes
-            if self.bytes > self._max:
-                self._shrink(view)
-
-    def keys(self) -> list[tuple[str, str, str]]:
-        with self._mutex:
-            return list(self._views)
-
-    def drop(self, scope: Scope) -> SessionView | None:
-        """Forget a view and return it."""
-        with self._mutex:
-            self.bytes -= self._counted.pop(scope.key, 0)
-            return self._views.pop(scope.key, None)
-
-    def clear(self) -> None:
-        with self._mutex:
-            self._views.clear()
-            self._counted.clear()
-            self.bytes = 0
-
-    def _shrink(self, newest: SessionView) -> None:
-        for key, view in list(self._views.items()):
-            if self.bytes <= self._max:
-                return
-            if view is not newest and not view.turns:
-                self.bytes -= self._counted.pop(key)
-                del self._views[key]

@@ -34,7 +34,7 @@ _LOWER = {Priority.HIGH: Priority.MEDIUM, Priority.MEDIUM: Priority.LOW, Priorit
 
 _WORDS = {
     "en": {
-        "tasks": "## Tasks of this session",
+        "tasks": "Tasks:",
         "after": " (after {numbers})",
         "error": ": {error}",
         TaskStatus.PENDING: "to do",
@@ -44,7 +44,7 @@ _WORDS = {
         TaskStatus.CANCELLED: "cancelled",
     },
     "zh": {
-        "tasks": "## 本会话的任务",
+        "tasks": "任务：",
         "after": "（在 {numbers} 之后）",
         "error": "：{error}",
         TaskStatus.PENDING: "待办",

@@ -219,8 +219,9 @@ async def test_what_cannot_be_redacted_is_not_stored() -> None:
 
 
 async def test_what_is_no_constraint_is_refused(engine: ContextEngine) -> None:
-    with pytest.raises(SchemaValidationError, match="empty"):
-        await engine.constraints.create(SCOPE, " \n")
+    for text in (" \n", "字" * 4001):
+        with pytest.raises(SchemaValidationError, match="expected 1 to 4000"):
+            await engine.constraints.create(SCOPE, text)
     with pytest.raises(SchemaValidationError, match="'must', expected 'medium' or 'low'"):
         await engine.constraints.create(SCOPE, "x", derived=True, priority=Priority.MUST)
     own = await engine.constraints.create(SCOPE, "x")

@@ -19,6 +19,7 @@ from ce_engine import (
     EvidenceType,
     MemoryStore,
     Message,
+    PrepareResult,
     Priority,
     Ref,
     Role,
@@ -31,12 +32,14 @@ from ce_engine import (
     TaskStatus,
     create_context_engine,
 )
+from ce_engine.blocks import block_materials
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.prepare.derive_session import task_list
-from ce_engine.prepare.material import Collected
+from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import MessageIndexRange, Summary, TaskState, TodoList
 from ce_engine.schema.events import EventType
-from ce_engine.testing.host import HostApp
+from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
+from tests.unit.test_render_block import Texts
 
 
 SCOPE = Scope(session_id="s", user_id="u")
@@ -159,21 +162,21 @@ async def test_instructions_and_memory_come_along_and_parts_can_be_left_out(
 @pytest.mark.req("A-10")
 def test_tasks_are_told_with_their_status_and_what_they_wait_for() -> None:
     assert task_list(TASKS, "en").splitlines() == [
-        "## Tasks of this session",
+        "Tasks:",
         "1. [done] 收集数据",
         "2. [in progress] Write the report (after 1)",
         "3. [to do] Send it (after 1, 2)",
         "4. [failed] Pay: no money",
     ]
     assert task_list(TASKS[:2], "zh").splitlines() == [
-        "## 本会话的任务",
+        "任务：",
         "1. [已完成] 收集数据",
         "2. [进行中] Write the report（在 1 之后）",
     ]
     assert task_list(TASKS[:1], "en") == "", "nothing is left to do"
 
 
-# What the engine collects for a call
+# What goes into a call
 
 
 @pytest.fixture
@@ -183,31 +186,73 @@ def engine() -> Iterator[ContextEngine]:
     made.sync.close()
 
 
-def collected(engine: ContextEngine, *evidences: Evidence, scope: Scope = SCOPE) -> Collected:
-    return engine.loop.run(engine._block_materials(scope, evidences))
+def asked(engine: ContextEngine, question: str = "well?", scope: Scope = SCOPE) -> PrepareResult:
+    return engine.sync.prepare_turn(scope, Message(role=Role.USER, content=question))
 
 
-@pytest.mark.req("A-10", "E-02")
-def test_tasks_and_stored_blocks_become_materials_of_their_sections(engine: ContextEngine) -> None:
-    assert collected(engine) == Collected()
-    engine.sync.upsert_tasks(SCOPE, TASKS)
-    kinds = dict(zip("imescp", BlockType, strict=True))
-    blocks = [block(name, kind, f"text of {kind}") for name, kind in kinds.items()]
+def system_text(result: PrepareResult) -> str:
+    """What was put in before the question."""
+    *before, question = result.assembled_input.parts
+    assert question.role is Role.USER
+    return "\n".join(part.content for part in before)
+
+
+def answer(engine: ContextEngine, scope: Scope = SCOPE) -> None:
+    engine.sync.commit_assistant_message(scope, Message(role=Role.ASSISTANT, content="ok"))
+
+
+def keep(engine: ContextEngine, *blocks: ContextBlock) -> None:
     engine.sync.put_context_blocks(SCOPE, blocks)
-    found = collected(engine)
-    assert {m.text: m.section for m in found.materials if m.source == "blocks"} == {
-        "text of instruction": "framework__context",
-        "text of memory": "experience__context",
-        "text of state": "todo__context",
-        "text of plan": "todo__context",
-        "text of conversation": "compression__context",
-    }
-    [tasks] = [m for m in found.materials if m.source == "tasks"]
-    assert tasks.section == "todo__context"
-    assert "2. [in progress] Write the report (after 1)" in tasks.text
-    [knowledge] = [m for m in found.materials if m.section == "knowledge__context"]
-    assert knowledge.text == "text of evidence"
-    assert collected(engine, scope=Scope(session_id="s", user_id="other")) == Collected()
+
+
+@pytest.mark.req("A-10", "E-02", "E-03")
+def test_tasks_and_kept_blocks_go_into_the_sections_of_the_next_call(engine: ContextEngine) -> None:
+    assert system_text(asked(engine)) == ""
+    answer(engine)
+    engine.sync.upsert_tasks(SCOPE, TASKS)
+    keep(engine, *(block(f"b-{kind}", kind, f"text of {kind}") for kind in BlockType))
+    text = system_text(asked(engine))
+    wanted = [
+        "text of instruction",
+        "text of memory",
+        "text of evidence",
+        "text of state",
+        "text of plan",
+        "2. [in progress] Write the report (after 1)",
+        "text of conversation",
+    ]
+    places = [text.index(part) for part in wanted]
+    assert places == sorted(places)
+    other = asked(engine, scope=Scope(session_id="s", user_id="other"))
+    assert system_text(other) == ""
+
+
+@pytest.mark.req("A-10")
+def test_what_changes_goes_out_with_the_very_next_call(engine: ContextEngine) -> None:
+    keep(engine, block("b", BlockType.MEMORY, "likes tea"))
+    assert "likes tea" in system_text(asked(engine))
+    answer(engine)
+    keep(engine, block("b", BlockType.MEMORY, "likes mate"))
+    text = system_text(asked(engine))
+    assert "likes mate" in text
+    assert "likes tea" not in text
+    answer(engine)
+    other = create_context_engine(engine.store)  # another process
+    other.sync.upsert_tasks(SCOPE, TASKS)
+    assert "Write the report" in system_text(asked(engine))
+    other.loop.close()
+
+
+@pytest.mark.req("A-10")
+def test_a_host_that_keeps_its_messages_gets_them_too(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE)
+    assert app.ask("one?", "1").unchanged
+    engine.sync.upsert_tasks(SCOPE, TASKS)
+    prepared = app.ask("two?", "2")
+    assert "Write the report" in prepared.assembled.parts[0].content
+    done = [task.model_copy(update={"status": TaskStatus.COMPLETED}) for task in TASKS]
+    engine.sync.upsert_tasks(SCOPE, done)
+    assert app.ask("three?", "3").unchanged
 
 
 @pytest.mark.req("A-10", "A-12")
@@ -215,9 +260,27 @@ def test_a_block_of_refs_alone_brings_what_they_point_to(engine: ContextEngine) 
     source = EvidenceSource(kind=SourceKind.TOOL, name="t")
     kept = engine.sync.ingest(SCOPE, "one\ntwo\nthree", source, EvidenceType.TOOL_RESULT)
     ref = Ref(evidence_id=kept.evidence_id, selector="lines:2-3")
-    engine.sync.put_context_blocks(SCOPE, [block("b", BlockType.EVIDENCE, refs=[ref])])
-    [found] = collected(engine).materials
-    assert (found.text, found.evidence_id) == ("two\nthree", kept.evidence_id)
+    keep(engine, block("b", BlockType.STATE, refs=[ref]))
+    assert "## State\ntwo\nthree" in system_text(asked(engine))
+    answer(engine)
+    engine.sync.delete_evidence(SCOPE, kept.evidence_id)
+    assert "two" not in system_text(asked(engine))
+
+
+@pytest.mark.req("A-12")
+def test_a_ref_may_lead_to_what_stands_in_a_message(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE)
+    app.commit(app.prepare(user("read it")), tool_calls(("c1", "read", {})))
+    app.commit(app.prepare(tool_result("c1", "first\nsecond"), new_request=False), assistant("ok"))
+    engine.sync.flush()
+    [evidence_id] = [
+        item.evidence_id
+        for item in engine.loop.run(engine.store.list_evidences(SCOPE))
+        if item.type is EvidenceType.TOOL_RESULT
+    ]
+    ref = Ref(evidence_id=evidence_id, selector="lines:2-2")
+    keep(engine, block("b", BlockType.STATE, refs=[ref]))
+    assert "## State\nsecond" in app.ask("and?", "ok").assembled.parts[0].content
 
 
 @pytest.mark.req("A-25")
@@ -234,64 +297,48 @@ def test_a_ref_that_leads_nowhere_leaves_the_blocks_own_text(
 ) -> None:
     source = EvidenceSource(kind=SourceKind.TOOL, name="t")
     kept = engine.sync.ingest(SCOPE, "one line", source, EvidenceType.TOOL_RESULT)
-    ref.evidence_id = ref.evidence_id.replace("?", kept.evidence_id)
-    blocks = [
-        block("b1", BlockType.EVIDENCE, "in short: one", refs=[ref]),
-        block("b2", BlockType.EVIDENCE, refs=[ref]),
-    ]
-    engine.sync.put_context_blocks(SCOPE, blocks)
-    found = collected(engine)
-    assert [m.text for m in found.materials] == ["in short: one"]
-    assert [(d.code, d.of) for d in found.degradations] == [(code, "b1"), (code, "b2")]
-    assert found.degradations[0].payload == {"code": code, "reason": reason, "of": "b1"}
-
-
-@pytest.mark.req("A-25")
-def test_what_was_degraded_is_an_event_and_a_line_in_the_report(engine: ContextEngine) -> None:
-    engine.sync.put_context_blocks(
-        SCOPE, [block("b", BlockType.EVIDENCE, "text", refs=[Ref(evidence_id="gone")])]
+    ref = ref.model_copy(update={"evidence_id": ref.evidence_id.replace("?", kept.evidence_id)})
+    keep(
+        engine,
+        block("b1", BlockType.STATE, "in short: one", refs=[ref]),
+        block("b2", BlockType.STATE, refs=[ref]),
     )
-    odd = evidence("odd", created_at=3)
-    degradations = collected(engine, odd).degradations
-
-    def tell(records: Any) -> None:
-        for found in degradations:
-            records.degrade(found)
-
-    engine.loop.run(engine._record(SCOPE, tell, wait=True))
-    codes = ["CONTEXT_DERIVE_FAILED", "CONTEXT_EVIDENCE_NOT_FOUND"]
-    assert sorted(HostApp(engine, SCOPE).ask("q", "a").report.degradations) == codes
+    result = asked(engine)
+    assert "## State\nin short: one" in system_text(result)
+    assert result.report.degradations == [code]
     engine.sync.flush()
-    told = {e.payload.get("code"): e for e in engine.loop.run(engine.store.list_events(SCOPE))}
-    assert told["CONTEXT_DERIVE_FAILED"].event_type == EventType.ERROR
-    assert told["CONTEXT_DERIVE_FAILED"].payload["of"] == "odd"
-    assert told["CONTEXT_EVIDENCE_NOT_FOUND"].event_type == EventType.DEGRADED
+    events = engine.loop.run(engine.store.list_events(SCOPE))
+    told = [event.payload for event in events if event.event_type == EventType.DEGRADED]
+    assert told == [{"code": code, "reason": reason, "of": name} for name in ("b1", "b2")]
 
 
 class Shouting:
-    """A deriver of somebody else's: stored blocks in capitals."""
+    """A deriver of somebody else's: kept blocks in capitals."""
 
     async def derive(
         self, session_doc: SessionDocument, evidences: Sequence[Evidence], options: object = None
     ) -> list[ContextBlock]:
-        if not session_doc.context_blocks:
-            raise RuntimeError("nothing to shout")
+        if session_doc.session.task_state.todo_list.tasks:
+            raise RuntimeError("no tasks, please")
         return [
             b.model_copy(update={"content": b.content.upper()}) for b in session_doc.context_blocks
         ]
 
 
-@pytest.mark.req("A-26")
+@pytest.mark.req("A-26", "A-25")
 def test_the_deriver_can_be_exchanged_and_its_faults_cost_nothing_else() -> None:
     engine = create_context_engine(MemoryStore(), deriver=Shouting())
+    keep(engine, block("b", BlockType.MEMORY, "likes tea"))
+    assert "LIKES TEA" in system_text(asked(engine))
+    answer(engine)
     engine.sync.upsert_tasks(SCOPE, TASKS)
-    found = collected(engine)
-    assert ([*found.materials], [d.code for d in found.degradations]) == (
-        [],
-        ["CONTEXT_DERIVE_FAILED"],
-    )
-    engine.sync.put_context_blocks(SCOPE, [block("b", BlockType.MEMORY, "likes tea")])
-    assert [m.text for m in collected(engine).materials] == ["LIKES TEA"]
+    failed = asked(engine)
+    assert "likes tea" in system_text(failed)
+    assert failed.report.degradations == ["CONTEXT_DERIVE_FAILED"]
+    engine.sync.flush()
+    events = engine.loop.run(engine.store.list_events(SCOPE))
+    [error] = [event for event in events if event.event_type == EventType.ERROR]
+    assert error.payload == {"code": "CONTEXT_DERIVE_FAILED", "reason": "derive_failed"}
     engine.sync.close()
 
 
@@ -302,18 +349,37 @@ def test_a_renderer_that_fails_leaves_the_blocks_own_text() -> None:
             raise RuntimeError
 
     engine = create_context_engine(MemoryStore(), renderer=Broken())
-    engine.sync.put_context_blocks(SCOPE, [block("b", BlockType.MEMORY, "likes tea")])
-    found = collected(engine)
-    assert [m.text for m in found.materials] == ["likes tea"]
-    assert [d.code for d in found.degradations] == ["CONTEXT_RENDER_FAILED"]
+    keep(engine, block("b", BlockType.MEMORY, "likes tea"))
+    result = asked(engine)
+    assert "likes tea" in system_text(result)
+    assert result.report.degradations == ["CONTEXT_RENDER_FAILED"]
     engine.sync.close()
 
 
-def test_a_store_that_is_down_is_a_warning() -> None:
+@pytest.mark.req("A-25", "A-10")
+async def test_one_odd_piece_of_evidence_costs_only_itself(engine: ContextEngine) -> None:
+    one, odd = evidence("one", 0.9), evidence("odd", created_at=3)
+    found = await block_materials(
+        document(),
+        deriver=engine.deriver,
+        renderer=engine.renderer,
+        resolver=Texts(one=one.content, odd=odd.content),
+        evidences=[one, odd],
+    )
+    assert [(m.text, m.section, m.score) for m in found.materials] == [
+        ("What one says.", "knowledge__context", 0.9)
+    ]
+    assert found.degradations == [Degradation("CONTEXT_DERIVE_FAILED", "odd")]
+    assert found.degradations[0].event_type == EventType.ERROR
+
+
+def test_what_cannot_be_read_is_a_warning_and_the_call_goes_on() -> None:
     class Down(MemoryStore):
         async def list_tasks(self, scope: Scope) -> list[Task]:
             raise StoreUnavailableError("down")
 
     engine = create_context_engine(Down())
-    assert collected(engine) == Collected(warnings=["CONTEXT_STORE_UNAVAILABLE"])
+    result = asked(engine)
+    assert result.assembled_input.parts[-1].content == "well?"
+    assert "CONTEXT_STORE_UNAVAILABLE" in result.report.warnings
     engine.sync.close()

@@ -37,6 +37,7 @@ from ce_engine import (
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.rows import EvidenceRow, PutEvidence
 from ce_engine.testing.host import assistant, user
+from ce_engine.tokens import default_estimator
 from tests.unit.context_host import SCOPE, Notes, call, collect, told
 
 
@@ -265,6 +266,35 @@ async def test_what_a_source_says_that_its_pieces_cost_counts(engines: Engines) 
     pieces[1] = replace(pieces[1], text="y" * 40_000, score=0.4)
     engine = engine_with(engines, Notes(pieces))
     assert [text[0] for text in told(await collect(engine, call()))] == ["x"]
+
+
+class Counts:
+    """The default estimator, and how many characters it was asked to count."""
+
+    def __init__(self) -> None:
+        self._inner = default_estimator()
+        self.chars = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def estimate_text(self, text: str, model_hint: str | None = None) -> int:
+        self.chars += len(text)
+        return self._inner.estimate_text(text, model_hint)
+
+
+@pytest.mark.req("D-11", "D-13")
+async def test_a_library_is_not_counted_to_its_end(engines: Engines) -> None:
+    books = [ContextPiece(f"{n} " + "word " * 40_000, score=0.5) for n in range(100)]
+    estimator = Counts()
+    engine = create_context_engine(
+        MemoryStore(), token_estimator=estimator, sources=[Notes([*books, FACT])], config=PATIENT
+    )
+    engines.append(engine)
+    found = await collect(engine, call())
+    assert estimator.chars <= 64_000 * 8
+    assert FACT.text in told(found)
+    assert [w.partition(":")[0] for w in found.warnings] == ["CONTEXT_INPUT_TOO_LARGE"]
 
 
 @pytest.mark.req("D-11")

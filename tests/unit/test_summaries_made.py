@@ -64,7 +64,7 @@ def test_by_hand_it_is_made_at_once_and_all_of_it(
 ) -> None:
     app = HostApp(engine, SCOPE)
     assert engine.sync.summarize(SCOPE) is None
-    assert engine.loop.run(engine.store.version(SCOPE)) is None
+    assert engine.loop.run(engine.store.version(SCOPE)).version == 0
     talk(app, 1, 3)
     assert engine.sync.summarize(SCOPE, only_if_due=True) is None
     made = engine.sync.summarize(SCOPE)
@@ -284,5 +284,5 @@ def test_what_is_deleted_while_the_model_works_does_not_come_back() -> None:
     engine.sync.delete_session(SCOPE)
     slow.go.set()
     assert engine.sync.flush(20)
-    assert engine.loop.run(engine.store.version(SCOPE)) is None
+    assert engine.loop.run(engine.store.version(SCOPE)).version == 0
     engine.sync.close()
