@@ -18,6 +18,7 @@ from ce_engine.deletion import Deletions
 from ce_engine.errors import BackpressureError
 from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
+from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
 from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import OriginalReader, Originals, second_store
@@ -39,6 +40,7 @@ from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recorder import Recorder
 from ce_engine.records import Records
+from ce_engine.replaying import Replaying
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.gate import Gate
 from ce_engine.runtime.journal import Journal
@@ -72,6 +74,8 @@ class Engine(
     Ingestion,
     OriginalReader,
     BlockSource,
+    Replaying,
+    Inspecting,
     Deletions,
     Summaries,
 ):
@@ -96,6 +100,7 @@ class Engine(
         event_bus: InMemoryEventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
+        authorize: Authorize | None = None,
         hasher: Hasher | None = None,
         originals: Store | None = None,
         sources: Sequence[ContextSource] = (),
@@ -109,6 +114,7 @@ class Engine(
         self.bus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
+        self.authorize = authorize or only_the_owner
         self.hasher = hasher or Sha256Hasher()
         self._begin(originals, sources)
         self._begin_summaries(llm_adapter, summarizer)

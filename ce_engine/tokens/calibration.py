@@ -24,6 +24,13 @@ class Calibration:
     def __init__(self) -> None:
         self._ratios: tuple[float, ...] = ()
 
+    @classmethod
+    def of(cls, factor: float) -> Calibration:
+        """One that has found this factor."""
+        made = cls()
+        made._ratios = (factor,)
+        return made
+
     def observe(self, estimated: int, actual: int) -> None:
         """Take note of a call: the tokens of its input as estimated, uncorrected, and as used."""
         if estimated >= CALIBRATION_MIN_TOKENS:
