@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 
 CALIBRATION_WINDOW = 16
 """Calls that are looked back on."""
@@ -40,7 +38,3 @@ class Calibration:
     def factor(self) -> float:
         """From 1 to `MAX_CALIBRATION`."""
         return min(MAX_CALIBRATION, max(1.0, *self._ratios)) if self._ratios else 1.0
-
-    def correct(self, tokens: int, *, exact: bool = False) -> int:
-        """The estimate, raised if it has to be."""
-        return tokens if exact else math.ceil(tokens * self.factor)
