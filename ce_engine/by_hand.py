@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, TurnAmbiguousError
 from ce_engine.ports import IdGenerator
+from ce_engine.records import Records
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
@@ -81,6 +82,12 @@ class ByHand(ABC):
         refs: Sequence[Ref] | None = None,
     ) -> None:
         """End a streamed answer."""
+
+    @abstractmethod
+    async def _record(
+        self, scope: Scope, record: Callable[[Records], Any], *, as_known: bool = False
+    ) -> Any:
+        """Run `record` on the session's view."""
 
     async def prepare_turn(
         self,
@@ -155,8 +162,8 @@ class ByHand(ABC):
             )
         scope = as_scope(session)
         turn = self.open_turn(scope, turn_id)
-        self._check(scope, refs)
         named = [*(refs or ()), *(assistant_message.refs or ())]
+        await self._check(scope, named)
         answer = Answer(
             assistant_message,
             assistant_message.message_id,
@@ -202,7 +209,7 @@ class ByHand(ABC):
         """
         scope = as_scope(session)
         turn = self.open_turn(scope, turn_id)
-        self._check(scope, refs)
+        await self._check(scope, refs)
         status = TurnStatus.COMMITTED if complete else TurnStatus.INCOMPLETE
         await self.finalize(turn, status=status, usage=usage, refs=refs)
         return await self._stored(scope)
@@ -229,8 +236,7 @@ class ByHand(ABC):
             TurnAmbiguousError: none is open, or several are.
         """
         scope = as_scope(session)
-        view = self._sessions.known(scope)
-        turns = view.turns if view is not None else {}
+        turns = self._sessions.turns(scope)
         if turn_id is not None:
             found = turns.get(turn_id)
             if found is None:
@@ -246,10 +252,12 @@ class ByHand(ABC):
             )
         return next(iter(turns.values())).handle
 
-    def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
-        view = self._sessions.known(scope)
-        for ref in refs or ():
-            if view is None or ref.evidence_id not in view.evidence:
+    async def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
+        if not refs:
+            return
+        evidence = await self._record(scope, lambda records: records.view.evidence, as_known=True)
+        for ref in refs:
+            if ref.evidence_id not in evidence:
                 raise EvidenceNotFoundError(
                     f"session {scope.session_id!r} has no evidence {ref.evidence_id!r}. "
                     "Record it first (record_evidence, ingest), and refer to the id that gives."
