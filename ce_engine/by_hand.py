@@ -84,6 +84,10 @@ class ByHand(ABC):
         """End a streamed answer."""
 
     @abstractmethod
+    def _give_up(self, turn: TurnHandle) -> None:
+        """End a turn of which its caller does not know."""
+
+    @abstractmethod
     async def _record(
         self, scope: Scope, record: Callable[[Records], Any], *, as_known: bool = False
     ) -> Any:
@@ -129,7 +133,11 @@ class ByHand(ABC):
                 f"{len(given)} message(s), none of them from a user or a tool."
             )
         prepared = await self.prepare(call)
-        stored = await self._stored(scope)
+        try:
+            stored = await self._stored(scope)
+        except BaseException:  # the caller is cancelled: nobody will end this turn
+            self._give_up(prepared.turn)
+            raise
         return PrepareResult(
             assembled_input=prepared.assembled,
             report=prepared.report,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
+import anyio
 import pytest
 
 from ce_engine import (
@@ -15,11 +19,14 @@ from ce_engine import (
     MemoryStore,
     Message,
     PrepareResult,
+    PutResult,
     Ref,
     Role,
+    RuntimeConfig,
     SchemaValidationError,
     Scope,
     SourceKind,
+    StoreConfig,
     create_context_engine,
 )
 
@@ -74,3 +81,44 @@ async def test_refs_inside_the_message_must_lead_somewhere_too(engine: ContextEn
     with pytest.raises(EvidenceNotFoundError):
         await engine.commit_assistant_message("s1", answer("42", refs=[{"evidence_id": "none"}]))
     assert (await engine.commit_assistant_message("s1", answer("42"))).success
+
+
+class Held(MemoryStore):
+    """A store that takes nothing in until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = False
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    async def apply(self, *args: Any, **more: Any) -> PutResult:
+        if self.held:
+            self.asked.set()
+            await asyncio.to_thread(self.go.wait)
+        return await super().apply(*args, **more)
+
+
+@pytest.mark.req("A-13")
+async def test_a_caller_that_is_cancelled_leaves_no_turn_open() -> None:
+    store = Held()
+    config = RuntimeConfig(store=StoreConfig(deadline_s=30))
+    estimator = CharBasedEstimator()
+    engine = create_context_engine(store, token_estimator=estimator, config=config)
+    try:
+        await engine.prepare_turn("s1", user("one"))
+        await engine.commit_assistant_message("s1", answer("first"))
+        store.held = True
+        task = asyncio.create_task(engine.prepare_turn("s1", user("two")))
+        await asyncio.to_thread(store.asked.wait)
+        for _ in range(20):  # it waits for the store now
+            await anyio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        store.go.set()
+        await engine.flush()
+        await engine.prepare_turn("s1", user("three"))
+        assert (await engine.commit_assistant_message("s1", answer("third"))).success
+    finally:
+        store.go.set()
+        await engine.close()
