@@ -122,3 +122,22 @@ async def test_a_caller_that_is_cancelled_leaves_no_turn_open() -> None:
     finally:
         store.go.set()
         await engine.close()
+
+
+@pytest.mark.req("A-13")
+async def test_results_go_to_the_agent_that_asked_whatever_the_ids(engine: ContextEngine) -> None:
+    agents = [Scope(session_id="s1", agent_id=name) for name in ("anna", "ben")]
+    asks = answer("", tool_calls=[{"id": "call_0", "name": "f", "args": {}}])
+    for agent in agents:
+        turn = await engine.prepare_turn(agent, user(f"Question of {agent.agent_id}"))
+        await engine.commit_assistant_message(agent, asks, turn_id=turn.report.turn_id)
+    for agent in agents:
+        name = agent.agent_id
+        result = Message(role=Role.TOOL, tool_call_id="call_0", content=f"Result of {name}")
+        assert said(await engine.prepare_turn(agent, result)) == [
+            ("user", f"Question of {name}"),
+            ("assistant", ""),
+            ("tool", f"Result of {name}"),
+        ]
+    with pytest.raises(SchemaValidationError, match="call_0"):
+        await engine.prepare_turn(SCOPE, result)  # nobody's lane asked for it
