@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, TurnAmbiguousError
 from ce_engine.ports import IdGenerator
+from ce_engine.records import Records
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
@@ -82,6 +83,16 @@ class ByHand(ABC):
     ) -> None:
         """End a streamed answer."""
 
+    @abstractmethod
+    def _give_up(self, turn: TurnHandle) -> None:
+        """End a turn of which its caller does not know."""
+
+    @abstractmethod
+    async def _record(
+        self, scope: Scope, record: Callable[[Records], Any], *, as_known: bool = False
+    ) -> Any:
+        """Run `record` on the session's view."""
+
     async def prepare_turn(
         self,
         session: Scope | str,
@@ -122,7 +133,11 @@ class ByHand(ABC):
                 f"{len(given)} message(s), none of them from a user or a tool."
             )
         prepared = await self.prepare(call)
-        stored = await self._stored(scope)
+        try:
+            stored = await self._stored(scope)
+        except BaseException:  # the caller is cancelled: nobody will end this turn
+            self._give_up(prepared.turn)
+            raise
         return PrepareResult(
             assembled_input=prepared.assembled,
             report=prepared.report,
@@ -155,8 +170,8 @@ class ByHand(ABC):
             )
         scope = as_scope(session)
         turn = self.open_turn(scope, turn_id)
-        self._check(scope, refs)
         named = [*(refs or ()), *(assistant_message.refs or ())]
+        await self._check(scope, named)
         answer = Answer(
             assistant_message,
             assistant_message.message_id,
@@ -202,7 +217,7 @@ class ByHand(ABC):
         """
         scope = as_scope(session)
         turn = self.open_turn(scope, turn_id)
-        self._check(scope, refs)
+        await self._check(scope, refs)
         status = TurnStatus.COMMITTED if complete else TurnStatus.INCOMPLETE
         await self.finalize(turn, status=status, usage=usage, refs=refs)
         return await self._stored(scope)
@@ -229,8 +244,7 @@ class ByHand(ABC):
             TurnAmbiguousError: none is open, or several are.
         """
         scope = as_scope(session)
-        view = self._sessions.known(scope)
-        turns = view.turns if view is not None else {}
+        turns = self._sessions.turns(scope)
         if turn_id is not None:
             found = turns.get(turn_id)
             if found is None:
@@ -246,10 +260,12 @@ class ByHand(ABC):
             )
         return next(iter(turns.values())).handle
 
-    def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
-        view = self._sessions.known(scope)
-        for ref in refs or ():
-            if view is None or ref.evidence_id not in view.evidence:
+    async def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
+        if not refs:
+            return
+        evidence = await self._record(scope, lambda records: records.view.evidence, as_known=True)
+        for ref in refs:
+            if ref.evidence_id not in evidence:
                 raise EvidenceNotFoundError(
                     f"session {scope.session_id!r} has no evidence {ref.evidence_id!r}. "
                     "Record it first (record_evidence, ingest), and refer to the id that gives."

@@ -21,13 +21,14 @@ def go_on(call: ModelCall, records: Records) -> ModelCall:
     """The call with the messages of its turn before the results that it brings; else the call itself.
 
     Raises:
-        SchemaValidationError: no message of the session asks for what is answered.
+        SchemaValidationError: no message of the session's lane asks for what is answered.
     """
     first = next((m for m in call.messages if m.origin is not Origin.SYSTEM), None)
     if first is None or first.origin is not Origin.TOOL_RESULT:
         return call
     view = records.view
-    asked = find_call(view, first.message.tool_call_id, call.request_id)
+    lane_key = call.lane_key or call.scope.agent_id
+    asked = find_call(view, first.message.tool_call_id, call.request_id, lane_key)
     if asked is None:
         raise SchemaValidationError(
             f"no message of session {call.scope.session_id!r} asks for the tool call "
