@@ -17,6 +17,7 @@ from ce_engine import (
     MemoryStore,
     RedactionConfig,
     RedactionError,
+    RedactionRules,
     RuntimeConfig,
     SchemaValidationError,
     Scope,
@@ -188,6 +189,20 @@ async def test_what_is_stored_and_told_is_redacted(engine: ContextEngine, tmp_pa
     assert told(await collect(engine, call())) == rules, "no number of the session's own"
     await engine.flush()
     assert MAIL.encode() not in bytes_in(tmp_path)
+
+
+@pytest.mark.req("B-02", "A-19")
+async def test_a_rule_whose_name_has_a_digit_has_no_number_of_the_sessions_either() -> None:
+    rules = RedactionRules(patterns={"badge2": "badge-[0-9]+"})
+    config = PATIENT.model_copy(update={"redaction": RedactionConfig(rules=rules)})
+    engine = create_context_engine(MemoryStore(), config=config)
+    await engine.constraints.create(SCOPE, "Never let badge-1 in")
+    await engine.prepare(call(text="I am badge-7"))
+    assert told(await collect(engine, call())) == ["Never let [BADGE2_A] in"]
+    prepared = await engine.prepare(call(text="May I come in?"))
+    texts = [str(getattr(step, "text", "")) for step in prepared.plan]
+    assert "badge-7" not in "".join(texts), "another person than the rule means"
+    await engine.close()
 
 
 class Fails:
