@@ -155,8 +155,8 @@ class ByHand(ABC):
             )
         scope = as_scope(session)
         turn = self.open_turn(scope, turn_id)
-        self._check(scope, refs)
         named = [*(refs or ()), *(assistant_message.refs or ())]
+        self._check(scope, named)
         answer = Answer(
             assistant_message,
             assistant_message.message_id,

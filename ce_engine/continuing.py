@@ -11,6 +11,7 @@ from ce_engine.recording import Records, find_call
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.rows import MessageRow
+from ce_engine.upload.ingest import Ingest
 from ce_engine.view import SessionView
 
 
@@ -24,7 +25,8 @@ def go_on(call: ModelCall, records: Records) -> ModelCall:
     if first is None or first.origin is not Origin.TOOL_RESULT:
         return call
     view = records.view
-    asked = find_call(view, first.message.tool_call_id, call.request_id)
+    ingest = records.ingest
+    asked = find_call(view, ingest.id(first.message.tool_call_id), call.request_id)
     if asked is None:
         raise SchemaValidationError(
             f"no message of session {call.scope.session_id!r} asks for the tool call "
@@ -33,11 +35,11 @@ def go_on(call: ModelCall, records: Records) -> ModelCall:
         )
     caller = view.log.by_message_id(asked[1])
     assert caller is not None
-    brought = {m.message.tool_call_id for m in call.messages}
+    new = [_answering(m, ingest) for m in call.messages if m.origin is not Origin.SYSTEM]
+    brought = {m.message.tool_call_id for m in new}
     version = (view.fingerprinter.key_id, records.ingest.redactor_version)
     line = [_host(view.rows[n], version) for n in _line(view, caller, brought)]
     system = [m for m in call.messages if m.origin is Origin.SYSTEM]
-    new = [m for m in call.messages if m.origin is not Origin.SYSTEM]
     return replace(call, messages=[*system, *line, *new], request_id=view.rows[caller].request_id)
 
 
@@ -67,3 +69,11 @@ def _host(row: MessageRow, version: tuple[str, str]) -> HostMessage:
         loose_key=row.loose_key or None,
     )
     return HostMessage(message, Origin(row.origin), recognised=(version, known))
+
+
+def _answering(host: HostMessage, ingest: Ingest) -> HostMessage:
+    """The message with the id of its call as the stored message has it that asks for it."""
+    call_id = ingest.id(host.message.tool_call_id)
+    if call_id == host.message.tool_call_id:
+        return host
+    return replace(host, message=host.message.model_copy(update={"tool_call_id": call_id}))

@@ -55,7 +55,12 @@ class FactRecorder(ABC):
     ) -> None:
         """Hand a tool's run over without waiting; the next phase of the session waits for it."""
         lane = lane_key or scope.agent_id
-        self._post(scope, lambda r: record_tool_run(r, run, request_id, lane), ephemeral, framework)
+        
+        def record(records: Records) -> None:
+            name = records.ingest.name
+            record_tool_run(records, run, name(request_id), name(lane))
+
+        self._post(scope, record, ephemeral, framework)
 
     def post_retrieval(
         self,
@@ -72,9 +77,12 @@ class FactRecorder(ABC):
         They are the lane's alone: `lane_key`, else the scope's agent, as in `ModelCall`.
         """
         lane = lane_key or scope.agent_id
-        self._post(
-            scope, lambda r: record_retrieval(r, hit, request_id, lane), ephemeral, framework
-        )
+
+        def record(records: Records) -> None:
+            name = records.ingest.name
+            record_retrieval(records, hit, name(request_id), name(lane))
+
+        self._post(scope, record, ephemeral, framework)
 
     async def record_tool_call(
         self,
@@ -90,13 +98,16 @@ class FactRecorder(ABC):
             ids = [*tool_call.result_evidence_ids, *(result_evidence_ids or ())]
             call = tool_call.model_copy(
                 update={
+                    "tool_call_id": ingest.name(tool_call.tool_call_id),
+                    "called_at": ingest.name(tool_call.called_at),
+                    "task_id": ingest.id(tool_call.task_id),
                     "tool": ingest.name(tool_call.tool),
                     "provider": ingest.provider(by.kind, by.name, by.uri),
                     "args_digest": ingest.args(tool_call.args_digest),
-                    "result_evidence_ids": list(dict.fromkeys(ids)),
+                    "result_evidence_ids": list(dict.fromkeys(map(ingest.name, ids))),
                 }
             )
-            records.add_tool_call(ToolCallRow(call, turn_id=turn_id), "")
+            records.add_tool_call(ToolCallRow(call, turn_id=ingest.id(turn_id)), "")
 
         await self._record(scope, record, wait=True)
 
@@ -109,13 +120,15 @@ class FactRecorder(ABC):
             ingest = records.ingest
             usage = model_usage.model_copy(
                 update={
+                    "model_usage_id": ingest.name(model_usage.model_usage_id),
+                    "task_id": ingest.id(model_usage.task_id),
                     "provider": ingest.name(model_usage.provider),
                     "model": ingest.name(model_usage.model),
                     "params": ingest.data(model_usage.params) or {},
                     "error": ingest.name(model_usage.error),
                 }
             )
-            records.writes.append(AppendModelUsage([usage], turn_id))
+            records.writes.append(AppendModelUsage([usage], ingest.id(turn_id)))
 
         await self._record(scope, record, wait=True)
 
@@ -133,10 +146,10 @@ class FactRecorder(ABC):
         """Record evidence, redacted; the same content of the same source is stored once (A-09)."""
 
         def record(records: Records) -> Evidence:
-            row = records.ingest.evidence_row(
-                content, source, type, links=links or EvidenceLinks(), metadata=metadata
-            )
-            evidence_id = records.add_evidence(row, "", turn_id)
+            ingest = records.ingest
+            asked = ingest.links(links or EvidenceLinks())
+            row = ingest.evidence_row(content, source, type, links=asked, metadata=metadata)
+            evidence_id = records.add_evidence(row, "", ingest.id(turn_id))
             return records.view.evidence[evidence_id].evidence
 
         found = await self._record(scope, record, wait=True)

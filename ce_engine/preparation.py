@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
 from ce_engine.answers import abandon
@@ -29,6 +29,7 @@ from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CutMark, PutCut, TurnRow
+from ce_engine.upload.ingest import Ingest
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -63,10 +64,11 @@ class Preparation:
 
     @property
     def lane_key(self) -> str:
-        return self.call.lane_key or self.call.scope.agent_id
+        return self.call.lane_key or ""
 
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""
+        self.call = _named(self.call, self.records.ingest)
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
@@ -133,8 +135,8 @@ class Preparation:
             role=message.role.value,
             author=self.records.ingest.name(message.author.id) if message.author else None,
             origin=host.origin.value,
-            calls=tuple(call.id or "" for call in calls) if calls else (),
-            call_id=message.tool_call_id,
+            calls=self.records.ingest.call_ids(calls),
+            call_id=self.records.ingest.id(message.tool_call_id),
             host_id=mac("host-id", host.host_id) if host.host_id else None,
             loose_key=loose or None,
         )
@@ -379,3 +381,14 @@ class Preparation:
         if failed is None or failed.row.request_id != self.call.request_id:
             return None
         return self.view.failed.pop(self.question)
+
+
+def _named(call: ModelCall, ingest: Ingest) -> ModelCall:
+    """The call with the host's names of request, line, framework as they may be stored."""
+    return replace(
+        call,
+        request_id=ingest.name(call.request_id),
+        lane_key=ingest.name(call.lane_key or call.scope.agent_id),
+        framework=ingest.name(call.framework),
+        parent_turn_id=ingest.id(call.parent_turn_id),
+    )

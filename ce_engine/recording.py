@@ -240,18 +240,19 @@ def _call_of(row: MessageRow, caller: MessageRow | None) -> tuple[ToolCall, str 
 def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: str = "") -> str:
     """Record a tool's run, and its result as evidence; the message that carries it is linked later."""
     view, ingest = records.view, records.ingest
-    asked = find_call(view, run.host_call_id, request_id)
-    key = asked[0] if asked else run.run_id
+    host_call_id = ingest.id(run.host_call_id)
+    asked = find_call(view, host_call_id, request_id)
+    key = asked[0] if asked else ingest.name(run.run_id)
     call = ToolCall(
         tool_call_id=key,
         tool=ingest.name(run.name),
         provider=ingest.provider(run.provider_kind, run.provider_name, run.provider_uri),
         type=ToolType.FUNCTION_CALL if asked else ToolType.TOOL,
-        called_at=run.started_at or ingest.clock.now_iso(),
+        called_at=ingest.name(run.started_at) or ingest.clock.now_iso(),
         args_digest=ingest.args(run.args),
         status=run.status,
         duration_ms=run.duration_ms,
-        task_id=run.task_id,
+        task_id=ingest.id(run.task_id),
     )
     if run.result:
         evidence = ingest.evidence_row(
@@ -268,7 +269,7 @@ def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: s
     if asked:
         view.tool_runs[key] = call  # its message may never come: a tool's result can be an answer
     message_id = asked[1] if asked else None
-    records.add_tool_call(ToolCallRow(call, run.host_call_id, message_id), request_id)
+    records.add_tool_call(ToolCallRow(call, host_call_id, message_id), request_id)
     return key
 
 
@@ -283,6 +284,7 @@ def record_retrieval(
     """Record a retrieval as a tool call, and its hits as `rag_doc` evidence (A-29)."""
     view, ingest = records.view, records.ingest
     ids = []
+    run_id = ingest.name(hit.run_id)
     for rank, document in enumerate(hit.documents):
         metadata = dict(document.metadata)
         metadata |= {"rank": rank, "score": document.score, "document_id": document.id}
@@ -290,7 +292,7 @@ def record_retrieval(
             document.text,
             EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri),
             EvidenceType.RAG_DOC,
-            links=EvidenceLinks(tool_call_id=hit.run_id),
+            links=EvidenceLinks(tool_call_id=run_id),
             metadata={key: value for key, value in metadata.items() if value not in (None, "")},
             confidence=confidence_of(document.score),
         )
@@ -300,10 +302,10 @@ def record_retrieval(
         if request_id:
             view.request(request_id).documents.append((evidence_id, document.text))
     call = ToolCall(
-        tool_call_id=hit.run_id,
+        tool_call_id=run_id,
         tool=ingest.name(hit.name),
         provider=ingest.provider(hit.provider_kind, hit.provider_name, hit.provider_uri),
-        called_at=hit.started_at or ingest.clock.now_iso(),
+        called_at=ingest.name(hit.started_at) or ingest.clock.now_iso(),
         args_digest=ingest.args({"query": hit.query}),
         duration_ms=hit.duration_ms,
         result_evidence_ids=list(dict.fromkeys(ids)),

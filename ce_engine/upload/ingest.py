@@ -99,6 +99,29 @@ class Ingest:
             known = self.names[text] = self.text(text)[0].text
         return known[:most]
 
+    def id(self, text: str | None) -> str | None:
+        """An id of the host's as it may be stored: a caller may put anything into one.
+
+        Equal ids stay equal in the session: whoever compares live ids with stored ones asks here first.
+        """
+        return self.name(text) if text else text
+
+    def call_ids(self, asked: Sequence[ToolRequest] | None) -> tuple[str, ...]:
+        """The ids of the calls that a message asks for, as they are stored."""
+        return tuple(self.name(call.id or "") for call in asked or ())
+
+    def refs(self, given: Sequence[Ref] | None) -> list[Ref] | None:
+        """Refs of the host's as they may be stored; `None` for none."""
+        return [
+            Ref(evidence_id=self.name(ref.evidence_id), selector=self.id(ref.selector))
+            for ref in given or ()
+        ] or None
+
+    def links(self, links: EvidenceLinks) -> EvidenceLinks:
+        return EvidenceLinks(
+            model_usage_id=self.id(links.model_usage_id), tool_call_id=self.id(links.tool_call_id)
+        )
+
     def code(self, text: str, otherwise: str) -> str:
         """A stable word such as `"Timeout"`; `otherwise` for what is none, or holds something sensitive."""
         return text if _CODE.fullmatch(text) and self.name(text) == text else otherwise
@@ -137,11 +160,11 @@ class Ingest:
             role=live.role,
             content=redacted.text,
             author=Author(kind=author.kind, id=self.name(author.id)) if author else None,
-            at=live.at or self.clock.now_iso(),
+            at=self.id(live.at) or self.clock.now_iso(),
             message_id=message_id,
             tool_calls=self._requests(live.tool_calls or ()) or None,
-            tool_call_id=live.tool_call_id,
-            status="error" if host.error else live.status,
+            tool_call_id=self.id(live.tool_call_id),
+            status="error" if host.error else self.id(live.status),
         )
         return MessageRow(
             message=stored,
@@ -160,7 +183,10 @@ class Ingest:
         )
 
     def _requests(self, asked: Sequence[ToolRequest]) -> list[ToolRequest]:
-        return [ToolRequest(name=self.name(c.name), id=c.id, args=self.args(c.args)) for c in asked]
+        return [
+            ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args))
+            for c in asked
+        ]
 
     def dedup_key(self, source: EvidenceSource, content: str) -> bytes:
         """Equal for the same live content of the same source, within the session (A-09)."""
