@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from ce_engine.config import (
     BudgetConfig,
+    CollectConfig,
     ObservabilityConfig,
     PruneConfig,
     RedactionConfig,
     RedactionRules,
     RuntimeConfig,
     StoreConfig,
+    SummaryConfig,
     load_config,
 )
 from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import (
     AdapterError,
+    BackpressureError,
+    BudgetConflictError,
     BudgetExceededError,
     ConfigError,
+    ConstraintLimitError,
+    ConstraintNotFoundError,
     ContextEngineError,
     EvidenceNotFoundError,
+    InputTooLargeError,
     MigrationError,
     MissingDependencyError,
+    OriginalRefusedError,
     RedactionError,
     SchemaValidationError,
     ScopeViolationError,
@@ -29,6 +37,7 @@ from ce_engine.errors import (
     StoreError,
     StoreUnavailableError,
     StoreUrlError,
+    SummarizerError,
     SyncCallError,
     TurnAmbiguousError,
     UnsupportedTargetError,
@@ -36,12 +45,31 @@ from ce_engine.errors import (
     VersionConflictError,
 )
 from ce_engine.observe.bus import InMemoryEventBus
-from ce_engine.ports import Pruner, Redactor, Store, TokenEstimator
+from ce_engine.own_calls import Summarizer, is_own_call
+from ce_engine.ports import (
+    Assembler,
+    EvidenceResolver,
+    Hasher,
+    LlmAdapter,
+    LlmRequest,
+    LlmResponse,
+    Pruner,
+    Redactor,
+    Renderer,
+    RenderHints,
+    Store,
+    TokenEstimator,
+)
+from ce_engine.ports_context import ContextPiece, ContextSource
+from ce_engine.ports_derive import BlockDeriver, DeriveOptions
+from ce_engine.prepare.assemble_input import InputAssembler
+from ce_engine.prepare.derive_session import SessionDeriver
 from ce_engine.prepare.prune import (
     DegradeToSummaryPruner,
     GreedyPriorityPruner,
     GroupAwarePruner,
 )
+from ce_engine.prepare.render_block import BlockRenderer
 from ce_engine.schema.call import (
     Answer,
     Extend,
@@ -58,14 +86,18 @@ from ce_engine.schema.call import (
 )
 from ce_engine.schema.document import (
     Author,
+    ContextBlock,
     Evidence,
     EvidenceLinks,
     EvidenceSource,
     Message,
+    MessageIndexRange,
     ModelUsage,
     Ref,
     Session,
     SessionDocument,
+    Summary,
+    Task,
     ToolCall,
     ToolProvider,
     ToolRequest,
@@ -73,6 +105,7 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.enums import (
     AuthorKind,
+    BlockType,
     EvidenceType,
     Layer,
     ModelUsageStage,
@@ -81,13 +114,14 @@ from ce_engine.schema.enums import (
     ProviderKind,
     Role,
     SourceKind,
+    TaskStatus,
     ToolCallStatus,
     ToolType,
     TurnStatus,
 )
 from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
 from ce_engine.schema.export import json_schema
-from ce_engine.schema.facts import Retrieval, RetrievedDoc, ToolRun
+from ce_engine.schema.facts import IngestOptions, Original, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
 from ce_engine.schema.report import (
     AssembledInput,
@@ -95,49 +129,76 @@ from ce_engine.schema.report import (
     MessagePart,
     PrepareResult,
     PutResult,
+    RedactionRecord,
+    RenderedBlock,
     Report,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Constraint
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.sync import SyncEngine
 from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
+from ce_engine.upload.summarize import RollingSummarizer
 
 
 __all__ = [
     "AdapterError",
     "Answer",
     "AssembledInput",
+    "Assembler",
     "Author",
     "AuthorKind",
+    "BackpressureError",
+    "BlockDeriver",
+    "BlockRenderer",
+    "BlockType",
     "BudgetConfig",
+    "BudgetConflictError",
     "BudgetExceededError",
     "CharBasedEstimator",
+    "CollectConfig",
     "ConfigError",
+    "Constraint",
+    "ConstraintLimitError",
+    "ConstraintNotFoundError",
+    "ContextBlock",
     "ContextEngine",
     "ContextEngineError",
+    "ContextPiece",
+    "ContextSource",
     "DegradeToSummaryPruner",
     "Deleted",
     "Deletion",
+    "DeriveOptions",
     "Event",
     "EventType",
     "Evidence",
     "EvidenceLinks",
     "EvidenceNotFoundError",
+    "EvidenceResolver",
     "EvidenceSource",
     "EvidenceTrace",
     "EvidenceType",
     "Extend",
     "GreedyPriorityPruner",
     "GroupAwarePruner",
+    "Hasher",
     "HostMessage",
     "InMemoryEventBus",
+    "IngestOptions",
+    "InputAssembler",
+    "InputTooLargeError",
     "Insert",
     "Keep",
     "Layer",
+    "LlmAdapter",
+    "LlmRequest",
+    "LlmResponse",
     "MemoryStore",
     "Message",
+    "MessageIndexRange",
     "MessagePart",
     "MigrateResult",
     "MigrationError",
@@ -148,6 +209,8 @@ __all__ = [
     "ModelUsageStage",
     "ObservabilityConfig",
     "Origin",
+    "Original",
+    "OriginalRefusedError",
     "PrepareResult",
     "Prepared",
     "Priority",
@@ -157,21 +220,27 @@ __all__ = [
     "PutResult",
     "RedactionConfig",
     "RedactionError",
+    "RedactionRecord",
     "RedactionRules",
     "Redactor",
     "Ref",
     "RefSelector",
+    "RenderHints",
+    "RenderedBlock",
+    "Renderer",
     "Report",
     "Restore",
     "Retrieval",
     "RetrievedDoc",
     "Role",
+    "RollingSummarizer",
     "RuntimeConfig",
     "SchemaValidationError",
     "Scope",
     "ScopeViolationError",
     "SelectorResolveError",
     "Session",
+    "SessionDeriver",
     "SessionDocument",
     "SessionNotFoundError",
     "Shorten",
@@ -182,8 +251,14 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "StoreUrlError",
+    "Summarizer",
+    "SummarizerError",
+    "Summary",
+    "SummaryConfig",
     "SyncCallError",
     "SyncEngine",
+    "Task",
+    "TaskStatus",
     "TiktokenEstimator",
     "TokenEstimator",
     "ToolCall",
@@ -206,6 +281,7 @@ __all__ = [
     "context_window",
     "create_context_engine",
     "image_tokens",
+    "is_own_call",
     "json_schema",
     "load_config",
     "open_store",

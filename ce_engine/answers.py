@@ -8,8 +8,8 @@ from typing import Any
 from ce_engine.counting import Counter
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.reconcile import place_answer
-from ce_engine.recording import Records, put_turn
-from ce_engine.schema.call import Answer, HostMessage, Usage
+from ce_engine.records import Records, put_turn
+from ce_engine.schema.call import Answer, HostMessage, TurnHandle, Usage
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
 from ce_engine.schema.enums import (
     EvidenceType,
@@ -22,12 +22,19 @@ from ce_engine.schema.enums import (
 )
 from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
+from ce_engine.upload.confidence import by_rule
 from ce_engine.upload.ingest import Ingest, refs
-from ce_engine.view import OpenTurn
+from ce_engine.view import OpenTurn, SessionView
 
 
 MAX_REFS = 50
 """Refs of one answer: the newest evidence of its request."""
+
+
+def is_open(view: SessionView, turn: TurnHandle) -> bool:
+    """Whether this very attempt is open: a later attempt of the same turn has another handle."""
+    opened = view.turns.get(turn.turn_id)
+    return opened is not None and opened.handle is turn
 
 
 def commit_turn(
@@ -116,6 +123,7 @@ def _record_answer_message(
     place = place_answer(view.log, turn.question, _incoming(stored), agent=agent, since=turn.since)
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.
+        records.ingest.untold(stored.message.message_id)
         view.answers.add(place.n)
         row.answer_message_id = view.log[place.n].message_id
         _record_output(records, turn, answer, used, row.answer_message_id)
@@ -200,6 +208,7 @@ def _record_output(
             "turn_id": turn.row.turn_id,
             "finish_reason": records.ingest.name(answer.finish_reason),
         },
+        confidence=by_rule(SourceKind.LLM),
         message_id=message_id,
     )
     row.dedup_key = records.view.fingerprinter.mac(
@@ -245,8 +254,16 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
     row.status = turn.handle.status = status
     row.closed_at = records.ingest.clock.now_iso()
     code = records.ingest.code(error_code, "error") if error_code else ""
+    if codes := [c for c in records.degradations() if c not in turn.report.degradations]:
+        turn.report.degradations += codes
+        row.report = {**row.report, "degradations": turn.report.degradations}
     if code and status is not TurnStatus.COMMITTED:
         row.report = {**row.report, "errors": [*row.report.get("errors", ()), code]}
+    if redactions := list(records.ingest.redactions.values()):
+        turn.report.redactions += redactions
+        if row.report:
+            told = [record.model_dump() for record in turn.report.redactions]
+            row.report = {**row.report, "redactions": told}
     records.writes.append(put_turn(row))
     view.turns.pop(row.turn_id, None)
     if status is TurnStatus.COMMITTED:

@@ -229,7 +229,7 @@ class ByHand(ABC):
             TurnAmbiguousError: none is open, or several are.
         """
         scope = as_scope(session)
-        view = self._sessions.known(scope)
+        view = self._sessions.under_way(scope)
         turns = view.turns if view is not None else {}
         if turn_id is not None:
             found = turns.get(turn_id)
@@ -247,7 +247,7 @@ class ByHand(ABC):
         return next(iter(turns.values())).handle
 
     def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
-        view = self._sessions.known(scope)
+        view = self._sessions.under_way(scope)
         for ref in refs or ():
             if view is None or ref.evidence_id not in view.evidence:
                 raise EvidenceNotFoundError(

@@ -6,10 +6,18 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from ce_engine.errors import ConfigError
+from ce_engine.errors import ConfigError, SelectorResolveError
 from ce_engine.schema.enums import Layer, Priority
+from ce_engine.selectors import json_path
 
 
 class _Config(BaseModel):
@@ -98,19 +106,81 @@ class PruneConfig(_Config):
     max_retrieved_chunks: int = Field(default=200, ge=0)
 
 
+PII, INTERNAL_URLS = "pii", "internal_urls"
+
+
 class RedactionRules(_Config):
-    """The user's own rules: name -> regex, and name -> words."""
+    """The user's own rules, beside those that always hold (A-19).
+
+    Attributes:
+        patterns: name -> regex.
+        dictionaries: name -> words; or a list of names that come with the engine: `pii` (mail, phone,
+            cards, keys: always on) and `internal_urls` (addresses inside a company's network).
+        field_paths: JSONPaths (RFC 9535, `$.customer.phone`, `$..salary`, or plain `customer.phone`) of
+            values that are taken out whole: of tool arguments, metadata, payloads, and texts that are JSON.
+    """
 
     patterns: dict[str, str] = Field(default_factory=dict)
     dictionaries: dict[str, list[str]] = Field(default_factory=dict)
+    field_paths: list[str] = Field(default_factory=list)
+
+    @field_validator("dictionaries", mode="before")
+    @classmethod
+    def _names_alone(cls, value: Any) -> Any:
+        return {name: [] for name in value} if isinstance(value, list) else value
+
+    @field_validator("dictionaries")
+    @classmethod
+    def _have_words(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
+        for name, words in value.items():
+            if not words and name not in (PII, INTERNAL_URLS):
+                raise ValueError(
+                    f"the dictionary {name!r} has no words, and none of that name comes with the engine "
+                    f"({PII}, {INTERNAL_URLS} do); give it words: {{{name!r}: [...]}}"
+                )
+        return value
+
+    @field_validator("field_paths")
+    @classmethod
+    def _are_json_paths(cls, value: list[str]) -> list[str]:
+        for path in value:
+            try:
+                json_path(path)
+            except SelectorResolveError as error:
+                raise ValueError(
+                    f"the field path {path!r} is no JSONPath (RFC 9535): write $.customer.phone, "
+                    "$.items[*].name or $..salary"
+                ) from error
+        return value
 
 
 class RedactionConfig(_Config):
-    """What is taken out before anything is stored; the original is never kept."""
+    """What is taken out before anything is stored, and where the original goes, if anywhere.
+
+    Attributes:
+        mode: `store_redacted_only` keeps no original; `dual_store` writes it to a second store, which is
+            to have rights of its own. The first store never has it (A-30).
+        originals_url: that second store, as `open_store` understands it; without one, the engine's
+            component `originals`, else `CE_ORIGINALS_URL`.
+        content: `pointer` stores no content of messages and evidence: length, HMAC and source stay. They
+            can be traced and recognised, but neither recalled nor replayed (A-30).
+        audit: an event says which rules hit what, and `engine.original` may be asked.
+    """
 
     enabled: bool = True
-    mode: Literal["store_redacted_only"] = "store_redacted_only"
+    mode: Literal["store_redacted_only", "dual_store"] = "store_redacted_only"
     rules: RedactionRules | None = None
+    originals_url: str | None = None
+    content: Literal["stored", "pointer"] = "stored"
+    audit: bool = False
+
+    @model_validator(mode="after")
+    def _has_use_for_originals(self) -> Self:
+        if self.originals_url is not None and self.mode != "dual_store":
+            raise ValueError(
+                'originals_url is given, but nothing goes there: set mode="dual_store"'
+            )
+        return self
 
 
 class ObservabilityConfig(_Config):
@@ -122,13 +192,14 @@ class ObservabilityConfig(_Config):
 
 
 class SummaryConfig(_Config):
-    """When summaries are made, and how long they may be."""
+    """When summaries are made (by message count or tokens), how long they may be, and may take."""
 
     enabled: bool = True
     max_summary_tokens: int = Field(default=512, ge=1)
     trigger_message_count: int = Field(default=20, ge=1)
     trigger_token_threshold: int = Field(default=4096, ge=1)
     preserve_recent_messages: int = Field(default=5, ge=0)
+    timeout_s: float = Field(default=30.0, gt=0)
 
 
 class StoreConfig(_Config):
@@ -138,6 +209,26 @@ class StoreConfig(_Config):
     breaker_s: float = Field(default=5.0, ge=0)
     buffer_bytes: int = Field(default=32_000_000, ge=0)
     view_bytes: int = Field(default=256_000_000, ge=0)
+
+
+ConflictStrategy = Literal["prefer_tool_over_rag", "prefer_latest_by_at", "keep_both_and_warn"]
+"""Who is right where sources disagree on a field (A-18)."""
+
+
+class CollectConfig(_Config):
+    """What is collected beside the messages (D-11); `prune.max_retrieved_chunks` bounds retrieved pieces.
+
+    Attributes:
+        max_input_tokens: of all pieces together; the host's own list has no limit but the budget.
+        max_constraints: of one owner in one project.
+        deadline_s: how long sources may take, all side by side.
+        concurrent: assemblies of one session at once; one of a lane (D-12).
+    """
+
+    max_input_tokens: int = Field(default=64_000, ge=0)
+    max_constraints: int = Field(default=500, ge=0)
+    deadline_s: float = Field(default=0.25, gt=0)
+    concurrent: int = Field(default=4, ge=1)
 
 
 class RuntimeConfig(_Config):
@@ -158,10 +249,12 @@ class RuntimeConfig(_Config):
     observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
+    collect: CollectConfig = Field(default_factory=CollectConfig)
     placement: Literal["seed", "cache"] = "seed"
     fail: Literal["open", "closed"] = "open"
     locale: Literal["en", "zh"] = "en"
     enable_share_context: bool = True
+    conflicts: ConflictStrategy = "keep_both_and_warn"
 
     @property
     def budget_is_given(self) -> bool:

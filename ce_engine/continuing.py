@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from ce_engine.errors import SchemaValidationError
+from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.match import Incoming
-from ce_engine.recording import Records, find_call
+from ce_engine.recording import find_call
+from ce_engine.records import Records
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.enums import Origin
-from ce_engine.schema.rows import MessageRow
 from ce_engine.upload.ingest import Ingest
 from ce_engine.view import SessionView
 
@@ -38,7 +41,7 @@ def go_on(call: ModelCall, records: Records) -> ModelCall:
     new = [_answering(m, ingest) for m in call.messages if m.origin is not Origin.SYSTEM]
     brought = {m.message.tool_call_id for m in new}
     version = (view.fingerprinter.key_id, records.ingest.redactor_version)
-    line = [_host(view.rows[n], version) for n in _line(view, caller, brought)]
+    line = [_host(view, n, version) for n in _line(view, caller, brought)]
     system = [m for m in call.messages if m.origin is Origin.SYSTEM]
     return replace(call, messages=[*system, *line, *new], request_id=view.rows[caller].request_id)
 
@@ -52,11 +55,23 @@ def _line(view: SessionView, caller: int, brought: set[str | None]) -> Iterator[
                 yield result
 
 
-def _host(row: MessageRow, version: tuple[str, str]) -> HostMessage:
-    """A stored message as a host would send it; it is recognised by what is stored of it."""
+def _host(view: SessionView, n: int, version: tuple[str, str]) -> HostMessage:
+    """A stored message as a host would send it, live; it is recognised by what is stored of it."""
+    row = view.rows[n]
     stored = row.message
+    asked = [
+        call.model_copy(update={"args": _live(view.redactor, call.args)})
+        for call in stored.tool_calls or ()
+    ]
     message = stored.model_copy(
-        update={"message_id": None, "parent_id": None, "seq": None, "refs": None}
+        update={
+            "content": _live(view.redactor, stored.content),
+            "tool_calls": asked or None,
+            "message_id": None,
+            "parent_id": None,
+            "seq": None,
+            "refs": None,
+        }
     )
     known = Incoming(
         key=row.key,
@@ -69,6 +84,21 @@ def _host(row: MessageRow, version: tuple[str, str]) -> HostMessage:
         loose_key=row.loose_key or None,
     )
     return HostMessage(message, Origin(row.origin), recognised=(version, known))
+
+
+def _live(redactor: SessionRedactor | None, value: Any) -> Any:
+    """Stored data with live values in place of the placeholders that this process knows (decision 13)."""
+    if redactor is None:
+        return value
+    if isinstance(value, Mapping):
+        return {key: _live(redactor, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_live(redactor, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    with suppress(Exception):  # a redactor of somebody else's may raise anything
+        return redactor.restore(value).text
+    return value
 
 
 def _answering(host: HostMessage, ingest: Ingest) -> HostMessage:

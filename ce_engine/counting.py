@@ -9,7 +9,11 @@ from typing import Any
 from ce_engine.ports import TokenEstimator
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
+from ce_engine.tokens import CharBasedEstimator
 
+
+FALLBACK = "CONTEXT_BUDGET_FALLBACK"
+"""The calculator of the budget failed, and another one took its place."""
 
 PRIMING = 3
 """Tokens that a chat model adds before its reply."""
@@ -19,21 +23,43 @@ PER_TOOL_CALL = 8
 
 
 class Counter:
-    """Counts for one estimator and model."""
+    """Counts for one estimator and model. One that fails is replaced by an upper bound (D-04)."""
 
     def __init__(self, estimator: TokenEstimator, model_hint: str | None) -> None:
-        self._estimator = estimator
         self._model = model_hint
-        self.name = f"{estimator.name}/{model_hint or ''}"
-        self.exact = estimator.exact_for(model_hint)
-        self.description = estimator.describe(model_hint)
+        self.warnings: list[str] = []
+        try:
+            self._take(estimator)
+        except Exception:  # noqa: BLE001 - an estimator of somebody else's may raise anything
+            self._fall_back()
+
+    def _take(self, estimator: TokenEstimator) -> None:
+        self._estimator = estimator
+        self.name = f"{estimator.name}/{self._model or ''}"
+        self.exact = estimator.exact_for(self._model)
+        self.description = estimator.describe(self._model)
+
+    def _fall_back(self) -> None:
+        self.warnings = [FALLBACK]
+        self._take(CharBasedEstimator())
+
+    def _asked(self, ask: Callable[[TokenEstimator], int]) -> int:
+        try:
+            tokens: object = ask(self._estimator)
+        except Exception:  # noqa: BLE001 - as above
+            tokens = None
+        if isinstance(tokens, int) and tokens >= 0:
+            return tokens
+        self._fall_back()
+        return ask(self._estimator)
 
     def text(self, text: str) -> int:
-        return self._estimator.estimate_text(text, self._model)
+        return self._asked(lambda estimator: estimator.estimate_text(text, self._model))
 
     def message(self, message: Message) -> int:
         """Tokens of a message with framing and tool calls."""
-        tokens = self._estimator.estimate_message(message.role, message.content, self._model)
+        role, content, model = message.role, message.content, self._model
+        tokens = self._asked(lambda estimator: estimator.estimate_message(role, content, model))
         for call in message.tool_calls or ():
             args = json.dumps(call.args, ensure_ascii=False, default=str)
             tokens += self.text(f"{call.name}{args}{call.id or ''}") + PER_TOOL_CALL

@@ -8,7 +8,7 @@ from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
-from ce_engine.ports import Store, TokenEstimator
+from ce_engine.ports import LlmAdapter, Store, TokenEstimator
 from ce_engine.stores import open_store
 from ce_engine.sync import SyncEngine
 
@@ -29,6 +29,7 @@ class ContextEngine(Engine):
 def create_context_engine(
     store: Store | str | None = None,
     token_estimator: TokenEstimator | None = None,
+    llm_adapter: LlmAdapter | None = None,
     config: RuntimeConfig | None = None,
     **components: Any,
 ) -> ContextEngine:
@@ -37,14 +38,22 @@ def create_context_engine(
     Args:
         store: a store or its URL (see `open_store`); `None` is `CE_STORE_URL`, else `sqlite:///ce.db`.
         token_estimator: `None` takes the best that the machine has, without the network.
+        llm_adapter: the model for summaries; without one none are made (A-16).
         config: defaults if not given.
-        components: `redactor`, `pruner`, `event_bus`, `clock`, `id_generator`.
+        components: `summarizer`, `redactor`, `pruner`, `deriver`, `renderer`, `event_bus`, `clock`,
+            `id_generator`, `hasher`, `originals` (a second store, see `RedactionConfig`).
 
     Raises:
         StoreUrlError: the URL is not understood.
     """
     opened = open_store(store) if store is None or isinstance(store, str) else store
-    return ContextEngine(opened, token_estimator=token_estimator, config=config, **components)
+    return ContextEngine(
+        opened,
+        token_estimator=token_estimator,
+        llm_adapter=llm_adapter,
+        config=config,
+        **components,
+    )
 
 
 def _flush_at_exit(reference: weakref.ref[ContextEngine]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
+from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.originals import Originals
 from ce_engine.ports import Clock, IdGenerator, Store
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
@@ -20,12 +20,9 @@ from ce_engine.schema.report import Deleted, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.sessions import Sessions
+from ce_engine.settings import Settings
+from ce_engine.stores.waiting import STORE_S, answered
 
-
-T = TypeVar("T")
-
-STORE_S = 5.0
-"""How long a deletion or a verification waits for one answer of the store."""
 
 PURGE_S = 600.0
 """How long it waits for the store to be rid of the bytes: a large file is written anew."""
@@ -50,10 +47,12 @@ class Deletions(ABC):
     clock: Clock
     ids: IdGenerator
     loop: LoopThread
-    _events: LoopThread
+    _announcer: Announcer
     _journal: Journal
+    _originals: Originals
     _sessions: Sessions
     _locks: KeyedLocks
+    _settings: Settings
 
     @abstractmethod
     async def flush(self, timeout_s: float = 5.0) -> bool:
@@ -85,7 +84,7 @@ class Deletions(ABC):
         return await self.loop.share(self._delete_evidence(scope, evidence_id))
 
     async def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
-        """Delete all sessions of exactly this user, of every project, ephemeral ones too (B-08).
+        """Delete all sessions and settings of exactly this user, of every project, ephemeral ones too (B-08).
 
         No user is the user `""`, and only that one. Other users' sessions are not touched.
 
@@ -112,57 +111,71 @@ class Deletions(ABC):
 
     async def _delete_user_data(self, account_id: str, user_id: str) -> Deleted:
         await self.flush(STORE_S)  # what does not land in time is noticed session by session
-        listed = await _answer(
+        listed = await answered(
             self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
         )
         # A store may take `None` for all users: nobody's data goes but this user's.
         keys = {(info.account_id, info.user_id, info.session_id) for info in listed}
+        keys |= await self._originals.keys_of(account_id, user_id)
         keys = {key for key in keys if key[:2] == (account_id, user_id)}
         deleted = Deleted()
         for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
             scope = Scope(account_id=account_id, user_id=user_id, session_id=session_id)
             deleted += await self._erase(scope, any_project=True)
+        deleted += Deleted(settings=await self._settings.delete(account_id, user_id))
         await self._purge()
         return deleted
 
     async def _erase(self, scope: Scope, *, any_project: bool = False) -> Deleted:
         """Delete a session's rows and what is remembered of it; the bytes are still to be purged."""
         await self._land(scope)
+        what, result = {"what": "session"}, None
         async with self._locks.hold(scope.key):
-            if await self._head(scope, any_project=any_project) is None:
-                self._sessions.forget(scope)
-                return Deleted()
-            event = self._deletion(scope, {"what": "session"})
-            result = await self._delete(scope, DeleteSession(event))
+            if await self._head(scope, any_project=any_project) is not None:
+                event = self._deletion(scope, what, self.store)
+                result = await self._delete(scope, DeleteSession(event))
             self._sessions.forget(scope)
-        return Deleted(sessions=1, **result.removed) if result.success else Deleted()
+            # After the rows, and whether or not there were any: an earlier deletion may have got so far.
+            await self._originals.delete(
+                scope, lambda store: [DeleteSession(self._deletion(scope, what, store))]
+            )
+        gone = result is not None and result.success
+        return Deleted(sessions=1, **result.removed) if result and gone else Deleted()
 
     async def _delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
         await self._land(scope)
         async with self._locks.hold(scope.key):
             if await self._head(scope) is None:
                 return Deleted()
-            event = self._deletion(scope, {"what": "evidence", "evidence_id": evidence_id})
+            what = {"what": "evidence", "evidence_id": evidence_id}
+            event = self._deletion(scope, what, self.store)
+            rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
             result = await self._delete(scope, DeleteEvidence(evidence_id, event))
             if self._sessions.known(scope) is not None:
                 self._sessions.drop(scope)
                 await self._sessions.view(scope, ephemeral=False)
+            ids = [evidence_id, *(row.message_id for row in rows if row.message_id)]
+            await self._originals.delete(
+                scope,
+                lambda store: [DeleteEvidence(i, self._deletion(scope, what, store)) for i in ids],
+            )
         await self._purge()
         return Deleted(**result.removed)
 
     async def _delete(self, scope: Scope, write: DeleteSession | DeleteEvidence) -> PutResult:
         try:
-            result = await _answer(self.store.apply(scope, [write]))
+            result = await answered(self.store.apply(scope, [write]))
         except SessionNotFoundError:  # another process was faster
             return PutResult(success=False, version=0)
         wanted = self.config.observability.emit_events and not self.bus.is_idle
         if result.removed and wanted:
-            self._events.submit(self.bus.emit(write.event))
+            self._announcer.tell(scope, [write.event])
         return result
 
     async def _purge(self) -> None:
         try:
-            await _answer(self.store.purge(), PURGE_S)
+            await answered(self.store.purge(), PURGE_S)
+            await self._originals.purge(PURGE_S)
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 f"it is deleted, but bytes of it are still in the store's files: {error} Then delete "
@@ -173,6 +186,7 @@ class Deletions(ABC):
         """Wait, outside the lock, for what was handed over: the app's own calls wait for nobody."""
         await self._settle(scope)
         await self._journal.flush(STORE_S)
+        await self._originals.flush(STORE_S)
 
     async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
         """The head of a session that is there, when everything of it that was accepted has landed."""
@@ -180,7 +194,7 @@ class Deletions(ABC):
             raise StoreUnavailableError(
                 "records of this session are still on their way to the store; delete it again"
             )
-        state = await _answer(
+        state = await answered(
             self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         )
         if state is None:
@@ -189,7 +203,7 @@ class Deletions(ABC):
             check_project(scope, state.head.project_id)
         return state.head
 
-    def _deletion(self, scope: Scope, payload: dict[str, Any]) -> Event:
+    def _deletion(self, scope: Scope, payload: dict[str, Any], store: Store) -> Event:
         """The event of a deletion. Its MAC is under the install's key: the session's own may go with it."""
         event = Event(
             event_type=EventType.DELETED,
@@ -202,12 +216,12 @@ class Deletions(ABC):
             redacted=True,
             nonce=self.ids.generate()[:18],
         )
-        event.payload_mac = payload_mac(event, chain_key(self.store.secret))
+        event.payload_mac = payload_mac(event, chain_key(store.secret))
         return event
 
     async def _verify(self, scope: Scope) -> Verification:
         await self._land(scope)
-        chain = await _answer(self.store.chain(scope))
+        chain = await answered(self.store.chain(scope))
         if chain is None:
             raise SessionNotFoundError(
                 f"there is no session {scope.session_id!r} of this account and user to verify"
@@ -225,17 +239,3 @@ class Deletions(ABC):
                     "install has now. Give it that one: CE_SECRET, or the key file beside the store."
                 )
         return verify_log(chain.events, head.chain_head, chain_key(secret), key)
-
-
-async def _answer(work: Awaitable[T], seconds: float = STORE_S) -> T:
-    """Await the store for so long.
-
-    Raises:
-        StoreUnavailableError: it did not answer; what was asked for may still be done.
-    """
-    try:
-        return await asyncio.wait_for(work, seconds)
-    except TimeoutError:
-        raise StoreUnavailableError(
-            f"the store did not answer within {seconds:.0f} s; see that it works: ce doctor"
-        ) from None

@@ -3,7 +3,12 @@
 ContextEngineError
 ├── SessionNotFoundError         no such session for this account and user
 ├── VersionConflictError         the stored version is not the expected one
+│   └── BudgetConflictError      another budget was stored meanwhile
 ├── BudgetExceededError          what may never be left out is over the budget
+├── InputTooLargeError           more context was collected than may be
+├── BackpressureError            too many assemblies of one session at once
+├── ConstraintLimitError         an owner has as many constraints as may be
+├── ConstraintNotFoundError      no such constraint of this owner and project
 ├── SelectorResolveError         a selector is malformed or matches nothing
 ├── EvidenceNotFoundError        no such evidence in this session
 ├── SchemaValidationError        data does not fit the schema
@@ -13,6 +18,7 @@ ContextEngineError
 ├── TurnAmbiguousError           no turn, or several turns, are open in the session
 ├── ScopeViolationError          something of another scope was asked for or handed in
 ├── ConfigError                  a configuration value is invalid
+├── OriginalRefusedError         what redaction took out was asked for, and may not be told
 ├── SyncCallError                the synchronous face was called from its own loop
 ├── StoreError                   the store failed
 │   ├── StoreUrlError            the store's URL is not understood
@@ -46,10 +52,40 @@ class VersionConflictError(ContextEngineError):
     code = "CONTEXT_VERSION_CONFLICT"
 
 
+class BudgetConflictError(VersionConflictError):
+    """Another budget was stored meanwhile; nothing was overwritten (D-04)."""
+
+    code = "CONTEXT_BUDGET_CONFLICT"
+
+
 class BudgetExceededError(ContextEngineError):
     """What may never be left out is over the budget; raised only where `fail="closed"`."""
 
     code = "CONTEXT_BUDGET_EXCEEDED"
+
+
+class InputTooLargeError(ContextEngineError):
+    """More context was collected than may be; raised only where `fail="closed"` (D-11)."""
+
+    code = "CONTEXT_INPUT_TOO_LARGE"
+
+
+class BackpressureError(ContextEngineError):
+    """Too many assemblies of one session at once; raised only where `fail="closed"` (D-12)."""
+
+    code = "CONTEXT_BACKPRESSURE"
+
+
+class ConstraintLimitError(ContextEngineError):
+    """An owner has as many constraints in a project as may be (D-06)."""
+
+    code = "CONTEXT_CONSTRAINT_LIMIT"
+
+
+class ConstraintNotFoundError(ContextEngineError):
+    """No such constraint of this owner and project."""
+
+    code = "CONTEXT_CONSTRAINT_NOT_FOUND"
 
 
 class SelectorResolveError(ContextEngineError):
@@ -104,6 +140,12 @@ class ConfigError(ContextEngineError):
     """A configuration value is invalid."""
 
     code = "CONTEXT_CONFIG_INVALID"
+
+
+class OriginalRefusedError(ContextEngineError):
+    """What redaction took out was asked for where nobody records it, or by nobody (A-19)."""
+
+    code = "CONTEXT_ORIGINAL_REFUSED"
 
 
 class SyncCallError(ContextEngineError):

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ce_engine.recording import Records, record_retrieval, record_tool_run
+from ce_engine.recording import record_content, record_retrieval, record_tool_run
+from ce_engine.records import Records
 from ce_engine.schema.document import (
     Evidence,
     EvidenceLinks,
@@ -55,12 +56,7 @@ class FactRecorder(ABC):
     ) -> None:
         """Hand a tool's run over without waiting; the next phase of the session waits for it."""
         lane = lane_key or scope.agent_id
-        
-        def record(records: Records) -> None:
-            name = records.ingest.name
-            record_tool_run(records, run, name(request_id), name(lane))
-
-        self._post(scope, record, ephemeral, framework)
+        self._post(scope, lambda r: record_tool_run(r, run, request_id, lane), ephemeral, framework)
 
     def post_retrieval(
         self,
@@ -77,12 +73,9 @@ class FactRecorder(ABC):
         They are the lane's alone: `lane_key`, else the scope's agent, as in `ModelCall`.
         """
         lane = lane_key or scope.agent_id
-
-        def record(records: Records) -> None:
-            name = records.ingest.name
-            record_retrieval(records, hit, name(request_id), name(lane))
-
-        self._post(scope, record, ephemeral, framework)
+        self._post(
+            scope, lambda r: record_retrieval(r, hit, request_id, lane), ephemeral, framework
+        )
 
     async def record_tool_call(
         self,
@@ -95,16 +88,17 @@ class FactRecorder(ABC):
 
         def record(records: Records) -> None:
             ingest, by = records.ingest, tool_call.provider
+            call_id = ingest.id(tool_call.tool_call_id)
             ids = [*tool_call.result_evidence_ids, *(result_evidence_ids or ())]
             call = tool_call.model_copy(
                 update={
-                    "tool_call_id": ingest.name(tool_call.tool_call_id),
+                    "tool_call_id": call_id,
                     "called_at": ingest.name(tool_call.called_at),
                     "task_id": ingest.id(tool_call.task_id),
                     "tool": ingest.name(tool_call.tool),
                     "provider": ingest.provider(by.kind, by.name, by.uri),
-                    "args_digest": ingest.args(tool_call.args_digest),
-                    "result_evidence_ids": list(dict.fromkeys(map(ingest.name, ids))),
+                    "args_digest": ingest.call_args(call_id, tool_call.args_digest),
+                    "result_evidence_ids": list(dict.fromkeys(map(ingest.id, ids))),
                 }
             )
             records.add_tool_call(ToolCallRow(call, turn_id=ingest.id(turn_id)), "")
@@ -120,7 +114,7 @@ class FactRecorder(ABC):
             ingest = records.ingest
             usage = model_usage.model_copy(
                 update={
-                    "model_usage_id": ingest.name(model_usage.model_usage_id),
+                    "model_usage_id": ingest.id(model_usage.model_usage_id),
                     "task_id": ingest.id(model_usage.task_id),
                     "provider": ingest.name(model_usage.provider),
                     "model": ingest.name(model_usage.model),
@@ -146,11 +140,9 @@ class FactRecorder(ABC):
         """Record evidence, redacted; the same content of the same source is stored once (A-09)."""
 
         def record(records: Records) -> Evidence:
-            ingest = records.ingest
-            asked = ingest.links(links or EvidenceLinks())
-            row = ingest.evidence_row(content, source, type, links=asked, metadata=metadata)
-            evidence_id = records.add_evidence(row, "", ingest.id(turn_id))
-            return records.view.evidence[evidence_id].evidence
+            return record_content(
+                records, content, source, type, links=links, metadata=metadata, turn_id=turn_id
+            )
 
         found = await self._record(scope, record, wait=True)
         assert isinstance(found, Evidence)

@@ -7,6 +7,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from ce_engine.ports_context import SettingsStore
+from ce_engine.ports_redaction import RedactedData as RedactedData
+from ce_engine.ports_redaction import Redactor as Redactor
+from ce_engine.ports_redaction import RedactResult as RedactResult
+from ce_engine.ports_redaction import Restored as Restored
+from ce_engine.ports_redaction import SessionRedactor as SessionRedactor
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -32,13 +38,13 @@ from ce_engine.schema.report import (
 from ce_engine.schema.rows import (
     EventChain,
     EvidenceRow,
-    Placeholder,
     SessionInfo,
     SessionState,
     TurnRow,
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 
 
 class Clock(Protocol):
@@ -110,7 +116,7 @@ class Transaction(Protocol):
 
 
 @runtime_checkable
-class Store(Protocol):
+class Store(SettingsStore, Protocol):
     """Sessions, messages, evidence, turns and events of many users (A-07). A store decides nothing.
 
     Every method is bound to the scope's (account, user, session), matched exactly: another user's
@@ -151,8 +157,8 @@ class Store(Protocol):
         """What a view needs: the head, rows and evidence with a higher `seq`, cuts, open turns; `None` if no session."""
         ...
 
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        """(version, epoch) in one cheap read; `None` if there is no session."""
+    async def version(self, scope: Scope) -> Versions:
+        """What moved since the last look, of the session and of its owner's settings, in one cheap read."""
         ...
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
@@ -178,6 +184,8 @@ class Store(Protocol):
     async def list_context_blocks(
         self, scope: Scope, filter: BlockFilter | None = None
     ) -> list[ContextBlock]: ...
+
+    async def list_tasks(self, scope: Scope) -> list[Task]: ...
 
     async def list_turns(self, scope: Scope) -> list[TurnRow]:
         """In order of opening."""
@@ -334,43 +342,6 @@ class LlmAdapter(Protocol):
     """The engine's own model calls (summaries); never the host's."""
 
     async def generate(self, request: LlmRequest) -> LlmResponse: ...
-
-
-@dataclass(frozen=True, slots=True)
-class RedactResult:
-    """`rules` are the names of those that hit."""
-
-    text: str
-    rules: tuple[str, ...] = ()
-    count: int = 0
-    has_sensitive: bool = False
-
-
-class SessionRedactor(Protocol):
-    """A redactor bound to one session: the same value gets the same placeholder. Thread-safe."""
-
-    def text(self, text: str) -> RedactResult: ...
-
-    def data(self, value: Any) -> tuple[Any, int]:
-        """Plain JSON data redacted, and how many fields were."""
-        ...
-
-    def learned(self) -> list[Placeholder]:
-        """The placeholders given since the last call, for the store."""
-        ...
-
-
-class Redactor(Protocol):
-    """Takes what is personal or secret out of text before it is stored (A-19). Pure and synchronous."""
-
-    @property
-    def version(self) -> str:
-        """Kept with every row; a new version rewrites nothing."""
-        ...
-
-    def bind(self, key: bytes, known: Sequence[Placeholder], locale: str) -> SessionRedactor:
-        """For one session, by its key, with the placeholders it has given so far."""
-        ...
 
 
 EventHandler = Callable[[Event], Any]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from ce_engine.answers import abandon
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter, cached_text_counter
-from ce_engine.ports import Pruner, TokenEstimator
+from ce_engine.history import History
+from ce_engine.ports import Pruner
 from ce_engine.prepare.align import Flags
 from ce_engine.prepare.budget import Limit, limit
 from ce_engine.prepare.cut import Marks
@@ -20,8 +21,11 @@ from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
-from ce_engine.recall import BROKEN_OFF, Recall
-from ce_engine.recording import Records, put_turn, record_tool_message
+from ce_engine.prepare.sharing import Share, share_of
+from ce_engine.recall import Recall
+from ce_engine.recording import record_tool_message
+from ce_engine.records import Records, put_turn
+from ce_engine.rehydration import Rehydrated, rehydrate
 from ce_engine.reporting import Telling, announce, stored_report
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
@@ -33,10 +37,6 @@ from ce_engine.upload.ingest import Ingest
 from ce_engine.view import OpenTurn, SessionView
 
 
-MAX_RECALLED_LANES = 10_000
-"""Earlier lanes whose messages relevance may choose from."""
-
-
 @dataclass(slots=True)
 class Preparation:
     """The steps of one preparation, in order; `records` collects what is to be stored."""
@@ -44,23 +44,25 @@ class Preparation:
     call: ModelCall
     config: RuntimeConfig
     records: Records
-    estimator: TokenEstimator
+    counter: Counter
     pruner: Pruner
     degradations: list[str] = field(default_factory=list)
     collected: Collected = field(default_factory=Collected)
-    counter: Counter = field(init=False)
+    turn_id: str = ""
     found: Reconciled | None = None
     places: list[int | None] = field(default_factory=list)
-    restored: list[Item] = field(default_factory=list)
+    history: History = field(init=False)
     question: int | None = None
     new: int = 0
-
-    def __post_init__(self) -> None:
-        self.counter = Counter(self.estimator, self.call.model_hint or self.config.model_hint)
 
     @property
     def view(self) -> SessionView:
         return self.records.view
+
+    @property
+    def share(self) -> Share:
+        on = self.config.enable_share_context
+        return share_of(self.call.role, self.call.want, enabled=on)
 
     @property
     def lane_key(self) -> str:
@@ -72,37 +74,55 @@ class Preparation:
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
+        self.history = History(view, call, self.counter)
         bound = limit(self.config, call.context_window, by_hand=call.by_hand)
         bound = self._calibrated(bound)
         if call.purpose == "chat":
             self._reconcile()
-            self._bring_in(bound)
+            if self.share.history:
+                self.history.bring_in(bound)
         else:
             self.places = [None] * len(call.messages)
         items = self._items()
         extras = self.counter.extras(call)
         marks = self._marks(items) if call.purpose == "chat" else Marks()
+        recall = self._recall()
         outcome = assemble(
             items,
             fixed=sum(extras.values()),
             limit=bound,
             marks=marks,
             config=self.config,
-            sources=self._recall().sources(cached_text_counter(self.counter)),
+            sources=recall.sources(cached_text_counter(self.counter)),
             pruner=self.pruner,
             inject=call.purpose == "chat",
         )
         if outcome.cut.moved and call.purpose == "chat":
             self._remember_cut(outcome, marks)
+        done = self._rehydrate(outcome, bound)
         turn = self._open()
-        announce(self.records, turn.row, outcome)
-        turn.report.new_evidence_ids = self.records.evidence_ids
+        turn.report.placeholders_sent = done.placeholders_sent
+        self._tell(turn.report, recall)
         telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
         telling.report(turn.report, bound.tokens, extras)
-        if self.config.observability.include_reports_in_store:
-            turn.row.report = stored_report(turn.report, view.fingerprinter)
-        self.records.writes.append(put_turn(turn.row))
+        self._keep(turn, outcome)
         return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
+
+    def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
+        """Record the turn as it is now, with its report."""
+        announce(self.records, turn.row, outcome)
+        report = turn.report
+        report.warnings += [*self.collected.warnings, *self.counter.warnings]
+        if self.config.observability.include_reports_in_store:
+            turn.row.report = stored_report(report, self.view.fingerprinter)
+        self.records.writes.append(put_turn(turn.row))
+
+    def _tell(self, report: Report, recall: Recall) -> None:
+        """What was found, brought in and redacted on the way."""
+        report.conflicts = recall.conflicts
+        report.warnings += recall.warnings
+        report.redactions = list(self.records.ingest.redactions.values())
+        report.new_evidence_ids = self.records.evidence_ids
 
     def _calibrated(self, bound: Limit) -> Limit:
         """A smaller limit where the lane's estimates proved too low: the provider counts (decision 11)."""
@@ -171,6 +191,7 @@ class Preparation:
             log = view.log
             root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
             found.bring = Lanes(log, before=root, lane_key=self.lane_key, without=flying)
+        self.history = History(view, call, self.counter, found.bring, self.question)
         self._abandon()
         for code in found.ambiguous:
             self.records.events.append(
@@ -213,36 +234,6 @@ class Preparation:
 
     # The line
 
-    def _bring_in(self, bound: Limit) -> None:
-        """Stored history where the host sent none: newest lanes first, as much as may go out (decision 7)."""
-        sharing = self.config.enable_share_context and self.call.restore
-        if self.found is None or not self.found.bring or not sharing:
-            return
-        room = bound.inject
-        if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
-            room -= sum(self.counter.host(host) for host in self.call.messages)
-        for lane in self.found.bring:
-            if any(self.view.is_step(n, self.call.request_id) for n in lane):
-                continue
-            items = [item for n in self._whole(lane) if (item := self._stored_item(n)) is not None]
-            room -= sum(item.tokens for item in items)
-            if room < 0 and bound.tokens is None:
-                return
-            self.restored[:0] = items
-            if room < 0:
-                return
-
-    def _stored_item(self, n: int) -> Item | None:
-        """A stored message as an item; tool traffic and what is withheld or incomplete is not brought in."""
-        row, entry = self.view.rows[n], self.view.log[n]
-        message = row.message
-        if entry.role == "tool" or entry.calls or row.withheld or not message.content:
-            return None
-        tokens = (
-            row.tokens if row.counted_by == self.counter.name else self.counter.message(message)
-        )
-        return Item(Origin(row.origin), tokens, None, n, entry.message_id)
-
     def _items(self) -> list[Item]:
         items: list[Item] = []
         for index, (host, place) in enumerate(zip(self.call.messages, self.places, strict=True)):
@@ -262,10 +253,10 @@ class Preparation:
                     host.protected,
                 )
             )
-        if not self.restored:
+        if not self.history.items:
             return items
         leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
-        return [*items[:leading], *self.restored, *items[leading:]]
+        return [*items[:leading], *self.history.items, *items[leading:]]
 
     # The cut
 
@@ -306,31 +297,27 @@ class Preparation:
             self.records.writes.append(PutCut(mark, old))
 
     def _recall(self) -> Recall:
+        summary = self.history.summary
         return Recall(
             self.view,
             self.call,
             self.question,
-            self._earlier,
-            self.config.prune.max_retrieved_chunks,
-            self.collected.materials,
+            self.history.entries,
+            self.config,
+            self.config.prune.max_retrieved_chunks if self.share.recall else 0,
+            [*self.collected.materials, *([summary] if summary else ())],
+            self.history.stands_for,
         )
 
-    def _earlier(self) -> list[int]:
-        """Entries of all earlier lanes that may be brought in; asked for only where something is left out."""
-        found = self.found
-        if found is None:
-            return []
-        return [n for lane in islice(found.bring, MAX_RECALLED_LANES) for n in self._whole(lane)]
-
-    def _whole(self, lane: Sequence[int]) -> Sequence[int]:
-        """A lane without an answer that broke off at its end, and without what that answered (decision 14)."""
-        rows = self.view.rows
-        if not lane or rows[lane[-1]].message.status not in BROKEN_OFF:
-            return lane
-        last = next(
-            (k for k in range(len(lane) - 1, -1, -1) if rows[lane[k]].origin == Origin.TASK), 0
-        )
-        return lane[:last]
+    def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
+        """The last change of a plan: live values in what was stored. The count stays an upper bound."""
+        room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
+        counted = {item.message_id: item.tokens for item in self.history.items}
+        redactor = self.view.redactor
+        done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
+        outcome.used += done.restored + done.injected
+        outcome.injected_tokens += done.injected
+        return done
 
     # The turn
 
@@ -347,7 +334,7 @@ class Preparation:
             row.status, row.closed_at = TurnStatus.OPEN, ""
         else:
             row = TurnRow(
-                turn_id=ingest.ids.generate(),
+                turn_id=self.turn_id or ingest.ids.generate(),
                 request_id=call.request_id,
                 lane=self.lane_key,
                 purpose=call.purpose,
@@ -362,10 +349,11 @@ class Preparation:
             row.tip_message_id = view.log[self.question].message_id
         turn = OpenTurn(handle, row, self.question, Report(turn_id=row.turn_id), len(view.log))
         turn.config, turn.tags = call.config, call.tags
+        turn.restores = self.history.is_brought_in
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
-        turn.report.degradations = list(self.degradations)
-        turn.report.warnings += self.collected.warnings
+        codes = [*self.degradations, *view.degraded, *self.records.degradations()]
+        turn.report.degradations, view.degraded = list(dict.fromkeys(codes)), ()
         turn.report.estimator = self.counter.description
         handle.state = turn
         view.turns[row.turn_id] = turn
@@ -387,8 +375,8 @@ def _named(call: ModelCall, ingest: Ingest) -> ModelCall:
     """The call with the host's names of request, line, framework as they may be stored."""
     return replace(
         call,
-        request_id=ingest.name(call.request_id),
-        lane_key=ingest.name(call.lane_key or call.scope.agent_id),
+        request_id=ingest.id(call.request_id),
+        lane_key=ingest.id(call.lane_key or call.scope.agent_id),
         framework=ingest.name(call.framework),
         parent_turn_id=ingest.id(call.parent_turn_id),
     )

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+from ce_engine.config import RuntimeConfig
+from ce_engine.coverage import BROKEN_OFF
+from ce_engine.prepare.conflict import settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.render import Snippet
 from ce_engine.prepare.sources import Candidate, Sources, Span
+from ce_engine.prepare.standing import FACTS
 from ce_engine.prepare.terms import terms
 from ce_engine.schema.call import ModelCall
-from ce_engine.schema.document import Message
-from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.document import Evidence, Message
+from ce_engine.schema.report import ConflictRecord
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.view import SessionView
 
 
 KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
-
-BROKEN_OFF = frozenset({TurnStatus.INCOMPLETE, TurnStatus.FAILED, TurnStatus.ABANDONED})
 
 MIN_SPAN_CHARS = 24
 """Shorter documents are not looked for inside a prompt: they would be found by chance."""
@@ -38,15 +41,22 @@ class Recall:
         call: ModelCall,
         question: int | None,
         lanes: Callable[[], Sequence[int]],
+        config: RuntimeConfig,
         limit: int,
         materials: Sequence[Material] = (),
+        summary: Callable[[frozenset[int]], Material | None] = lambda _: None,
     ) -> None:
         self.view = view
         self.call = call
         self.question = question
         self.lanes = lanes
+        self.config = config
         self.limit = limit
         self.materials = materials
+        self.summary = summary
+        self.sent: Sequence[int] = ()
+        self.conflicts: list[ConflictRecord] = []
+        self.warnings: list[str] = []
 
     def sources(self, count: Callable[[str], int]) -> Sources:
         return Sources(
@@ -57,6 +67,8 @@ class Recall:
             terms=terms,
             stored=self.stored,
             spans=self.spans,
+            summary=self.summary,
+            settle=self.settle,
             materials=self.materials,
             whole=self.call.by_hand,
         )
@@ -77,6 +89,7 @@ class Recall:
 
     def recall(self, query: str, sent: frozenset[int]) -> list[Candidate]:
         """Earlier messages of the reader's lane, and retrieved documents of the session, best first."""
+        self.sent = sorted(sent)
         allowed = self._allowed()
         found = [
             self._message(n, score)
@@ -111,6 +124,38 @@ class Recall:
     def _is_broken_off(self, n: int) -> bool:
         """An answer that never became whole is not put in (decision 14)."""
         return self.view.rows[n].message.status in BROKEN_OFF
+
+    def settle(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Look for conflicts among the candidates' evidence and what the host sends (A-18)."""
+        known = self.view.evidence
+        ids = [c.snippet.evidence_id for c in found if c.snippet.evidence_id in known]
+        ids += [
+            e for n in self.sent if (e := self.view.by_message.get(self.view.log[n].message_id))
+        ]
+        if len(ids) < 2:
+            return list(found)
+        settled = settle_conflicts(
+            [Material(c.id, FACTS, "", "", evidence_id=c.snippet.evidence_id) for c in found],
+            [self._evidence(evidence_id) for evidence_id in dict.fromkeys(ids)],
+            self.config.conflicts,
+            self.config.locale,
+        )
+        self.conflicts, self.warnings = settled.conflicts, settled.warnings
+        kept = {material.id for material in settled.materials}
+        notes = [
+            Candidate(m.id, Snippet("note", m.text), math.inf, 0)
+            for m in settled.materials
+            if m.text
+        ]
+        return [*notes, *(candidate for candidate in found if candidate.id in kept)]
+
+    def _evidence(self, evidence_id: str) -> Evidence:
+        """Evidence with its content, which may stand in a message."""
+        row = self.view.evidence[evidence_id]
+        n = self.view.log.by_message_id(row.message_id) if row.message_id else None
+        if n is None:
+            return row.evidence
+        return row.evidence.model_copy(update={"content": self.view.rows[n].message.content})
 
     def _may_read(self, row: EvidenceRow) -> bool:
         """Only the reader's own project, and its own lane, nobody's, or what is shared (decision 7, D-10)."""

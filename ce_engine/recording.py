@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from typing import Any
 
+from ce_engine.records import Records, tool_call_key
 from ce_engine.schema.document import (
+    Evidence,
     EvidenceLinks,
     EvidenceSource,
     Message,
@@ -19,141 +22,18 @@ from ce_engine.schema.enums import (
     ToolCallStatus,
     ToolType,
 )
-from ce_engine.schema.events import STORED, Event, EventType
-from ce_engine.schema.facts import Retrieval, ToolRun
+from ce_engine.schema.facts import IngestOptions, Retrieval, ToolRun
 from ce_engine.schema.rows import (
-    AppendEvents,
-    AppendMessages,
-    AppendToolCalls,
-    CreateSession,
-    EvidenceRow,
-    ForSession,
-    LinkEvidence,
     MessageRow,
-    PutEvidence,
-    PutPlaceholders,
-    PutTurn,
     ToolCallRow,
-    TurnRow,
-    Write,
 )
-from ce_engine.upload.ingest import Ingest, refs
+from ce_engine.upload.confidence import by_rule
+from ce_engine.upload.ingest import refs
 from ce_engine.view import SessionView
 
 
 CALLS_BACK = 64
 """Messages that are searched for the call of a run's own request, where hosts reuse their ids."""
-
-
-@dataclass(slots=True)
-class Records:
-    """One group of writes in the making, with its events. The view takes everything in at once."""
-
-    view: SessionView
-    ingest: Ingest
-    writes: list[Write] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    rows: list[MessageRow] = field(default_factory=list)
-    evidence_ids: list[str] = field(default_factory=list)
-    heard: bool = False
-    """Whether anybody listens: events that are not stored are made for listeners only."""
-
-    def finish(self) -> list[Write]:
-        """The writes in the order in which a store applies them; empty if there is nothing to write."""
-        group = list(self.writes)
-        if self.rows:
-            group.insert(0, AppendMessages(self.rows))
-        if self.view.redactor is not None and (learned := self.view.redactor.learned()):
-            group.append(PutPlaceholders(learned))
-        if stored := [event for event in self.events if event.event_type in STORED]:
-            group.append(AppendEvents(stored))
-        head = self.view.head
-        if group and not self.view.created:
-            group.insert(0, CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at))
-        elif group:
-            group.insert(0, ForSession(head.key_id, head.epoch))
-        return group
-
-    def add_message(self, row: MessageRow) -> int:
-        """Record a message and its event; return its entry."""
-        self.rows.append(row)
-        self.events.append(self.ingest.appended(row))
-        message = row.message
-        for position, asked in enumerate(message.tool_calls or ()):
-            key = tool_call_key(message.message_id or "", position)
-            self._called(asked.name, key, row.request_id, row.turn_id)
-        return self.view.add_row(row)
-
-    def _called(self, tool: str, tool_call_id: str, request_id: str, turn_id: str | None) -> None:
-        self.events.append(
-            self.ingest.event(
-                EventType.TOOL_CALLED,
-                payload={"tool": tool},
-                request_id=request_id,
-                turn_id=turn_id,
-                tool_call_id=tool_call_id,
-                meta={"tool_name": tool},
-            )
-        )
-
-    def add_evidence(self, row: EvidenceRow, request_id: str, turn_id: str | None = None) -> str:
-        """Record evidence once: the same content of the same source only gets another link (A-09)."""
-        known = self.view.by_dedup.get(row.dedup_key)
-        if known is not None:
-            self.writes.append(LinkEvidence(known, row.evidence.links, row.message_id))
-            if row.message_id is not None:
-                self.view.put_in_message(known, row.message_id)
-            self._remember(request_id, known)
-            return known
-        row.turn_id = turn_id
-        self.writes.append(PutEvidence(row))
-        self.view.add_evidence(row)
-        evidence = row.evidence
-        self.evidence_ids.append(evidence.evidence_id)
-        self.events.append(
-            self.ingest.event(
-                EventType.EVIDENCE_INGESTED,
-                payload={"evidence_id": evidence.evidence_id, "type": str(evidence.type)},
-                request_id=request_id,
-                turn_id=turn_id,
-                tool_call_id=evidence.links.tool_call_id,
-                model_usage_id=evidence.links.model_usage_id,
-            )
-        )
-        self._remember(request_id, evidence.evidence_id)
-        return evidence.evidence_id
-
-    def _remember(self, request_id: str, evidence_id: str) -> None:
-        if request_id:
-            self.view.request(request_id).evidence_ids.append(evidence_id)
-
-    def add_tool_call(self, row: ToolCallRow, request_id: str) -> None:
-        self.writes.append(AppendToolCalls([row]))
-        call = row.call
-        if row.message_id is None or not row.ended:  # else the message that asked has told it
-            self._called(call.tool, call.tool_call_id, request_id, row.turn_id)
-        if not row.ended:
-            return
-        self.events.append(
-            self.ingest.event(
-                EventType.TOOL_CALL_COMPLETED,
-                payload={"tool": call.tool, "status": str(call.status)},
-                request_id=request_id,
-                turn_id=row.turn_id,
-                tool_call_id=call.tool_call_id,
-                meta={"tool_name": call.tool, "duration_ms": call.duration_ms},
-            )
-        )
-
-
-def put_turn(row: TurnRow) -> PutTurn:
-    """The write of a turn as it is now: the row goes on changing while a store writes it."""
-    return PutTurn(replace(row, attempts=list(row.attempts), report=dict(row.report)))
-
-
-def tool_call_key(message_id: str, position: int) -> str:
-    """Our id of a tool call that a message asks for: hosts reuse theirs (`call_0` every turn)."""
-    return f"{message_id}:{position}"
 
 
 def find_call(
@@ -192,6 +72,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
         EvidenceType.TOOL_RESULT,
         links=EvidenceLinks(tool_call_id=call.tool_call_id),
         clean={"message_id": message.message_id},
+        confidence=by_rule(SourceKind.TOOL, status=call.status),
         message_id=message.message_id,
     )
     evidence.dedup_key = _result_key(records.view, call.tool_call_id, row.key)
@@ -204,6 +85,41 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     records.add_tool_call(
         ToolCallRow(ended, message.tool_call_id, asked_by, row.turn_id), row.request_id
     )
+
+
+def record_content(
+    records: Records,
+    content: str,
+    source: EvidenceSource,
+    kind: EvidenceType,
+    *,
+    links: EvidenceLinks | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    options: IngestOptions | None = None,
+    turn_id: str | None = None,
+) -> Evidence:
+    """Record evidence, or find it again: the stored one is returned, with another link (A-09)."""
+    ingest, asked, told = records.ingest, options or IngestOptions(), metadata or {}
+    confidence = asked.confidence
+    if confidence is None:
+        status, of = str(told.get("status", "")), str(told.get("score_kind", ""))
+        confidence = by_rule(source.kind, status=status, score=told.get("score"), of=of)
+    row = ingest.evidence_row(
+        content,
+        source,
+        kind,
+        links=ingest.links(links or EvidenceLinks()),
+        metadata=metadata,
+        confidence=confidence,
+    )
+    if not asked.dedup:
+        row.dedup_key = ingest.own_key()
+    elif asked.pure_args is not None:
+        row.dedup_key = ingest.pure_key(source.name, source.uri, asked.pure_args)
+    else:
+        row.dedup_key = ingest.dedup_key(source, content)
+    evidence_id = records.add_evidence(row, "", ingest.id(turn_id))
+    return records.view.evidence[evidence_id].evidence.model_copy(deep=True)
 
 
 def _result_key(view: SessionView, tool_call_id: str, content_key: bytes) -> bytes:
@@ -237,19 +153,30 @@ def _call_of(row: MessageRow, caller: MessageRow | None) -> tuple[ToolCall, str 
     return call, asked_by
 
 
-def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: str = "") -> str:
+def _run_key(records: Records, run: ToolRun, key: str) -> bytes:
+    """Results are not deduplicated by content: two runs are two facts, but for a tool that is pure."""
+    if run.pure and run.status is ToolCallStatus.SUCCESS:
+        return records.ingest.pure_key(run.name, run.provider_uri, run.args)
+    view = records.view
+    content_key, _ = view.fingerprinter.message(Message(role=Role.TOOL, content=run.result))
+    return _result_key(view, key, content_key)
+
+
+def record_tool_run(
+    records: Records, run: ToolRun, request_id: str, lane_key: str = ""
+) -> ToolCall:
     """Record a tool's run, and its result as evidence; the message that carries it is linked later."""
     view, ingest = records.view, records.ingest
-    host_call_id = ingest.id(run.host_call_id)
+    host_call_id, request_id = ingest.id(run.host_call_id), ingest.id(request_id)
     asked = find_call(view, host_call_id, request_id)
-    key = asked[0] if asked else ingest.name(run.run_id)
+    key = asked[0] if asked else ingest.id(run.run_id) or ingest.ids.generate()
     call = ToolCall(
         tool_call_id=key,
         tool=ingest.name(run.name),
         provider=ingest.provider(run.provider_kind, run.provider_name, run.provider_uri),
         type=ToolType.FUNCTION_CALL if asked else ToolType.TOOL,
         called_at=ingest.name(run.started_at) or ingest.clock.now_iso(),
-        args_digest=ingest.args(run.args),
+        args_digest=ingest.call_args(key, run.args),
         status=run.status,
         duration_ms=run.duration_ms,
         task_id=ingest.id(run.task_id),
@@ -260,17 +187,17 @@ def record_tool_run(records: Records, run: ToolRun, request_id: str, lane_key: s
             EvidenceSource(kind=SourceKind.TOOL, name=run.name, uri=run.provider_uri),
             EvidenceType.TOOL_RESULT,
             links=EvidenceLinks(tool_call_id=key),
+            clean={} if run.status is ToolCallStatus.SUCCESS else {"status": str(run.status)},
+            confidence=by_rule(SourceKind.TOOL, status=run.status),
         )
-        # Results are not deduplicated by content: two runs are two facts (design, small rules).
-        content_key, _ = view.fingerprinter.message(Message(role=Role.TOOL, content=run.result))
-        evidence.dedup_key = _result_key(view, key, content_key)
-        evidence.lane_key = _lane_of(view, asked[1]) if asked else lane_key
+        evidence.dedup_key = _run_key(records, run, key)
+        evidence.lane_key = _lane_of(view, asked[1]) if asked else ingest.id(lane_key)
         call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
     if asked:
         view.tool_runs[key] = call  # its message may never come: a tool's result can be an answer
     message_id = asked[1] if asked else None
     records.add_tool_call(ToolCallRow(call, host_call_id, message_id), request_id)
-    return key
+    return call
 
 
 def _lane_of(view: SessionView, message_id: str) -> str:
@@ -283,37 +210,36 @@ def record_retrieval(
 ) -> list[str]:
     """Record a retrieval as a tool call, and its hits as `rag_doc` evidence (A-29)."""
     view, ingest = records.view, records.ingest
+    request_id, lane_key = ingest.id(request_id), ingest.id(lane_key)
+    key = ingest.id(hit.run_id) or ingest.ids.generate()
     ids = []
-    run_id = ingest.name(hit.run_id)
     for rank, document in enumerate(hit.documents):
         metadata = dict(document.metadata)
         metadata |= {"rank": rank, "score": document.score, "document_id": document.id}
+        metadata |= {"score_kind": hit.score_kind}
+        source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
         row = ingest.evidence_row(
             document.text,
-            EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri),
+            source,
             EvidenceType.RAG_DOC,
-            links=EvidenceLinks(tool_call_id=run_id),
-            metadata={key: value for key, value in metadata.items() if value not in (None, "")},
-            confidence=confidence_of(document.score),
+            links=EvidenceLinks(tool_call_id=key),
+            metadata={name: value for name, value in metadata.items() if value not in (None, "")},
+            confidence=by_rule(SourceKind.RAG, score=document.score, of=hit.score_kind),
         )
+        row.dedup_key = ingest.dedup_key(source, document.text)
         row.lane_key = lane_key
         evidence_id = records.add_evidence(row, request_id)
         ids.append(evidence_id)
         if request_id:
             view.request(request_id).documents.append((evidence_id, document.text))
     call = ToolCall(
-        tool_call_id=run_id,
+        tool_call_id=key,
         tool=ingest.name(hit.name),
         provider=ingest.provider(hit.provider_kind, hit.provider_name, hit.provider_uri),
         called_at=ingest.name(hit.started_at) or ingest.clock.now_iso(),
-        args_digest=ingest.args({"query": hit.query}),
+        args_digest=ingest.call_args(key, {"query": hit.query}),
         duration_ms=hit.duration_ms,
         result_evidence_ids=list(dict.fromkeys(ids)),
     )
     records.add_tool_call(ToolCallRow(call), request_id)
     return ids
-
-
-def confidence_of(score: float | None) -> float | None:
-    """A retriever's score as confidence where it is one already, in 0..1 (A-09)."""
-    return score if score is not None and 0.0 <= score <= 1.0 else None

@@ -10,15 +10,17 @@ from itertools import takewhile
 from typing import Any
 
 from ce_engine.counting import Counter
+from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.pipeline import Outcome
-from ce_engine.recording import Records
+from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.enums import Layer
 from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import LayerReport, Report
 from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.settings import CONSTRAINTS
 from ce_engine.view import LaneMemory
 
 
@@ -168,6 +170,24 @@ def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
         )
         for kind, payload in told
     )
+
+
+def refusal(report: Report) -> ContextEngineError | None:
+    """Why `fail="closed"` refuses the call: it is over its budget, or it cannot be recorded."""
+    if report.over_budget:
+        return BudgetExceededError(
+            f"the input needs {report.token_used} tokens, the budget has {report.token_budget}, and "
+            "nothing more may be left out. Raise budget.max_input_tokens, or shorten the system "
+            "prompt, the task or the tools."
+        )
+    missing = [code for code in report.degradations if code == StoreUnavailableError.code]
+    missing += [warning for warning in report.warnings if warning.endswith(f": {CONSTRAINTS}")]
+    if missing:
+        return StoreUnavailableError(
+            f"the call cannot be recorded, or its constraints be read ({', '.join(missing)}), and "
+            'fail="closed" is set. See that the store works: ce doctor'
+        )
+    return None
 
 
 def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,7 @@ from ce_engine.errors import SelectorResolveError
 
 
 if TYPE_CHECKING:
-    from jsonpath import JSONPathEnvironment
+    from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment
 
 
 MAX_SELECTOR = 1_000
@@ -282,6 +282,42 @@ class _Places:
         while at < len(self._text) and self._text[at] in " \t\r\n":
             at += 1
         return at
+
+
+def json_locations(path: str, value: object) -> list[tuple[str | int, ...]]:
+    """Where a JSONPath (RFC 9535) leads in plain JSON data: keys and indexes from the root on.
+
+    Raises:
+        SelectorResolveError: it is no JSONPath, or leads too deep.
+    """
+    from jsonpath import JSONPathError  # noqa: PLC0415 - slow to import, and rarely needed
+
+    compiled = _compiled(path)
+    try:
+        # A text is taken as JSON there, and what is no container has no members.
+        found = compiled.finditer(value) if isinstance(value, dict | list) else ()
+        return [tuple(match.parts) for match in found]
+    except (JSONPathError, TimeoutError, RecursionError) as error:
+        raise SelectorResolveError(
+            f"path {path!r} leads too deep in this data; name the members on the way, without `..`"
+        ) from error
+
+
+def json_path(path: str) -> str:
+    """The JSONPath that a field path means; a dotted one begins at the root.
+
+    Raises:
+        SelectorResolveError: it is none.
+    """
+    full = path if path.startswith("$") else f"$.{path}".replace("$.[", "$[")
+    _compiled(full)
+    return full
+
+
+@lru_cache(256)
+def _compiled(path: str) -> JSONPath | CompoundJSONPath:
+    KINDS["json"].parse(path)
+    return _environment().compile(path)
 
 
 @cache

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
+from collections import OrderedDict
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
     ContextEngineError,
+    ScopeViolationError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -19,12 +23,73 @@ from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CreateSession, SessionHead
 from ce_engine.schema.scope import Scope, check_project
-from ce_engine.view import Bounded, SessionView, ViewCache
+from ce_engine.view import Bounded, SessionView
 
 
+security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
 Key = tuple[str, str, str]
+
+
+class ViewCache:
+    """Views by full scope, bounded in bytes; those with an open turn stay.
+
+    The bytes are summed up as views are put and touched, so that no call pays for all sessions.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max = max_bytes
+        self._views: OrderedDict[tuple[str, str, str], SessionView] = OrderedDict()
+        self._counted: dict[tuple[str, str, str], int] = {}
+        self.bytes = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """A new lock, for a forked child."""
+        self._mutex = threading.Lock()
+
+    def get(self, scope: Scope) -> SessionView | None:
+        with self._mutex:
+            view = self._views.get(scope.key)
+            if view is not None:
+                self._views.move_to_end(scope.key)
+            return view
+
+    def put(self, view: SessionView) -> None:
+        """Keep a view, or count again one that has grown; old ones go when there are too many bytes."""
+        with self._mutex:
+            key = view.scope.key
+            self._views[key] = view
+            self._views.move_to_end(key)
+            self.bytes += view.held_bytes - self._counted.get(key, 0)
+            self._counted[key] = view.held_bytes
+            if self.bytes > self._max:
+                self._shrink(view)
+
+    def keys(self) -> list[tuple[str, str, str]]:
+        with self._mutex:
+            return list(self._views)
+
+    def drop(self, scope: Scope) -> SessionView | None:
+        """Forget a view and return it."""
+        with self._mutex:
+            self.bytes -= self._counted.pop(scope.key, 0)
+            return self._views.pop(scope.key, None)
+
+    def clear(self) -> None:
+        with self._mutex:
+            self._views.clear()
+            self._counted.clear()
+            self.bytes = 0
+
+    def _shrink(self, newest: SessionView) -> None:
+        for key, view in list(self._views.items()):
+            if self.bytes <= self._max:
+                return
+            if view is not newest and not view.turns:
+                self.bytes -= self._counted.pop(key)
+                del self._views[key]
 
 
 class Sessions:
@@ -61,6 +126,10 @@ class Sessions:
     def known(self, scope: Scope) -> SessionView | None:
         """The view as it is remembered, without asking the store."""
         return self._views.get(scope)
+
+    def under_way(self, scope: Scope) -> SessionView | None:
+        """What this process knows of a session that has a turn open, also where its view was dropped."""
+        return self.known(scope) or self._replaced.get(scope.key)
 
     def drop(self, scope: Scope) -> None:
         """Forget a view; the next call builds it anew from the store and goes on with its open turns."""
@@ -100,7 +169,7 @@ class Sessions:
         """
         view = self._views.get(scope)
         if view is not None:
-            check_project(scope, view.head.project_id)
+            _check(scope, view)
             if as_known:
                 return view, []
         elif as_known and scope.key not in self._replaced:
@@ -139,10 +208,11 @@ class Sessions:
             return False
         if view.head.ephemeral:
             return True  # its id was made in this process: nobody else writes there
-        found = await self._journal.read(lambda: self._store.version(view.scope))
-        if found is None:
+        version, epoch, view.settings = await self._journal.read(
+            lambda: self._store.version(view.scope)
+        )
+        if not version:
             return not view.is_stored
-        version, epoch = found
         if epoch != view.head.epoch and view.is_stored:
             return False
         if version != view.head.version:
@@ -157,6 +227,20 @@ class Sessions:
                 view.top_up(state)
         return True
 
+    async def number(self, view: SessionView) -> None:
+        """Learn the numbers that the store has given to what the view has recorded itself.
+
+        Raises:
+            StoreUnavailableError: the store cannot be read now.
+        """
+        state = await self._journal.read(
+            lambda: self._store.state(
+                view.scope, after_seq=view.last_seq, after_evidence=view.last_evidence
+            )
+        )
+        if state is not None and state.head.key_id == view.fingerprinter.key_id:
+            view.top_up(state)
+
     async def _load(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         state = await self._journal.read(lambda: self._store.state(scope))
         if state is None:
@@ -169,10 +253,10 @@ class Sessions:
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
-        check_project(scope, state.head.project_id)
         fingerprinter = Fingerprinter(self._store.secret, state.head.salt, scope)
         redactor = self._redactor.bind(fingerprinter.key, state.placeholders, self._locale)
         view = SessionView(scope, state.head, fingerprinter, redactor)
+        _check(scope, view)
         view.top_up(state)
         return view
 
@@ -196,3 +280,13 @@ class Sessions:
         )
         redactor = self._redactor.bind(fingerprinter.key, [], self._locale)
         return SessionView(scope, head, fingerprinter, redactor)
+
+
+def _check(scope: Scope, view: SessionView) -> None:
+    try:
+        check_project(scope, view.head.project_id)
+    except ScopeViolationError as error:
+        names = (scope.session_id, scope.project_id, view.head.project_id)
+        digests = [view.fingerprinter.mac("scope", name)[:8].hex() for name in names]
+        security.warning("%s session=%s asked_for=%s owner=%s", error.code, *digests)
+        raise

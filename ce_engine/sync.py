@@ -5,23 +5,73 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ce_engine.config import RuntimeConfig
+from ce_engine.config import BudgetConfig, RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
+    ContextBlock,
     Evidence,
     EvidenceLinks,
     EvidenceSource,
     Message,
     ModelUsage,
     Ref,
+    Summary,
+    Task,
     ToolCall,
 )
-from ce_engine.schema.enums import EvidenceType, TurnStatus
+from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
 from ce_engine.schema.events import Verification
+from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.report import Deleted, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Constraint
 from ce_engine.schema.trace import Trace
+
+
+class SyncConstraints:
+    """The methods of `Constraints`, blocking."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._constraints = engine.constraints
+        self._run = engine.loop.run
+
+    def list(self, scope: Scope) -> Sequence[Constraint]:
+        return self._run(self._constraints.list(scope))
+
+    def create(
+        self, scope: Scope, text: str, *, derived: bool = False, priority: Priority | None = None
+    ) -> Constraint:
+        return self._run(self._constraints.create(scope, text, derived=derived, priority=priority))
+
+    def update(
+        self,
+        scope: Scope,
+        constraint_id: str,
+        *,
+        text: str | None = None,
+        priority: Priority | None = None,
+    ) -> Constraint:
+        return self._run(
+            self._constraints.update(scope, constraint_id, text=text, priority=priority)
+        )
+
+    def delete(self, scope: Scope, constraint_id: str) -> None:
+        self._run(self._constraints.delete(scope, constraint_id))
+
+
+class SyncBudgets:
+    """The methods of `Budgets`, blocking."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._budgets = engine.budgets
+        self._run = engine.loop.run
+
+    def get(self, scope: Scope) -> tuple[BudgetConfig, int]:
+        return self._run(self._budgets.get(scope))
+
+    def update(self, scope: Scope, budget: BudgetConfig, expected_version: int) -> int:
+        return self._run(self._budgets.update(scope, budget, expected_version))
 
 
 class SyncEngine:
@@ -34,6 +84,8 @@ class SyncEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._run = engine.loop.run
+        self.constraints = SyncConstraints(engine)
+        self.budgets = SyncBudgets(engine)
 
     def prepare(self, call: ModelCall) -> Prepared:
         return self._run(self._engine.prepare(call))
@@ -166,11 +218,49 @@ class SyncEngine:
             )
         )
 
+    def ingest(
+        self,
+        session: Scope | str,
+        content: str,
+        source: EvidenceSource,
+        evidence_type: EvidenceType,
+        links: EvidenceLinks | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        options: IngestOptions | None = None,
+    ) -> Evidence:
+        return self._run(
+            self._engine.ingest(session, content, source, evidence_type, links, metadata, options)
+        )
+
+    def record_tool_run(
+        self, session: Scope | str, run: ToolRun, *, request_id: str = ""
+    ) -> ToolCall:
+        return self._run(self._engine.record_tool_run(session, run, request_id=request_id))
+
+    def record_retrieval(
+        self, session: Scope | str, hit: Retrieval, *, request_id: str = ""
+    ) -> list[str]:
+        return self._run(self._engine.record_retrieval(session, hit, request_id=request_id))
+
+    def put_context_blocks(self, session: Scope | str, blocks: Sequence[ContextBlock]) -> None:
+        self._run(self._engine.put_context_blocks(session, blocks))
+
+    def upsert_tasks(self, session: Scope | str, tasks: Sequence[Task]) -> None:
+        self._run(self._engine.upsert_tasks(session, tasks))
+
     def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
         self._run(self._engine.record_event(scope, kind, payload))
 
+    def summarize(
+        self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
+    ) -> Summary | None:
+        return self._run(self._engine.summarize(session, lane, only_if_due=only_if_due))
+
     def trace(self, scope: Scope, ref: Ref | str) -> Trace:
         return self._run(self._engine.trace(scope, ref))
+
+    def original(self, scope: Scope, piece_id: str, *, actor: str) -> Original:
+        return self._run(self._engine.original(scope, piece_id, actor=actor))
 
     def delete_session(self, scope: Scope) -> Deleted:
         return self._run(self._engine.delete_session(scope))
@@ -190,7 +280,7 @@ class SyncEngine:
     def flush(self, timeout_s: float = 5.0) -> bool:
         return self._run(self._engine.flush(timeout_s))
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = 5.0) -> None:
         """Store what was accepted, and let go of threads and files."""
-        self._run(self._engine.close())
+        self._run(self._engine.close(timeout_s))
         self._engine.loop.close()

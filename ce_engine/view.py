@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 from weakref import ReferenceType, ref
 
+from ce_engine.bounded import Bounded as Bounded
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.schema.call import HostMessage, TurnHandle
-from ce_engine.schema.document import ToolCall
+from ce_engine.schema.document import ContextBlock, Task, ToolCall
 from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Entry, Log
@@ -24,6 +22,7 @@ from ce_engine.schema.rows import (
     MessageRow,
     SessionHead,
     SessionState,
+    SummaryRow,
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
@@ -41,42 +40,24 @@ MAX_RUNS = 1000
 SEVERAL = -1
 """In place of a root: an invocation that asked its model in several lines of conversation."""
 
-K = TypeVar("K")
-T = TypeVar("T")
-
-
-class Bounded(OrderedDict[K, T]):
-    """A dict of bounded size: the oldest goes."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def __setitem__(self, key: K, value: T) -> None:
-        super().__setitem__(key, value)
-        while len(self) > self._most:
-            self.popitem(last=False)
-
 
 @dataclass(slots=True)
 class LaneMemory:
-    """The last body of a lane, as units of (what, tokens), and the list that the host sent."""
+    """The last body of a lane, as units of (what, tokens), and the list that the host sent, weakly held."""
 
     body: list[tuple[Hashable, int]] = field(default_factory=list)
     prefix_hash: str = ""
     sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
-    """Weak: the host's objects are not held beyond its own use of them."""
     places: list[int | None] = field(default_factory=list)
     calibration: Calibration = field(default_factory=Calibration)
 
 
 @dataclass(slots=True)
 class RequestMemory:
-    """What one invocation of the app has brought so far: evidence, and live texts of retrieved documents."""
+    """What one invocation brought so far: evidence, and (evidence id, live text) of documents, best first."""
 
     evidence_ids: list[str] = field(default_factory=list)
     documents: list[tuple[str, str]] = field(default_factory=list)
-    """(evidence id, live text), best hit first; in memory only."""
 
 
 @dataclass(slots=True)
@@ -87,15 +68,21 @@ class OpenTurn:
     row: TurnRow
     question: int | None
     report: Report
-    since: int = 0
-    """The length of the log when the call was prepared."""
+    since: int = 0  # the length of the log when the call was prepared
     config: RuntimeConfig | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     chunks: dict[int, str] = field(default_factory=dict)
+    restores: bool = False  # the host sent no history: what was said before is brought in
 
 
 class SessionView:
     """One session: its log with the rows, indexes, evidence, cuts, open turns and lanes."""
+
+    settings: int | None = None
+    """The version of its owner's settings, as the last cheap read told."""
+    degraded: Sequence[str] = ()  # codes, outside a turn; the next report has them
+    kept: tuple[Sequence[Task], Sequence[ContextBlock]] | None = None
+    """The session's tasks and blocks; `None` until they are read, and whenever they may be others."""
 
     def __init__(
         self,
@@ -115,25 +102,28 @@ class SessionView:
         self.by_dedup: dict[bytes, str] = {}
         self.by_message: dict[str, str] = {}
         self.cuts: dict[tuple[str, str, str], CutMark] = {}
+        self.summaries: dict[str, SummaryRow] = {}
+        self.coverages: dict[str, object] = {}
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
         self.failed: Bounded[int, OpenTurn] = Bounded(MAX_REMEMBERED)
-        self.answers: set[int] = set()
-        """Entries that a turn of this process was committed with: no other turn's answer."""
+        self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
         self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
         self.names: Bounded[str, str] = Bounded(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}
-        self.last_seq = 0
-        self.last_evidence = 0
+        self.last_seq = self.last_evidence = 0
         self.bytes = 4096
-        self._messages = LexicalIndex()
-        self._indexed = 0
-        self._documents = LexicalIndex()
+        self._messages, self._documents = LexicalIndex(), LexicalIndex()
         self._document_ids: list[str] = []
-        self._indexed_documents = 0
+        self._indexed = self._indexed_documents = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of memory, with those of the live values behind placeholders."""
+        return self.bytes + (self.redactor.held_bytes if self.redactor is not None else 0)
 
     # What the store has
 
@@ -153,6 +143,7 @@ class SessionView:
         """Take in what is newer in the store; what is known already gets its `seq`."""
         self.head = state.head
         self.created = True
+        self.kept = None
         for row in state.rows:
             assert row.message.message_id is not None
             seq = row.message.seq or 0
@@ -169,6 +160,7 @@ class SessionView:
                 self.add_evidence(item)
         for mark in state.cuts:
             self.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = mark
+        self.summaries |= {row.anchor_message_id: row for row in state.summaries}
         self.stale_turns = [turn for turn in state.open_turns if turn.turn_id not in self.turns]
 
     def add_row(self, row: MessageRow) -> int:
@@ -334,63 +326,3 @@ class SessionView:
     def in_flight(self) -> frozenset[int]:
         """Entries that an open turn of this process is answering."""
         return frozenset(turn.question for turn in self.turns.values() if turn.question is not None)
-
-
-class ViewCache:
-    """Views by full scope, bounded in bytes; those with an open turn stay.
-
-    The bytes are summed up as views are put and touched, so that no call pays for all sessions.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max = max_bytes
-        self._views: OrderedDict[tuple[str, str, str], SessionView] = OrderedDict()
-        self._counted: dict[tuple[str, str, str], int] = {}
-        self.bytes = 0
-        self.renew()
-
-    def renew(self) -> None:
-        """A new lock, for a forked child."""
-        self._mutex = threading.Lock()
-
-    def get(self, scope: Scope) -> SessionView | None:
-        with self._mutex:
-            view = self._views.get(scope.key)
-            if view is not None:
-                self._views.move_to_end(scope.key)
-            return view
-
-    def put(self, view: SessionView) -> None:
-        """Keep a view, or count again one that has grown; old ones go when there are too many bytes."""
-        with self._mutex:
-            key = view.scope.key
-            self._views[key] = view
-            self._views.move_to_end(key)
-            self.bytes += view.bytes - self._counted.get(key, 0)
-            self._counted[key] = view.bytes
-            if self.bytes > self._max:
-                self._shrink(view)
-
-    def keys(self) -> list[tuple[str, str, str]]:
-        with self._mutex:
-            return list(self._views)
-
-    def drop(self, scope: Scope) -> SessionView | None:
-        """Forget a view and return it."""
-        with self._mutex:
-            self.bytes -= self._counted.pop(scope.key, 0)
-            return self._views.pop(scope.key, None)
-
-    def clear(self) -> None:
-        with self._mutex:
-            self._views.clear()
-            self._counted.clear()
-            self.bytes = 0
-
-    def _shrink(self, newest: SessionView) -> None:
-        for key, view in list(self._views.items()):
-            if self.bytes <= self._max:
-                return
-            if view is not newest and not view.turns:
-                self.bytes -= self._counted.pop(key)
-                del self._views[key]

@@ -25,6 +25,7 @@ from ce_engine import (
     ToolRun,
     TurnStatus,
     Usage,
+    is_own_call,
 )
 from ce_integrations.guard import Guard
 from ce_integrations.known import KnownMessages
@@ -103,7 +104,7 @@ class Hooks(Generic[Native]):
         return natives, None
 
     def _begin(self, natives: list[Native], info: CallInfo) -> ModelCall | Turn | None:
-        if not self.active:
+        if not self.active or is_own_call():
             return None
         around = call_around()
         if around is not None and around.adapter != self.adapter.name:

@@ -7,7 +7,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from ce_engine import Prepared, TurnHandle, Usage
+from ce_engine import Prepared, TurnHandle, Usage, is_own_call
 from ce_integrations.session import Resolved
 
 
@@ -76,6 +76,11 @@ def call_around() -> Governed | None:
 
 
 def is_inside(subject: object) -> bool:
-    """Whether a governed call of this very object runs around us: then it was asked for already."""
+    """Whether this object's call is not to be governed: one of it runs around us, and asked already.
+
+    So does nobody ask for a call of the engine's own, such as a summary.
+    """
+    if is_own_call():
+        return True
     around = call_around()
     return around is not None and around.subject is subject

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ce_engine.cli.constraints import constraints
 from ce_engine.cli.delete import delete
 from ce_engine.cli.demo import demo
 from ce_engine.cli.doctor import doctor
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 for command in (demo, sessions, show, trace, report, doctor, schema, verify, delete):
     app.command()(reported(command))
+app.add_typer(constraints, name="constraints")
 
 
 def _version(asked: bool) -> None:

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ce_engine.cli.options import Account, AsJson, StoreUrl
+from ce_engine.cli.options import Account, AsJson, OriginalsUrl, StoreUrl
 from ce_engine.cli.output import console, number, print_json, printable
 from ce_engine.cli.reading import engine_over, find_scope, find_session
-from ce_engine.errors import EvidenceNotFoundError
+from ce_engine.errors import EvidenceNotFoundError, SessionNotFoundError
 from ce_engine.schema.report import Deleted
 from ce_engine.schema.rows import SessionInfo
 
@@ -48,10 +48,13 @@ def delete(
     evidence: EvidenceId = None,
     yes: Yes = False,
     store: StoreUrl = None,
+    originals: OriginalsUrl = None,
     account: Account = "",
     as_json: AsJson = False,
 ) -> None:
     """Delete a session, all sessions of a user, or one piece of evidence, from every byte of the store.
+
+    With --originals, from the second store too, which has what redaction took out.
 
     What stays: ids, times, and an event that says what was deleted (`ce verify`). A running app
     forgets it with its next call; what the app itself keeps is the app's to delete.
@@ -62,7 +65,7 @@ def delete(
         raise typer.BadParameter(
             "name what to delete: --session ID, --user ID, or --evidence ID and --session ID"
         )
-    deleted = asyncio.run(_delete(store, account, user, session, evidence, yes=yes))
+    deleted = asyncio.run(_delete((store, originals), account, user, session, evidence, yes=yes))
     if as_json:
         print_json(deleted.model_dump())
     else:
@@ -70,7 +73,7 @@ def delete(
 
 
 async def _delete(
-    url: str | None,
+    urls: tuple[str | None, str | None],
     account: str,
     user: str | None,
     session: str | None,
@@ -78,7 +81,7 @@ async def _delete(
     *,
     yes: bool,
 ) -> Deleted:
-    async with engine_over(url) as engine:
+    async with engine_over(*urls) as engine:
         store = engine.store
         await store.purge()  # of an earlier deletion whose bytes somebody kept from going
         if session is None:
@@ -86,7 +89,14 @@ async def _delete(
             found = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
             _confirm(f"the data of user {user!r}: {_told(_sum(found))}", yes=yes)
             return await engine.delete_user_data(account, user)
-        info = await find_session(store, session, account=account, user=user)
+        try:
+            info = await find_session(store, session, account=account, user=user)
+        except SessionNotFoundError:
+            if not urls[1] or evidence is not None:
+                raise
+            # Its originals may be there still: a deletion that got no further is completed.
+            scope = await find_scope(store, session, account=account, user=user)
+            return await engine.delete_session(scope)
         scope = await find_scope(store, session, account=account, user=info.user_id)
         if evidence is None:
             what = f"session {session!r} of user {info.user_id!r}: {_told(_sum([info]))}"

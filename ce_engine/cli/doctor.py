@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ce_engine.cli.options import AsJson, StoreUrl
+from ce_engine.cli.options import AsJson, OriginalsUrl, StoreUrl
 from ce_engine.cli.output import console, print_json, print_under
 from ce_engine.stores.urls import DEFAULT
 
@@ -26,8 +26,14 @@ STYLES = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 INDENT = 6
 
 
-def doctor(*, fetch: Fetch = False, store: StoreUrl = None, as_json: AsJson = False) -> None:
-    """Check versions, vocabularies, store and secret; name the cure of every problem.
+def doctor(
+    *,
+    fetch: Fetch = False,
+    store: StoreUrl = None,
+    originals: OriginalsUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check versions, vocabularies, stores and secret; name the cure of every problem.
 
     The exit code is 1 if a check fails. With --json, a list of objects with check, status (OK, WARN,
     FAIL), detail and cure.
@@ -40,6 +46,7 @@ def doctor(*, fetch: Fetch = False, store: StoreUrl = None, as_json: AsJson = Fa
         *checks.adapters(),
         *checks.vocabularies(fetch=fetch),
         *store_checks.store(store or DEFAULT),
+        *(store_checks.originals(originals, store or DEFAULT) if originals else ()),
     ]
     if as_json:
         print_json([asdict(check) for check in found])

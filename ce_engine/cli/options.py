@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ce_engine.stores.urls import DEFAULT, VARIABLE
+from ce_engine.stores.urls import DEFAULT, ORIGINALS_VARIABLE, VARIABLE
 
 
 StoreUrl = Annotated[
@@ -17,6 +17,16 @@ StoreUrl = Annotated[
         envvar=VARIABLE,
         help=f"Where the sessions are kept. [default: {DEFAULT}]",
         show_default=False,
+    ),
+]
+OriginalsUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--originals",
+        metavar="URL",
+        envvar=ORIGINALS_VARIABLE,
+        help="Where originals of redacted content are kept, if anywhere.",
+        show_default="nowhere",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from ce_engine.cli.errors import AmbiguousSessionError
+from ce_engine.config import RedactionConfig, RuntimeConfig
 from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError, StoreUrlError
 from ce_engine.ports import Store
@@ -48,10 +49,16 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def engine_over(url: str | None) -> AsyncIterator[ContextEngine]:
-    """An engine over the store at `url`, which is there already."""
+async def engine_over(
+    url: str | None, originals: str | None = None
+) -> AsyncIterator[ContextEngine]:
+    """An engine over the store at `url`, which is there already, and the one of the originals."""
+    config = None
+    if originals:
+        redaction = RedactionConfig(mode="dual_store", originals_url=originals)
+        config = RuntimeConfig(redaction=redaction)
     async with reading(url) as store:
-        engine = create_context_engine(store)
+        engine = create_context_engine(store, config=config)
         try:
             yield engine
         finally:

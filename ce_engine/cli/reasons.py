@@ -51,6 +51,19 @@ _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
+    "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; all of them go out, with a note",
+    "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
+    "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
+    "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
+    "CONTEXT_RENDER_FAILED": "a block could not be rendered; its own text stands for it",
+    "CONTEXT_SELECTOR_UNRESOLVED": "a selector found nothing; the block's own text stands for it",
+    "CONTEXT_EVIDENCE_NOT_FOUND": "evidence is gone; the block's own text stands for it",
+    "CONTEXT_BUDGET_FALLBACK": "the budget could not be worked out; another calculation took its place",
+    "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
+    "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
+    "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
+    "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
+    "CONTEXT_INPUT_TOO_LARGE": "more context was collected than may be",
 }
 
 
@@ -66,12 +79,16 @@ def decision_words(decision: PruneDecision) -> str:
 
 def code_words(code: str) -> str:
     """What a warning's or degradation's code means; one that is not known here stands for itself."""
-    return _CODES.get(code, code)
+    word, _, about = code.partition(": ")
+    words = _CODES.get(word)
+    if words is None:
+        return code
+    return f"{words} ({about})" if about else words
 
 
 def reasons(report: Report) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
-    for code in [*report.warnings, *report.degradations]:
+    for code in dict.fromkeys([*report.warnings, *report.degradations]):
         yield code_words(code)
     for code in report.errors:
         yield f"error {code}"

@@ -9,10 +9,12 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from ce_engine.cli.checks import Check, Status, failed
-from ce_engine.errors import ContextEngineError
+from ce_engine.errors import ConfigError, ContextEngineError
+from ce_engine.originals import check_apart
 from ce_engine.schema.ids import MIN_SECRET_BYTES
 from ce_engine.stores import open_store, secret
 from ce_engine.stores.urls import DEFAULT, MEMORY, local_path, scheme_of
@@ -33,6 +35,29 @@ def store(url: str) -> list[Check]:
     except ContextEngineError as error:
         return [failed("store", error)]
     return [_place(scheme, path), *(_variable() or _key_file(path))]
+
+
+def originals(url: str, first: str) -> Iterator[Check]:
+    """Checks of the second store, which has what redaction took out: its place, and who may read it."""
+    try:
+        check_apart(first, url)
+    except ConfigError as error:
+        yield failed("originals", error)
+        return
+    for check in store(url):
+        yield replace(check, check=f"originals {check.check}")
+    path = local_path(url) if scheme_of(url) != "memory" else None
+    if path is None or not path.exists() or os.name != "posix":
+        return
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        detail = f"{str(path)!r} is open to others (mode {mode:04o})"
+        cure = (
+            f"chmod {'700' if path.is_dir() else '600'} {path}, and give the app a user of its own."
+        )
+        yield Check("originals rights", Status.WARN, detail, cure)
+    else:
+        yield Check("originals rights", Status.OK, f"{path}, for this user only")
 
 
 def _place(scheme: str, path: Path) -> Check:

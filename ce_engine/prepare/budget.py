@@ -36,23 +36,28 @@ def limit(config: RuntimeConfig, context_window: int | None, *, by_hand: bool = 
     return Limit(None, budget.max_context_tokens, "unknown")
 
 
+def share(layer: Layer, room: int, budget: BudgetConfig) -> int:
+    """What a layer may have of `room` tokens where others want them too.
+
+    Minima that together exceed the room do not bind: one of 2,000 tokens would leave a budget of 700
+    without any recall.
+    """
+    least = budget.minima.get(layer, 0) if sum(budget.minima.values()) <= room else 0
+    return max(int(budget.shares.get(layer, 0.0) * room), least)
+
+
 def shares(room: int, budget: BudgetConfig, wanted: Mapping[Layer, int]) -> dict[Layer, int]:
     """Divide `room` tokens between the layers that want some (D-02).
 
     Each gets what it wants if all fit. Else shares and minima bind, shrunk in proportion when they
     exceed the room, and what a layer does not want goes to the ones that want more, in proportion
-    to their shares. Minima that together exceed the room do not bind: one of 2,000 tokens would leave
-    a budget of 700 without any recall. The result never sums to more than `room`.
+    to their shares. The result never sums to more than `room`.
     """
     room = max(0, room)
-    minima = budget.minima if sum(budget.minima.values()) <= room else {}
     wanted = {layer: tokens for layer, tokens in wanted.items() if tokens > 0}
     if sum(wanted.values()) <= room:
         return dict(wanted)
-    floor = {
-        layer: min(tokens, max(int(budget.shares.get(layer, 0.0) * room), minima.get(layer, 0)))
-        for layer, tokens in wanted.items()
-    }
+    floor = {layer: min(tokens, share(layer, room, budget)) for layer, tokens in wanted.items()}
     total = sum(floor.values())
     if total > room:
         return {layer: tokens * room // total for layer, tokens in floor.items()}

@@ -42,23 +42,23 @@ class Lanes:
 
     def _answered(self, root: int) -> list[int]:
         log, leaf = self.log, self.log.leaf(root)
-        edits = [self._edits(n) for n in ([] if leaf is None else log.path(leaf))]
+        edits = [self.edits(n) for n in ([] if leaf is None else log.path(leaf))]
         starts = {log.root(n) for forms in edits for n in forms} - {root}
         if any(log.leaf(start) is not None for start in starts):
             return []  # the host edited its start and went on from there: this lane is abandoned
         path = [forms[-1] for forms in edits]
         while path and (log[path[-1]].role != "assistant" or log[path[-1]].calls):
             path.pop()
-        return [member for n in path for member in self._group(n)]
+        return [member for n in path for member in self.group(n)]
 
-    def _edits(self, n: int) -> list[int]:
+    def edits(self, n: int) -> list[int]:
         """Entry `n` and what the host made of it in its history, the newest form last."""
         forms = [n]
         while edits := [e for e in self.log.replacements(forms[-1]) if self.log[e].aside]:
             forms.append(edits[-1])
         return forms
 
-    def _group(self, n: int) -> list[int]:
+    def group(self, n: int) -> list[int]:
         """Entry `n` with a result for each of its calls; nothing where one is missing."""
         entries, group = self.log.entries, [n]
         results = list(self.log.results(n))

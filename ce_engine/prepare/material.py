@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ce_engine.schema.enums import Layer, Priority
+from ce_engine.schema.degradation import Degradation
+from ce_engine.schema.enums import BlockType, Layer, Priority
 
 
 LAYERS = {
@@ -16,6 +17,16 @@ LAYERS = {
     "compression__context": Layer.IMMEDIATE,
 }
 """The layer of each section (D-01, E-02)."""
+
+SECTION_OF = {
+    BlockType.INSTRUCTION: "framework__context",
+    BlockType.MEMORY: "experience__context",
+    BlockType.EVIDENCE: "knowledge__context",
+    BlockType.STATE: "todo__context",
+    BlockType.PLAN: "todo__context",
+    BlockType.CONVERSATION: "compression__context",
+}
+"""Where a context block goes, by its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +60,4 @@ class Collected:
 
     materials: Sequence[Material] = ()
     warnings: list[str] = field(default_factory=list)
+    degradations: list[Degradation] = field(default_factory=list)

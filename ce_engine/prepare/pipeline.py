@@ -10,6 +10,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneRules
 from ce_engine.prepare.budget import Limit, shares
 from ce_engine.prepare.compose import Piece, compose, merge
+from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
@@ -23,6 +24,7 @@ from ce_engine.schema.call import Keep, Step
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer, Origin
 from ce_engine.schema.report import PruneDecision
+from ce_engine.schema.settings import CONSTRAINTS
 
 
 @dataclass(slots=True)
@@ -128,8 +130,15 @@ class _Assembly:
             said=said,
             budget=self.config.budget,
             count=self.sources.count,
-            render=lambda name, found: section(name, found, self.config.locale),
+            render=self._section,
         )
+
+    def _section(self, name: str, found: Sequence[Material]) -> str:
+        """A section's text; constraints have a form of their own (D-06)."""
+        locale = self.config.locale
+        rules = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
+        rest = [m for m in found if m.source != CONSTRAINTS]
+        return "\n\n".join(filter(None, [rules, section(name, rest, locale) if rest else ""]))
 
     def _room(self, said: int) -> int:
         """Tokens for messages and what is put in; without a limit, what may be put in is bounded."""
@@ -273,7 +282,7 @@ class _Assembly:
             recalled = self.sources.recall(query, self._sent())
             found += recalled if self.sources.whole else relevant(recalled)
         return nominate(
-            found,
+            self.sources.settle(found),
             query,
             left=left,
             most=self.config.prune.max_retrieved_chunks,

@@ -193,7 +193,7 @@ def _bring_in(matcher: Matcher, flags: Flags, found: Reconciled) -> None:
     if newest is None:
         return
     found.bring = lanes
-    if _had_history(log, newest):
+    if had_history(log, newest):
         found.ambiguous.append(Ambiguity.RESET)
 
 
@@ -217,7 +217,7 @@ def _sends_history(matcher: Matcher, found: Reconciled, task: int) -> bool:
     return any(m.role == "assistant" or m.origin == Origin.HOST_SUMMARY for m in line)
 
 
-def _had_history(log: Log, root: int) -> bool:
+def had_history(log: Log, root: int) -> bool:
     """Whether the host once sent this lane's earlier turns: a second question stands in it."""
     n = log.leaf(root)
     while n is not None and n != root:

@@ -70,7 +70,7 @@ _SENTENCE = re.compile(r"[^\n.!?。！？；]+[\n.!?。！？；]*\s*")
 class Snippet:
     """A piece of an earlier message or of evidence, with where it is from.
 
-    `kind` is `user`, `assistant`, `tool` or `document`; `at` is UTC, ISO 8601.
+    `kind` is `user`, `assistant`, `tool`, `document`, or `note` (of our own); `at` is UTC, ISO 8601.
     """
 
     kind: str
@@ -192,6 +192,8 @@ def knowledge(snippets: Sequence[Snippet], locale: Locale) -> str:
 
 def snippet_line(snippet: Snippet, locale: Locale) -> str:
     """One snippet as a line: who, from where, what."""
+    if snippet.kind == "note":
+        return snippet.text
     words = TEMPLATES[locale]
     who = snippet.name or words.get(snippet.kind, snippet.kind)
     if snippet.name and snippet.kind in ("tool", "document"):

@@ -44,6 +44,7 @@ class Sources:
         stored: the stored message of an item that the host does not have.
         spans: retrieved documents inside the text of the task message.
         summary: what stands for entries that are left out, if there is a summary of them.
+        settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
         materials: what sources gave, in their order; see `Material`.
         whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
     """
@@ -56,5 +57,6 @@ class Sources:
     stored: Callable[[Item], Message]
     spans: Callable[[str], Sequence[Span]]
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
+    settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found
     materials: Sequence[Material] = ()
     whole: bool = False

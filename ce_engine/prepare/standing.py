@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.config import BudgetConfig
-from ce_engine.prepare.budget import shares
+from ce_engine.prepare.budget import share, shares
 from ce_engine.prepare.material import LAYERS, Material
 from ce_engine.prepare.prune import RANK
 from ce_engine.schema.enums import Layer, Priority
@@ -68,9 +68,7 @@ def stand(
         wanted[layer] = wanted.get(layer, 0) + costs[material.id]
     allotted = wanted if room is None else shares(room, budget, wanted)
     allotted = {**allotted, Layer.IMMEDIATE: wanted[Layer.IMMEDIATE]}  # the cut makes its room
-    rules, most = wanted.get(Layer.RULES, 0), room or 0
-    share = max(budget.shares.get(Layer.RULES, 0.0) * most, budget.minima.get(Layer.RULES, 0))
-    if room is not None and rules > share:
+    if room is not None and wanted.get(Layer.RULES, 0) > share(Layer.RULES, room, budget):
         made.warnings.append("CONTEXT_RULES_OVERBUDGET")
     kept = _kept(standing, costs, allotted, made)
     for section, layer in LAYERS.items():

@@ -233,8 +233,9 @@ class Journal:
         try:
             if result is not None and group.landed is not None:
                 group.landed(result)
-            if result is not None and (lost := self._lost.pop(group.scope.key, 0)):
-                self._soon(group.scope, self._gap(group.scope, lost), group.landed)
+            lost = self._lost.pop(group.scope.key, 0) if result is not None else 0
+            if lost and (writes := self._gap(group.scope, lost)):
+                self._soon(group.scope, writes, group.landed)
         finally:
             group.end(result)
 

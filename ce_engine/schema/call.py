@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 Purpose = Literal["chat", "helper"]
+CallerRole = Literal["agent", "worker", "planner", "reducer"]
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -67,6 +68,9 @@ class ModelCall:
             results of tools), and what else goes out is the engine's to choose, evidence included.
         retry_of: the turn that this call repeats, where the adapter knows it.
         new_conversation: the adapter knows that the host starts anew on purpose.
+        role: who calls, in a team of agents; map-reduce's workers, planners and reducers have a share
+            of the context only (E-05).
+        want: sections that such a caller asks for, such as `knowledge__context`.
     """
 
     scope: Scope
@@ -87,6 +91,8 @@ class ModelCall:
     retry_of: str | None = None
     new_conversation: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+    role: CallerRole = "agent"
+    want: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

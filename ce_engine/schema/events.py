@@ -34,6 +34,10 @@ class EventType(StrEnum):
     RECONCILE_AMBIGUOUS = "reconcile.ambiguous"
     DELETED = "deleted"
     ACCESS_DENIED = "AccessDenied"
+    REDACTED = "Redacted"
+    """Which rules hit what, with the audit switch on (A-19)."""
+    ORIGINAL_READ = "OriginalRead"
+    """Somebody asked for what redaction took out; `payload` says who, and of what."""
     RECORDED = "Recorded"
     """A host's own event of `record_event`: planner, reflection, aggregate, hitl."""
 
@@ -49,6 +53,8 @@ STORED = frozenset(
         EventType.ASSISTANT_MESSAGE_FINALIZED,
         EventType.ERROR,
         EventType.DEGRADED,
+        EventType.REDACTED,
+        EventType.ORIGINAL_READ,
         EventType.RECORDED,
         EventType.DELETED,
         EventType.ACCESS_DENIED,

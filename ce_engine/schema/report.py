@@ -48,6 +48,8 @@ class Deleted(Schema):
     evidences: int = 0
     tool_calls: int = 0
     turns: int = 0
+    settings: int = 0
+    """Constraints are one setting of a project, a budget is another."""
 
     def __add__(self, other: Deleted) -> Deleted:
         names = type(self).model_fields
@@ -62,6 +64,8 @@ class RenderedBlock(Schema):
     priority: Priority
     rendered_content: str
     token_estimate: int
+    degradations: list[str] = Field(default_factory=list, exclude_if=lambda found: not found)
+    """Codes of refs that could not be resolved."""
 
 
 class MessagePart(Schema):
@@ -104,7 +108,10 @@ class ConflictRecord(Schema):
 
 
 class RedactionRecord(Schema):
-    """What was redacted in one piece; `evidence_id` is a message's id where it was a message."""
+    """What was redacted in one piece; never content.
+
+    `evidence_id` is a message's id where it was a message, and a tool call's where it was its arguments.
+    """
 
     evidence_id: str
     rules_applied: list[str]
@@ -147,6 +154,8 @@ class Report(Schema):
     inserted: int = 0
     restored: int = 0
     orphans_removed: int = 0
+    placeholders_sent: int = 0
+    """Placeholders in what was put in whose live values are not known here any more (decision 13)."""
     over_budget: bool = False
     layers: dict[str, LayerReport] = Field(default_factory=dict)
     payload_tokens: dict[str, int] = Field(default_factory=dict)

@@ -18,6 +18,8 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import Event
+from ce_engine.schema.summaries import PutSummary as PutSummary
+from ce_engine.schema.summaries import SummaryRow as SummaryRow
 
 
 @dataclass(slots=True)
@@ -32,8 +34,8 @@ class MessageRow:
         aside: stands on no path (a host summary, a preload).
         tokens: tokens of the live content, counted by `counted_by`.
         has_sensitive: something was redacted.
-        withheld: redaction failed, or it was deleted: the content is empty, `length` is the live one's
-            in characters.
+        withheld: redaction failed, it was deleted, or only a pointer is wanted: the content is empty,
+            `length` is the live one's in characters.
         late: written after an outage of the store.
     """
 
@@ -134,6 +136,7 @@ class SessionState:
     head: SessionHead
     rows: list[MessageRow] = field(default_factory=list)
     cuts: list[CutMark] = field(default_factory=list)
+    summaries: list[SummaryRow] = field(default_factory=list)
     open_turns: list[TurnRow] = field(default_factory=list)
     evidence: list[EvidenceRow] = field(default_factory=list)
     placeholders: list[Placeholder] = field(default_factory=list)
@@ -330,7 +333,8 @@ class ReplaceDocument:
     """Replace the document (put and patch): guarded by `expected_version`, moves the epoch.
 
     With `fields`, only these fields of `document.session`, of a session that is there. A message
-    that is there already (same id, role and content) keeps its row and what recognises it.
+    that is there already (same id, role and content) keeps its row and what recognises it. Summaries
+    of lanes go with the messages or the summary that are replaced.
     """
 
     document: SessionDocument
@@ -357,10 +361,11 @@ class DeleteSession:
 class DeleteEvidence:
     """Delete the content and metadata of a piece of evidence; its id, source and links stay (A-30).
 
-    The message that has its content loses it, and blocks that rest on it go. What recognises the
-    two stays: a host that sends them again does not bring them back. The epoch moves and `event` is
-    appended; nothing happens where it is not there or was deleted already. `PutResult.removed`
-    counts evidences.
+    The message that has its content loses it, and blocks that rest on it go. So do all summaries of
+    the session, with the content of the evidence that they were made of: they may repeat it. What
+    recognises evidence and message stays: a host that sends them again does not bring them back. The
+    epoch moves and `event` is appended; nothing happens where it is not there or was deleted already.
+    `PutResult.removed` counts evidences.
 
     Raises:
         SessionNotFoundError: there is no session.
@@ -382,6 +387,7 @@ Write = (
     | UpsertTasks
     | PutTurn
     | PutCut
+    | PutSummary
     | AppendEvents
     | PutPlaceholders
     | ReplaceDocument

@@ -38,9 +38,11 @@ from ce_engine.schema.rows import (
     PutCut,
     PutEvidence,
     PutPlaceholders,
+    PutSummary,
     PutTurn,
     ReplaceDocument,
     SessionHead,
+    SummaryRow,
     ToolCallRow,
     TurnRow,
     UpsertTasks,
@@ -72,6 +74,7 @@ class Kept:
     tasks: dict[str, Task] = field(default_factory=dict)
     turns: dict[str, TurnRow] = field(default_factory=dict)
     cuts: dict[tuple[str, str, str], CutMark] = field(default_factory=dict)
+    summaries: dict[str, SummaryRow] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     placeholders: dict[tuple[str, bytes], Placeholder] = field(default_factory=dict)
 
@@ -110,6 +113,11 @@ def copy_message(row: MessageRow) -> MessageRow:
 def copy_turn(row: TurnRow) -> TurnRow:
     """A row that shares nothing with this one."""
     return replace(row, attempts=fresh_data(row.attempts), report=fresh_data(row.report))
+
+
+def copy_summary(row: SummaryRow) -> SummaryRow:
+    """A row that shares nothing with this one."""
+    return replace(row, summary=fresh(row.summary), tips=list(row.tips))
 
 
 def changed(
@@ -189,6 +197,9 @@ class Change:
                 rules.check_there(scope, self.made)
                 if self._delete_evidence(evidence_id):
                     self.append_events(AppendEvents([event]))
+            case PutSummary():
+                rules.check_epoch(scope, write, self.kept.head.epoch)
+                self._put_summary(write)
             case CreateSession() | ForSession():
                 pass
             case _:
@@ -247,6 +258,12 @@ class Change:
             self.kept.cuts.pop((mark.lane_key, mark.kind, write.replaces), None)
         self.kept.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = replace(mark)
 
+    def _put_summary(self, write: PutSummary) -> None:
+        summaries = self.kept.summaries
+        for name in write.replaces:
+            summaries.pop(name, None)
+        summaries[write.row.anchor_message_id] = copy_summary(write.row)
+
     def append_events(self, write: AppendEvents) -> None:
         head, events = self.kept.head, self.kept.events
         known = {event.event_id for event in events}
@@ -279,9 +296,19 @@ class Change:
             ]
         left = rules.not_resting_on(kept.blocks.values(), evidence_id)
         kept.blocks = {block.block_id: block for block in left}
+        self.removed = {"evidences": 1 + self._delete_summaries()}
         kept.head.epoch += 1
-        self.removed = {"evidences": 1}
         return True
+
+    def _delete_summaries(self) -> int:
+        kept, count = self.kept, 0
+        kept.summary, kept.summaries = None, {}
+        for name, row in kept.evidence.items():
+            gone = rules.without_content(row.evidence, self.now)
+            if rules.is_summary(row.evidence) and gone is not None:
+                kept.evidence[name] = replace(row, evidence=gone)
+                count += 1
+        return count
 
     def _replace(self, document: SessionDocument, fields: frozenset[str] | None) -> None:
         kept, session = self.kept, document.session
@@ -291,6 +318,8 @@ class Change:
             fields is None
         ):  # before the messages: their old contents tell which evidence is unchanged
             self._replace_rest(document)
+        if names & rules.SUMMED_UP:
+            kept.summaries = {}
         if "messages" in names:
             self._replace_messages(session)
         if "summary" in names:

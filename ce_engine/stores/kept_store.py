@@ -13,6 +13,7 @@ from ce_engine.schema.document import (
     Meta,
     Session,
     SessionDocument,
+    Task,
     TaskState,
     TodoList,
     ToolState,
@@ -22,10 +23,12 @@ from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.stores import rules
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.codec import fresh
-from ce_engine.stores.kept import Kept, copy_message, copy_turn
+from ce_engine.stores.kept import Kept, copy_message, copy_summary, copy_turn
+from ce_engine.stores.owned import Owned, version_of
 
 
 T = TypeVar("T")
@@ -49,9 +52,6 @@ class KeptStore(BaseStore):
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
         return await self._find(scope, lambda kept: _state(kept, after_seq, after_evidence))
-
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        return await self._find(scope, lambda kept: (kept.head.version, kept.head.epoch))
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
         return await self._find(scope, lambda kept: _document(scope, kept))
@@ -84,6 +84,10 @@ class KeptStore(BaseStore):
         )
         return rules.chosen_blocks(blocks or (), filter)
 
+    async def list_tasks(self, scope: Scope) -> list[Task]:
+        tasks = await self._find(scope, lambda kept: [fresh(t) for t in kept.tasks.values()])
+        return tasks or []
+
     async def list_turns(self, scope: Scope) -> list[TurnRow]:
         turns = await self._find(
             scope, lambda kept: [copy_turn(turn) for turn in kept.turns.values()]
@@ -96,6 +100,14 @@ class KeptStore(BaseStore):
 
     async def chain(self, scope: Scope) -> EventChain | None:
         return await self._look(scope, lambda kept: None if kept is None else _chain(kept))
+
+
+def versions(kept: Kept | None, owned: Owned, scope: Scope) -> Versions:
+    """The answer to the cheap read, of a session and what its owner set."""
+    settings = version_of(owned, scope.project_id)
+    if kept is None or kept.head.is_deleted:
+        return Versions(settings=settings)
+    return Versions(kept.head.version, kept.head.epoch, settings)
 
 
 def listed(
@@ -122,6 +134,7 @@ def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:
         head=replace(kept.head),
         rows=[copy_message(row) for row in kept.messages if (row.message.seq or 0) > after_seq],
         cuts=[replace(mark) for mark in kept.cuts.values()],
+        summaries=[copy_summary(row) for row in kept.summaries.values()],
         open_turns=[copy_turn(turn) for turn in turns if turn.status is TurnStatus.OPEN],
         evidence=[kept.with_content(row) for row in evidence if row.seq > after_evidence],
         placeholders=list(kept.placeholders.values()),
@@ -130,11 +143,12 @@ def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:
 
 def _document(scope: Scope, kept: Kept) -> SessionDocument:
     head = kept.head
+    summary = rules.newest_summary(kept.summaries.values(), kept.summary)
     times = {"created_at": head.created_at, "updated_at": head.updated_at}
     session = Session(
         session_id=scope.session_id,
         messages=[fresh(row.message) for row in kept.messages],
-        summary=fresh(kept.summary) if kept.summary else None,
+        summary=fresh(summary) if summary else None,
         task_state=TaskState(todo_list=TodoList(tasks=[fresh(t) for t in kept.tasks.values()])),
         tool_state=ToolState(tool_calls=[fresh(row.call) for row in kept.calls.values()]),
         model_usage=[fresh(usage) for usage in kept.usages.values()],

@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.ports import Clock, IdGenerator
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
-from ce_engine.stores import secret
+from ce_engine.schema.settings import Setting, Versions
+from ce_engine.stores import owned, secret
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.kept import Kept, changed
-from ce_engine.stores.kept_store import KeptStore, Key, listed
+from ce_engine.stores.kept_store import KeptStore, Key, listed, versions
 from ce_engine.stores.urls import MEMORY
 
 
@@ -28,6 +29,7 @@ class MemoryStore(KeptStore):
     def __init__(self, *, clock: Clock | None = None, ids: IdGenerator | None = None) -> None:
         super().__init__(clock=clock, ids=ids)
         self._sessions: dict[Key, Kept] = {}
+        self._settings: dict[owned.Owner, owned.Owned] = {}
         self._lock = threading.Lock()
         self._closed = False
         survive_fork(self)
@@ -50,6 +52,32 @@ class MemoryStore(KeptStore):
             if kept is not None:
                 self._sessions[scope.key] = kept
             return result
+
+    async def version(self, scope: Scope) -> Versions:
+        with self._open():
+            mine = self._settings.get(owned.owner_of(scope), {})
+            return versions(self._sessions.get(scope.key), mine, scope)
+
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None:
+        with self._open():
+            return owned.found(self._settings.get(owned.owner_of(scope), {}), scope, name)
+
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int:
+        owner = owned.owner_of(scope)
+        with self._open():
+            old = self._settings.get(owner, {})
+            self._settings[owner], version = owned.put(old, scope, name, value, expected_version)
+            return version
+
+    async def delete_settings(self, account_id: str, user_id: str) -> int:
+        owner = account_id, user_id
+        with self._open():
+            if owner not in self._settings:
+                return 0
+            self._settings[owner], gone = owned.emptied(self._settings[owner])
+            return gone
 
     async def list_sessions(
         self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False

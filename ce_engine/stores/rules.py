@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from ce_engine.errors import SchemaValidationError, SessionNotFoundError, VersionConflictError
-from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message
-from ce_engine.schema.enums import Origin, Priority, Role
+from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message, Summary
+from ce_engine.schema.enums import EvidenceType, ModelUsageStage, Origin, Priority, Role
 from ce_engine.schema.events import Event, EventType, link
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
@@ -19,6 +19,8 @@ from ce_engine.schema.rows import (
     ForSession,
     LinkEvidence,
     MessageRow,
+    PutSummary,
+    SummaryRow,
     ToolCallRow,
     Write,
 )
@@ -111,6 +113,29 @@ def chained(
     return new
 
 
+def check_epoch(scope: Scope, write: PutSummary, epoch: int) -> None:
+    """Raise `SessionNotFoundError` if what a summary stands for may not be there any more."""
+    if write.epoch != epoch:
+        raise SessionNotFoundError(
+            f"a summary was made of epoch {write.epoch} of session {scope.session_id!r}, which has "
+            f"{epoch}: something of it was deleted or replaced since. Make it anew."
+        )
+
+
+def newest_summary(rows: Iterable[SummaryRow], otherwise: Summary | None) -> Summary | None:
+    """The summary that a session's document shows: the one that reaches furthest."""
+    found = [row.summary for row in rows]
+    if not found:
+        return otherwise
+    return max(found, key=lambda s: (s.message_index_range.to_index, s.updated_at))
+
+
+def is_summary(evidence: Evidence) -> bool:
+    """Whether a piece of evidence is what a model answered when it was asked for a summary."""
+    stage = evidence.metadata.get("stage")
+    return evidence.type is EvidenceType.LLM_OUTPUT and stage == ModelUsageStage.SUMMARIZE.value
+
+
 def merged_call(first: ToolCallRow, later: ToolCallRow) -> ToolCallRow:
     """One row of two for the same call: the ended one, else the first; results add up."""
     winner, other = (later, first) if later.ended else (first, later)
@@ -145,6 +170,9 @@ def _with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
 
 REMOVED = ("messages", "evidences", "tool_calls", "turns")
 """What `PutResult.removed` counts of a deleted session."""
+
+SUMMED_UP = frozenset({"messages", "summary"})
+"""Fields of a session with which the summaries of its lanes go."""
 
 DELETED_AT = "deleted_at"
 """The key in a piece of evidence's metadata that says when its content was deleted."""

@@ -10,6 +10,7 @@ from ce_engine.errors import StoreUrlError
 
 
 VARIABLE = "CE_STORE_URL"
+ORIGINALS_VARIABLE = "CE_ORIGINALS_URL"
 DEFAULT = "sqlite:///ce.db"
 MEMORY = "memory://"
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
+
+from ce_engine.errors import StoreUnavailableError
+
+
+T = TypeVar("T")
+
+STORE_S = 5.0
+"""How long what may take its time (a deletion, a verification) waits for one answer of a store."""
 
 
 async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
@@ -39,3 +48,17 @@ async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+async def answered(work: Awaitable[T], seconds: float = STORE_S) -> T:
+    """Await the store for so long.
+
+    Raises:
+        StoreUnavailableError: it did not answer; what was asked for may still be done.
+    """
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        raise StoreUnavailableError(
+            f"the store did not answer within {seconds:.0f} s; see that it works: ce doctor"
+        ) from None

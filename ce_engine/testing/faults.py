@@ -17,6 +17,7 @@ from ce_engine.errors import StoreUnavailableError
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionState, Write
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores.memory import MemoryStore
 
 
@@ -105,7 +106,7 @@ class SwitchStore(MemoryStore):
         await self._gate()
         return await super().apply(scope, writes, expected_version=expected_version)
 
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
+    async def version(self, scope: Scope) -> Versions:
         await self._gate()
         return await super().version(scope)
 
@@ -114,6 +115,16 @@ class SwitchStore(MemoryStore):
     ) -> SessionState | None:
         await self._gate()
         return await super().state(scope, after_seq=after_seq, after_evidence=after_evidence)
+
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None:
+        await self._gate()
+        return await super().get_setting(scope, name)
+
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int:
+        await self._gate()
+        return await super().put_setting(scope, name, value, expected_version)
 
     async def _gate(self) -> None:
         self.asked += 1

@@ -38,7 +38,14 @@ from ce_engine.schema.enums import (
     TurnStatus,
 )
 from ce_engine.schema.events import Event, payload_mac
-from ce_engine.schema.rows import AppendMessages, EvidenceRow, MessageRow, TurnRow, Write
+from ce_engine.schema.rows import (
+    AppendMessages,
+    EvidenceRow,
+    MessageRow,
+    SummaryRow,
+    TurnRow,
+    Write,
+)
 from ce_engine.schema.scope import Scope
 
 
@@ -188,6 +195,17 @@ def block(name: str, **fields: Any) -> ContextBlock:
         "created_at": AT,
     }
     return ContextBlock(block_id=name, **{**values, **fields})
+
+
+def summary(name: str, content: str = "要点", to_index: int = 1, **fields: Any) -> SummaryRow:
+    """A summary of the session's messages up to the one of this name."""
+    covered = MessageIndexRange(from_index=0, to_index=to_index)
+    values: dict[str, Any] = {"tips": [name], "lane_key": "l", "tokens": 2, "evidence_id": "e9"}
+    return SummaryRow(
+        name,
+        Summary(content=content, updated_at=AT, message_index_range=covered),
+        **{**values, **fields},
+    )
 
 
 def document(session_id: str = SCOPE.session_id) -> SessionDocument:

@@ -31,6 +31,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_reading import read_names, read_state
@@ -66,15 +67,15 @@ class BehaviourContract:
     async def test_version_0_means_not_there_yet(self, store: Store) -> None:
         with pytest.raises(VersionConflictError, match="version 0, expected 1"):
             await store.put_session(SCOPE, samples.document(), 1)
-        assert await store.version(SCOPE) is None
+        assert await store.version(SCOPE) == Versions()
         assert (await store.put_session(SCOPE, samples.document(), 0)).version == 1
 
     async def test_no_writes_write_nothing(self, store: Store) -> None:
         assert (await store.apply(SCOPE, [])).version == 0
-        assert await store.version(SCOPE) is None
+        assert await store.version(SCOPE) == Versions()
         await store.apply(SCOPE, message("m1"))
         assert (await store.apply(SCOPE, [])).version == 1
-        assert await store.version(SCOPE) == (1, 0)
+        assert await store.version(SCOPE) == (1, 0, 0)
 
     async def test_a_failing_write_changes_nothing(self, store: Store) -> None:
         await store.put_session(SCOPE, samples.document())
@@ -91,16 +92,16 @@ class BehaviourContract:
                 await store.apply(Scope(session_id="new"), group)
         assert (await read_state(store), await store.get_session(SCOPE)) == before
         assert await store.list_events(SCOPE) == []
-        assert await store.version(Scope(session_id="new")) is None
+        assert await store.version(Scope(session_id="new")) == Versions()
 
     async def test_a_transaction_lands_together(self, store: Store) -> None:
         async with store.transaction(SCOPE) as group:
             group.add(*message("m1"), PutTurn(samples.turn("t1")))
             group.add(AppendEvents([samples.event("v1")]))
-            assert await store.version(SCOPE) is None
+            assert await store.version(SCOPE) == Versions()
         assert group.result is not None
         assert group.result.version == 1
-        assert await store.version(SCOPE) == (1, 0)
+        assert await store.version(SCOPE) == (1, 0, 0)
 
     async def test_a_transaction_left_by_an_error_writes_nothing(self, store: Store) -> None:
         async def fail() -> None:
@@ -110,7 +111,7 @@ class BehaviourContract:
 
         with pytest.raises(ZeroDivisionError):
             await fail()
-        assert await store.version(SCOPE) is None
+        assert await store.version(SCOPE) == Versions()
 
     @pytest.mark.req("B-03")
     async def test_users_and_accounts_never_see_each_other(self, store: Store) -> None:
@@ -118,13 +119,14 @@ class BehaviourContract:
         await store.apply(SCOPE, [PutTurn(samples.turn("t1")), AppendEvents([samples.event("v")])])
         for user, account in (("", "a"), ("u", ""), ("U", "a"), ("u%", "a"), ("other", "other")):
             other = Scope(session_id=SCOPE.session_id, user_id=user, account_id=account)
-            assert await store.version(other) is None
+            assert await store.version(other) == Versions()
             assert await store.state(other) is None
             assert await store.get_session(other) is None
             assert await store.get_evidence(other, "e1") is None
             assert await store.list_evidences(other) == []
             assert await store.evidence_rows(other, ["e1"]) == []
             assert await store.list_context_blocks(other) == []
+            assert await store.list_tasks(other) == []
             assert await store.list_turns(other) == []
             assert await store.list_events(other) == []
             assert await store.list_sessions(account_id=account, user_id=user) == []
@@ -205,7 +207,7 @@ class BehaviourContract:
         await store.check()
         await store.apply(SCOPE, message("m1"))
         await store.check()
-        assert await store.version(SCOPE) == (1, 0)
+        assert await store.version(SCOPE) == (1, 0, 0)
         assert len(await store.list_sessions(account_id="a", user_id=None, ephemeral=True)) == 1
 
     async def test_a_closed_store_says_so(self, store: Store) -> None:

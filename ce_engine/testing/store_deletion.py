@@ -27,12 +27,14 @@ from ce_engine.schema.rows import (
     PutCut,
     PutEvidence,
     PutPlaceholders,
+    PutSummary,
     PutTurn,
     ToolCallRow,
     UpsertTasks,
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_reading import read_names, read_state
@@ -63,6 +65,7 @@ def everything(word: str) -> list[Write]:
         UpsertTasks([Task(task_id="k1", name=text)]),
         PutTurn(samples.turn("t1", report={text: text}, attempts=[{"error": text}], lane=text)),
         PutCut(CutMark(text, "drop", "m1", 9, samples.AT)),
+        PutSummary(samples.summary("m1", text, lane_key=text, tips=[text]), 0),
         PutPlaceholders([Placeholder("EMAIL", raw, 1)]),
         AppendEvents(
             [
@@ -105,14 +108,15 @@ class DeletionContract:
         before = await store.version(SCOPE)
         result = await store.apply(SCOPE, [DeleteSession(event := deletion(store))])
         assert result.removed == {"messages": 2, "evidences": 2, "tool_calls": 1, "turns": 1}
-        assert (before, result.version) == ((1, 0), 2)
-        assert await store.version(SCOPE) is None
+        assert (before, result.version) == ((1, 0, 0), 2)
+        assert await store.version(SCOPE) == Versions()
         assert await store.state(SCOPE) is None
         assert await store.get_session(SCOPE) is None
         assert await store.list_sessions(account_id="a", user_id=None, ephemeral=True) == []
         assert await store.list_evidences(SCOPE) == []
         assert await store.get_evidence(SCOPE, "e1") is None
         assert await store.list_context_blocks(SCOPE) == []
+        assert await store.list_tasks(SCOPE) == []
         assert await store.list_turns(SCOPE) == []
         chain = await store.chain(SCOPE)
         assert chain is not None
@@ -177,6 +181,7 @@ class DeletionContract:
         state = await read_state(store)
         assert [row.message.content for row in state.rows] == ["hello"]
         assert not any((state.evidence, state.cuts, state.open_turns, state.placeholders))
+        assert state.summaries == []
         head = state.head
         assert (head.salt, head.key_id, head.ephemeral) == (b"new", "other", True)
         assert (head.epoch, head.last_event_seq, head.created_at) == (1, 3, "2031")

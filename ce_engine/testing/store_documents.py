@@ -24,12 +24,14 @@ from ce_engine.schema.enums import (
     Priority,
     Role,
     SourceKind,
+    TaskStatus,
 )
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
     AppendMessages,
     PutEvidence,
 )
+from ce_engine.schema.settings import Versions
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE
 from ce_engine.testing.store_reading import read_document, read_state
@@ -73,8 +75,8 @@ class DocumentContract:
         await store.put_session(SCOPE, empty)
         found = await read_document(store)
         assert found.model_copy(update={"meta": None}) == empty
-        assert version == (1, 1)
-        assert await store.version(SCOPE) == (2, 2)
+        assert version == (1, 1, 0)
+        assert await store.version(SCOPE) == (2, 2, 0)
         await store.apply(SCOPE, samples.message("next"))  # no number is given twice
         assert [row.message.seq for row in (await read_state(store)).rows] == [6]
 
@@ -113,7 +115,7 @@ class DocumentContract:
             document.evidences,
             document.context_blocks,
         )
-        assert await store.version(SCOPE) == (2, 2)
+        assert await store.version(SCOPE) == (2, 2, 0)
 
     async def test_what_cannot_be_put_is_refused(self, store: Store) -> None:
         document = samples.document()
@@ -131,7 +133,7 @@ class DocumentContract:
             await store.patch_session(SCOPE, {"summary": None})
         with pytest.raises(SchemaValidationError, match="model_usage"):
             await store.patch_session(SCOPE, {"colour": "red"})
-        assert await store.version(SCOPE) is None
+        assert await store.version(SCOPE) == Versions()
 
     @pytest.mark.parametrize(
         ("given", "expected"),
@@ -195,3 +197,11 @@ class DocumentContract:
         await store.put_context_blocks(SCOPE, blocks)
         found = await store.list_context_blocks(SCOPE, BlockFilter(**given))
         assert "".join(block.block_id for block in found) == expected
+
+    async def test_tasks_are_listed_in_order_of_arrival(self, store: Store) -> None:
+        assert await store.list_tasks(SCOPE) == []
+        tasks = [Task(task_id=name, name=f"任务 {name}") for name in ("t2", "t1")]
+        await store.upsert_tasks(SCOPE, tasks)
+        newer = tasks[0].model_copy(update={"status": TaskStatus.COMPLETED})
+        await store.upsert_tasks(SCOPE, [newer])
+        assert await store.list_tasks(SCOPE) == [newer, tasks[1]]

@@ -41,6 +41,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, message
 from ce_engine.testing.store_reading import read_document, read_names, read_state
@@ -65,7 +66,7 @@ class WritesContract:
     pytestmark = pytest.mark.anyio
 
     async def test_nothing_is_there_at_first(self, store: Store) -> None:
-        assert await store.version(SCOPE) is None
+        assert await store.version(SCOPE) == Versions()
         assert await store.state(SCOPE) is None
         assert await store.get_session(SCOPE) is None
         assert await store.get_evidence(SCOPE, "e1") is None

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from ce_engine.ports import Clock, IdGenerator, RedactResult, SessionRedactor
+from ce_engine.config import RedactionConfig
+from ce_engine.errors import RedactionError
+from ce_engine.ports import (
+    Clock,
+    Hasher,
+    IdGenerator,
+    RedactedData,
+    RedactResult,
+    SessionRedactor,
+)
 from ce_engine.schema.call import HostMessage
+from ce_engine.schema.degradation import DEDUP_SKIPPED
 from ce_engine.schema.document import (
     Author,
     Evidence,
@@ -21,8 +31,10 @@ from ce_engine.schema.document import (
     ToolRequest,
 )
 from ce_engine.schema.enums import EvidenceType, Origin, ProviderKind
-from ce_engine.schema.events import KIND, Event, EventType, payload_mac
-from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.events import KIND, Event, EventType, canonical_json, payload_mac
+from ce_engine.schema.facts import Original
+from ce_engine.schema.ids import Fingerprinter, Sha256Hasher
+from ce_engine.schema.report import RedactionRecord
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.schema.scope import Scope
 
@@ -35,6 +47,9 @@ MAX_NAME_CHARS = 200
 
 MAX_URI_CHARS = 2000
 
+FAILED = "redaction_failed"
+"""In place of the rules that hit."""
+
 _CODE = re.compile(r"[\w.:-]{1,64}")
 
 _MESSAGE_KINDS = {
@@ -42,6 +57,21 @@ _MESSAGE_KINDS = {
     Origin.ANSWER: "final",
     Origin.TOOL_RESULT: "tool_result",
 }
+
+OptionalText = TypeVar("OptionalText", str, str | None)
+
+
+@dataclass(slots=True)
+class Piece:
+    """What redaction took out of one piece that is stored under `id`: a message, evidence, arguments."""
+
+    id: str
+    rules: dict[str, None] = field(default_factory=dict)
+    count: int = 0
+
+    def hit(self, rules: Sequence[str], count: int) -> None:
+        self.rules |= dict.fromkeys(rules)
+        self.count += count
 
 
 @dataclass(slots=True)
@@ -56,27 +86,64 @@ class Ingest:
     ids: IdGenerator
     tags: Mapping[str, str]
     framework: str = ""
+    policy: RedactionConfig = field(default_factory=RedactionConfig)
     names: MutableMapping[str, str] = field(default_factory=dict)
     """Names of the session met so far: a history names the same few authors over and over."""
     clean_tags: MutableMapping[tuple[tuple[str, str], ...], dict[str, str]] = field(
         default_factory=dict
     )
     """Tags of the session's calls as they are stored."""
+    hasher: Hasher = field(default_factory=Sha256Hasher)
+    degraded: list[str] = field(default_factory=list)
+    """Codes of what failed on the way to the store, for `Records` to tell."""
+    redactions: dict[str, RedactionRecord] = field(default_factory=dict, init=False)
+    """What was redacted so far, by the id of the piece (A-19)."""
+    originals: dict[str, Original] = field(default_factory=dict, init=False)
+    """For the second store; empty unless there is to be one."""
+
+    @property
+    def points_only(self) -> bool:
+        """Whether content is not stored, only what recognises it and where it is from (A-30)."""
+        return self.policy.content == "pointer"
 
     def text(self, text: str) -> tuple[RedactResult, bool]:
         """The text as it may be stored, and whether it is withheld because redaction failed.
 
         Lone surrogates become U+FFFD: no encoding of a store can hold them.
         """
-        clean = text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+        clean = _encodable(text)
         if self.redactor is None:
             return RedactResult(clean), False
         try:
             return self.redactor.text(clean), False
         except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
-            return RedactResult("", ("redaction_failed",), 0, has_sensitive=True), True
+            self.degraded.append(RedactionError.code)
+            return RedactResult("", (FAILED,), 0, has_sensitive=True), True
 
-    def data(self, value: Any) -> Any:
+    def content(self, text: str, piece: Piece) -> tuple[RedactResult, bool]:
+        """The content of a piece as it may be stored, and whether it is withheld."""
+        redacted, withheld = self.text(text)
+        piece.hit(redacted.rules, redacted.count)
+        if self.points_only:
+            return replace(redacted, text=""), bool(text)
+        return redacted, withheld
+
+    def told(self, piece: Piece, content: str = "", data: Any = None) -> None:
+        """A piece is ready to be stored: keep what was redacted in it, and its original if that is wanted."""
+        if piece.rules:
+            self.redactions[piece.id] = RedactionRecord(
+                evidence_id=piece.id, rules_applied=[*piece.rules], fields_redacted=piece.count
+            )
+        wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only)
+        if wanted and (content or data):
+            self.originals[piece.id] = Original(piece.id, _encodable(content), _plain(data))
+
+    def untold(self, piece_id: str | None) -> None:
+        """A piece is not stored after all: it is there already."""
+        self.redactions.pop(piece_id or "", None)
+        self.originals.pop(piece_id or "", None)
+
+    def data(self, value: Any, piece: Piece | None = None) -> Any:
         """Plain JSON data as it may be stored; `None` where redaction failed."""
         try:
             plain = json.loads(json.dumps(value, ensure_ascii=True, default=str))
@@ -85,9 +152,13 @@ class Ingest:
         if self.redactor is None:
             return plain
         try:
-            return self.redactor.data(plain)[0]
+            done = self.redactor.data(plain)
         except Exception:  # noqa: BLE001 - as above
-            return None
+            self.degraded.append(RedactionError.code)
+            done = RedactedData(None, (FAILED,))
+        if piece is not None:
+            piece.hit(done.rules, done.count)
+        return done.value
 
     def name(self, text: str, most: int = MAX_NAME_CHARS) -> str:
         """A name, a URI or another short text as it may be stored; empty where redaction failed.
@@ -99,21 +170,27 @@ class Ingest:
             known = self.names[text] = self.text(text)[0].text
         return known[:most]
 
-    def id(self, text: str | None) -> str | None:
+    def id(self, text: OptionalText) -> OptionalText:
         """An id of the host's as it may be stored: a caller may put anything into one.
 
-        Equal ids stay equal in the session: whoever compares live ids with stored ones asks here first.
+        Equal ids stay equal in the session, also where redaction fails: whoever compares live ids with
+        stored ones asks here first.
         """
-        return self.name(text) if text else text
+        if not text:
+            return text
+        return self.name(text, MAX_URI_CHARS) or self.fingerprinter.mac("id", text).hex()
 
     def call_ids(self, asked: Sequence[ToolRequest] | None) -> tuple[str, ...]:
         """The ids of the calls that a message asks for, as they are stored."""
-        return tuple(self.name(call.id or "") for call in asked or ())
+        return tuple(self.id(call.id or "") for call in asked or ())
 
     def refs(self, given: Sequence[Ref] | None) -> list[Ref] | None:
         """Refs of the host's as they may be stored; `None` for none."""
         return [
-            Ref(evidence_id=self.name(ref.evidence_id), selector=self.id(ref.selector))
+            Ref(
+                evidence_id=self.id(ref.evidence_id),
+                selector=self.id(ref.selector),
+            )
             for ref in given or ()
         ] or None
 
@@ -130,15 +207,24 @@ class Ingest:
         """Who runs a tool."""
         return ToolProvider(kind=kind, name=self.name(name), uri=self.name(uri, MAX_URI_CHARS))
 
-    def args(self, args: Mapping[str, Any] | str) -> dict[str, Any]:
+    def args(self, args: Mapping[str, Any] | str, piece: Piece | None = None) -> dict[str, Any]:
         """Tool arguments, redacted and bounded."""
-        value = self.data(dict(args) if isinstance(args, Mapping) else {"input": args})
+        value = self.data(dict(args) if isinstance(args, Mapping) else {"input": args}, piece)
         if not isinstance(value, dict):
             return {}
         text = json.dumps(value, ensure_ascii=False)
+        if self.points_only:
+            return {"chars": len(text)} if value else {}
         if len(text) <= MAX_ARGS_CHARS:
             return value
         return {"input": text[:MAX_ARGS_CHARS], "chars": len(text)}
+
+    def call_args(self, call_id: str, args: Mapping[str, Any] | str) -> dict[str, Any]:
+        """The arguments of a tool call that is recorded on its own."""
+        piece = Piece(call_id)
+        stored = self.args(args, piece)
+        self.told(piece, data={"args": args})
+        return stored
 
     def message_row(
         self,
@@ -154,7 +240,7 @@ class Ingest:
         `speaker` is the live name: the row has what `name` makes of it, and so must whoever compares.
         """
         live = host.message
-        redacted, withheld = self.text(live.content)
+        redacted, withheld, requests = self._said(message_id, live)
         author = live.author
         stored = Message(
             role=live.role,
@@ -162,7 +248,7 @@ class Ingest:
             author=Author(kind=author.kind, id=self.name(author.id)) if author else None,
             at=self.id(live.at) or self.clock.now_iso(),
             message_id=message_id,
-            tool_calls=self._requests(live.tool_calls or ()) or None,
+            tool_calls=requests or None,
             tool_call_id=self.id(live.tool_call_id),
             status="error" if host.error else self.id(live.status),
         )
@@ -174,7 +260,7 @@ class Ingest:
             speaker=self.name(speaker) if speaker else None,
             host_id=self.fingerprinter.mac("host-id", host.host_id) if host.host_id else None,
             tokens=tokens[1],
-            counted_by=self.name(tokens[0]),  # it names the model
+            counted_by=self._counted_by(tokens[0]),
             length=len(live.content),
             framework=self.framework,
             has_sensitive=redacted.has_sensitive,
@@ -182,17 +268,41 @@ class Ingest:
             redactor_version=self.redactor_version,
         )
 
-    def _requests(self, asked: Sequence[ToolRequest]) -> list[ToolRequest]:
-        return [
-            ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args))
+    def _counted_by(self, name: str) -> str:
+        """Estimator and model, of which the host may have named the second as it likes."""
+        estimator, _, model = name.partition("/")
+        return f"{estimator}/{self.name(model)}"
+
+    def _said(self, message_id: str, live: Message) -> tuple[RedactResult, bool, list[ToolRequest]]:
+        """What a message says and asks for as it may be stored, and whether its content is withheld."""
+        piece, asked = Piece(message_id), live.tool_calls or ()
+        redacted, withheld = self.content(live.content, piece)
+        requests = [
+            ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args, piece))
             for c in asked
         ]
+        self.told(piece, live.content, {"args": [c.args for c in asked]} if asked else None)
+        return redacted, withheld, requests
 
     def dedup_key(self, source: EvidenceSource, content: str) -> bytes:
         """Equal for the same live content of the same source, within the session (A-09)."""
-        return self.fingerprinter.mac(
-            "evidence", f"{source.kind}\x00{source.name}\x00{source.uri}\x00{content}"
-        )
+        where = f"{source.kind}\x00{source.name}\x00{source.uri}"
+        return self._key(lambda: f"{where}\x00{self.hasher.digest(content)}")
+
+    def pure_key(self, tool: str, uri: str, args: Mapping[str, Any] | str) -> bytes:
+        """Equal for the same live arguments of the same tool: its result depends on nothing else."""
+        return self._key(lambda: f"pure\x00{tool}\x00{uri}\x00{canonical_json(args)}")
+
+    def own_key(self) -> bytes:
+        """Equal to no other: for evidence that is stored in any case."""
+        return self.fingerprinter.mac("evidence", self.ids.generate())
+
+    def _key(self, what: Callable[[], str]) -> bytes:
+        try:
+            return self.fingerprinter.mac("evidence", what())
+        except Exception:  # noqa: BLE001 - a hasher of somebody else's, arguments that are no JSON
+            self.degraded.append(DEDUP_SKIPPED)
+            return self.own_key()
 
     def evidence_row(
         self,
@@ -208,22 +318,25 @@ class Ingest:
     ) -> EvidenceRow:
         """A piece of evidence as a row; with `message_id` the content is that message's.
 
-        `clean` is metadata that needs no redaction: ids of our own, and what `name` gave.
+        `clean` is metadata that needs no redaction: ids of our own, and what `name` gave. What
+        recognises it (`dedup_key`) is the caller's to set.
         """
-        redacted, withheld = self.text(content) if message_id is None else (RedactResult(""), False)
-        stored = dict(self.data(dict(metadata)) or {}) if metadata else {}
+        own = content if message_id is None else ""
+        piece = Piece(self.ids.generate())
+        redacted, withheld = self.content(own, piece)
+        stored = dict(self.data(dict(metadata), piece) or {}) if metadata else {}
         stored |= clean or {}
         stored["created_at"] = self.clock.now_iso()
-        if withheld or redacted.has_sensitive:
+        if redacted.has_sensitive:
             stored["has_sensitive"] = True
+        if withheld:  # what recognises it, and how much it was
+            mac = self.fingerprinter.mac("content", own).hex()
+            stored |= {"withheld": True, "length": len(own), "content_mac": mac}
+        self.told(piece, own, {"metadata": dict(metadata)} if metadata else None)
         evidence = Evidence(
-            evidence_id=self.ids.generate(),
+            evidence_id=piece.id,
             type=kind,
-            source=EvidenceSource(
-                kind=source.kind,
-                name=self.name(source.name),
-                uri=self.name(source.uri, MAX_URI_CHARS),
-            ),
+            source=self._source(source),
             content=redacted.text,
             confidence=confidence,
             metadata=stored,
@@ -231,11 +344,14 @@ class Ingest:
         )
         return EvidenceRow(
             evidence=evidence,
-            dedup_key=self.dedup_key(source, content),
             message_id=message_id,
             project_id=self.scope.project_id,
             redactor_version=self.redactor_version,
         )
+
+    def _source(self, live: EvidenceSource) -> EvidenceSource:
+        uri = self.name(live.uri, MAX_URI_CHARS)
+        return EvidenceSource(kind=live.kind, name=self.name(live.name), uri=uri)
 
     def event(
         self,
@@ -287,6 +403,18 @@ class Ingest:
             kind=_MESSAGE_KINDS.get(Origin(row.origin), ""),
             token_estimate=row.tokens,
         )
+
+
+def _encodable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _plain(data: Any) -> Any:
+    """A copy as plain JSON data: the host's own may change before it is written."""
+    try:
+        return json.loads(json.dumps(data, default=str))
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def refs(evidence_ids: list[str]) -> list[Ref] | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 
 from ce_engine.errors import RedactionError
 from ce_engine.schema.rows import Placeholder
 from ce_engine.upload.patterns import LABELS
+from ce_engine.upload.vault import Vault
 
 
 MIN_SECRET_BYTES = 16
@@ -19,28 +21,34 @@ CAPACITY = 100_000
 _SPELLED_IN_GROUPS = frozenset({"PHONE", "ID_CARD", "SSN", "CARD", "IBAN"})
 
 
+_NUMBERED = re.compile(r"\[([^\W\d_]+(?:_[^\W\d_]+)*)_(\d{1,9})\]")
+
+
 class Numbering:
     """What a session remembers of the values that were taken out of it: a MAC and a number each.
 
-    No value is held, and without `secret` none can be tried against what is. Safe to use from several
+    No value is held but in `vault`, if there is one, and without `secret` none can be tried against what
+    is. Safe to use from several
     threads: two that meet a new value at the same moment may leave a number unused.
 
     Args:
         secret: the session's own, 16 bytes at least.
         counters: label -> highest number given so far, for a session whose values are not `known`.
         known: what `learned` told earlier.
+        vault: where the live values are held.
 
     Raises:
         RedactionError: the secret is too short to keep a guess from being confirmed.
     """
 
-    __slots__ = ("_counts", "_highest", "_learned", "_numbers", "_secret")
+    __slots__ = ("_counts", "_highest", "_learned", "_numbers", "_secret", "_vault")
 
     def __init__(
         self,
         secret: bytes,
         counters: Mapping[str, int] | None = None,
         known: Iterable[Placeholder] = (),
+        vault: Vault | None = None,
     ) -> None:
         if len(secret) < MIN_SECRET_BYTES:
             raise RedactionError(
@@ -48,6 +56,7 @@ class Numbering:
                 "derive it from the install secret, or take secrets.token_bytes(32)"
             )
         self._secret = hashlib.blake2b(secret, digest_size=32, person=b"ce-placeholders").digest()
+        self._vault = vault
         self._numbers: dict[tuple[str, bytes], int] = {}
         self._highest: dict[str, int] = dict(counters or {})
         self._counts: dict[str, itertools.count[int]] = {}
@@ -56,8 +65,10 @@ class Numbering:
             self._numbers[item.label, item.mac] = item.number
             self._highest[item.label] = max(item.number, self._highest.get(item.label, 0))
 
-    def placeholder(self, label: str, value: str, locale: str = "en") -> str:
-        """Return the placeholder of a value, `[EMAIL_1]` or `[邮箱_1]`.
+    def placeholder(
+        self, label: str, value: str, locale: str = "en", live: str | None = None
+    ) -> str:
+        """Return the placeholder of a value, `[EMAIL_1]` or `[邮箱_1]`; `live` is how it was spelled.
 
         Spellings of one number (`138-0013-8000`, `+86 13800138000`) and of one mail address are one
         value. The number does not depend on the locale.
@@ -69,7 +80,10 @@ class Numbering:
         ).digest()
         number = self._numbers.get((label, mac)) or self._new(label, mac)
         name = LABELS.get(label, label) if locale.startswith("zh") else label
-        return f"[{name}_{number}]"
+        placeholder = f"[{name}_{number}]"
+        if self._vault is not None:
+            self._vault.hold(placeholder, value if live is None else live)
+        return placeholder
 
     def _new(self, label: str, mac: bytes) -> int:
         first = max(0, self._highest.get(label, 0)) + 1
@@ -87,6 +101,23 @@ class Numbering:
     def learned(self) -> list[Placeholder]:
         """Return the placeholders that were given since the last call."""
         return [self._learned.popleft() for _ in range(len(self._learned))]
+
+
+def lettered(text: str) -> str:
+    """A text that is not this session's: its placeholders have letters in place of numbers.
+
+    `[EMAIL_1]` would else be taken for this session's first address when live values are put in.
+    """
+    return _NUMBERED.sub(lambda found: f"[{found[1]}_{_letters(int(found[2]))}]", text)
+
+
+def _letters(number: int) -> str:
+    """1 is `A`, 26 is `Z`, 27 is `AA`."""
+    letters = ""
+    while number > 0:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
 
 
 def _canonical(label: str, value: str) -> str:

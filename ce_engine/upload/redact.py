@@ -8,19 +8,30 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from ce_engine.config import RedactionRules
 from ce_engine.errors import RedactionError
-from ce_engine.ports import RedactResult
+from ce_engine.ports import RedactedData, RedactResult, Restored
 from ce_engine.schema.rows import Placeholder
+from ce_engine.upload.dictionaries import Custom, dictionary_rules, label_of
+from ce_engine.upload.fields import FieldPaths
 from ce_engine.upload.labelled import sensitive_key
 from ce_engine.upload.patterns import LABELS, VERSION
 from ce_engine.upload.placeholders import Numbering
 from ce_engine.upload.reading import HOLE, around, readable, substitute
 from ce_engine.upload.scan import Span, longest, lowered, scan
+from ce_engine.upload.vault import Vault
 
 
-__all__ = ["BoundRedactor", "JsonRedaction", "Numbering", "PatternRedactor", "Redaction", "Span"]
+__all__ = [
+    "BoundRedactor",
+    "JsonRedaction",
+    "Numbering",
+    "PatternRedactor",
+    "Redaction",
+    "Span",
+]
 
 MAX_DEPTH = 1000
 MAX_ROUNDS = 8
@@ -52,37 +63,41 @@ class JsonRedaction:
     has_sensitive: bool = False
 
 
-class _Custom(NamedTuple):
-    """A rule of the user's; `word` is the literal that must occur, in lower case, or empty."""
-
-    rule: str
-    label: str
-    pattern: re.Pattern[str]
-    word: str = ""
-
-
 class PatternRedactor:
     """Finds and replaces by patterns, checksums and labels. Pure, linear, and total over every `str`.
 
     Args:
         patterns: name -> regular expression of the user's own; the name becomes the placeholder's
             label (`employee_no` -> `[EMPLOYEE_NO_1]`).
-        dictionaries: name -> words, found whatever their case, as words of their own.
+        dictionaries: name -> words, found whatever their case, as words of their own. The names `pii`
+            (what is always found) and `internal_urls` need no words.
+        field_paths: JSONPaths of values that are taken out whole (see `FieldPaths`).
 
     Raises:
         RedactionError: a name is no identifier, a pattern is no regular expression, a word is empty.
+        SelectorResolveError: a path is no JSONPath.
     """
 
     def __init__(
         self,
         patterns: Mapping[str, str] | None = None,
         dictionaries: Mapping[str, Sequence[str]] | None = None,
+        field_paths: Sequence[str] = (),
     ) -> None:
-        self._custom = [*_dictionary_rules(dictionaries or {}), *_pattern_rules(patterns or {})]
-        names = {*LABELS, *LABELS.values(), *(rule.label for rule in self._custom)}
+        self._custom = [*dictionary_rules(dictionaries or {}), *_pattern_rules(patterns or {})]
+        self._fields = FieldPaths(field_paths)
+        own = (*(rule.label for rule in self._custom), *self._fields.labels)
+        names = {*LABELS, *LABELS.values(), *own}
         alternatives = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
         self._placeholder = re.compile(rf"\[(?:{alternatives})_[0-9]{{1,12}}\]")
-        self.version = VERSION + _digest(self._custom)
+        self.version = VERSION + _digest(self._custom, self._fields.paths)
+
+    @classmethod
+    def of(cls, rules: RedactionRules | None) -> PatternRedactor:
+        """The redactor of a configuration."""
+        if rules is None:
+            return cls()
+        return cls(rules.patterns, rules.dictionaries, rules.field_paths)
 
     def find(self, text: str) -> list[Span]:
         """Return what is found in order of place: the longest match wins, none overlap.
@@ -96,8 +111,16 @@ class PatternRedactor:
         ]
 
     def redact(self, text: str, numbering: Numbering, locale: str = "en") -> Redaction:
-        """Replace what is found by placeholders. Doing it again changes nothing."""
-        return self.redact_field("", text, numbering, locale)
+        """Replace what is found by placeholders. Doing it again changes nothing.
+
+        In a text that is JSON the field paths come first; then `spans` are in what that leaves.
+        """
+        fresh, hits = self.redact_paths(text, numbering, locale)
+        done = self.redact_field("", fresh, numbering, locale)
+        if not hits:
+            return done
+        rules = tuple(dict.fromkeys((*hits, *done.rules)))
+        return Redaction(done.text, rules, len(hits) + done.count, True, done.spans)
 
     def redact_json(self, value: Any, numbering: Numbering, locale: str = "en") -> JsonRedaction:
         """Replace in keys, strings and whole numbers of nested data.
@@ -109,16 +132,35 @@ class PatternRedactor:
             RedactionError: something is no JSON, or nested deeper than 1,000 levels.
         """
         walk = _JsonWalk(self, numbering, locale)
-        walked = walk.run(value)
+        walked = walk.run(walk.without_fields(value))
         return JsonRedaction(walked, tuple(walk.rules), walk.count, walk.count > 0)
 
     def bind(self, key: bytes, known: Sequence[Placeholder], locale: str) -> BoundRedactor:
         """Return this redactor for one session (the `Redactor` port)."""
-        return BoundRedactor(self, Numbering(key, known=known), locale)
+        return BoundRedactor(self, key, known, locale)
 
     def is_placeholder(self, text: str) -> bool:
         """Say whether the text is one placeholder and nothing else."""
         return self._placeholder.fullmatch(text) is not None
+
+    def restore(self, text: str, vault: Vault) -> Restored:
+        """The text with the live values that the vault has."""
+        return vault.restore(text, self._placeholder) if "[" in text else Restored(text)
+
+    def spelled_out(self, text: str) -> list[str]:
+        """The placeholders that stand in a text, whoever wrote them."""
+        return self._placeholder.findall(text) if "[" in text else []
+
+    def redact_paths(self, value: Any, numbering: Numbering, locale: str) -> tuple[Any, list[str]]:
+        """Replace what the field paths lead to, in data or in a text that is JSON."""
+        if not self._fields.paths:
+            return value, []
+
+        def place(label: str, live: str) -> str:
+            return numbering.placeholder(label, live, locale)
+
+        replace = self._fields.replaced_in_text if isinstance(value, str) else self._fields.replaced
+        return replace(value, place, self.is_placeholder)
 
     def redact_field(self, key: str, text: str, numbering: Numbering, locale: str) -> Redaction:
         """Replace in a text that stands under `key`, which may be the label of what is in it."""
@@ -134,7 +176,9 @@ class PatternRedactor:
             start, end = origin(span.start) - len(context), origin(span.end) - len(context)
             pieces += (
                 text[done:start],
-                numbering.placeholder(span.label, view[span.start : span.end], locale),
+                numbering.placeholder(
+                    span.label, view[span.start : span.end], locale, text[start:end]
+                ),
             )
             spans.append(Span(start, end, span.label, span.rule))
             done = end
@@ -192,10 +236,9 @@ def _scan_short(view: str) -> Sequence[Span]:
 
 _NO_LABEL = re.compile(r"[^\w \-.]")
 _SOLID = re.compile(f"[^{HOLE}]+")
-_NAME = re.compile(r"[^\W\d_]\w*")
 
 
-def _pattern_rules(patterns: Mapping[str, str]) -> Iterator[_Custom]:
+def _pattern_rules(patterns: Mapping[str, str]) -> Iterator[Custom]:
     for name, pattern in patterns.items():
         try:
             compiled = re.compile(pattern)
@@ -204,39 +247,12 @@ def _pattern_rules(patterns: Mapping[str, str]) -> Iterator[_Custom]:
                 f"the redaction pattern {name!r} is no regular expression: {error}, found {pattern!r}: "
                 "mend it (Python's `re` syntax) or leave it out"
             ) from error
-        yield _Custom(name, _label(name), compiled)
+        yield Custom(name, label_of(name), compiled)
 
 
-def _dictionary_rules(dictionaries: Mapping[str, Sequence[str]]) -> Iterator[_Custom]:
-    for name, words in dictionaries.items():
-        if isinstance(words, str):
-            raise RedactionError(
-                f"the redaction dictionary {name!r} is one text, expected a list of words: put it into [...]"
-            )
-        for word in words:
-            if not word.strip():
-                raise RedactionError(
-                    f"the redaction dictionary {name!r} has an empty word, which is everywhere: remove it"
-                )
-            before = "(?<![A-Za-z0-9_])" if word[0].isascii() and word[0].isalnum() else ""
-            after = "(?![A-Za-z0-9_])" if word[-1].isascii() and word[-1].isalnum() else ""
-            plain = readable(word)[0]
-            pattern = re.compile(before + re.escape(plain) + after, re.IGNORECASE)
-            yield _Custom(name, _label(name), pattern, lowered(plain))
-
-
-def _label(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise RedactionError(
-            f"the redaction rule {name!r} has no name that a placeholder can carry, expected letters, "
-            "digits and underscores, such as 'employee_no': rename it"
-        )
-    return name.upper()
-
-
-def _digest(rules: Iterable[_Custom]) -> str:
+def _digest(rules: Iterable[Custom], paths: Sequence[str]) -> str:
     """Return a suffix that tells the user's rules apart, or nothing without any."""
-    plain = [[rule.rule, rule.pattern.pattern] for rule in rules]
+    plain = [*([rule.rule, rule.pattern.pattern] for rule in rules), *paths]
     text = json.dumps(plain).encode()
     return "+" + hashlib.blake2b(text, digest_size=4).hexdigest() if plain else ""
 
@@ -244,21 +260,33 @@ def _digest(rules: Iterable[_Custom]) -> str:
 class BoundRedactor:
     """A redactor and the numbers of one session (the `SessionRedactor` port)."""
 
-    __slots__ = ("_locale", "_numbering", "_redactor")
+    __slots__ = ("_locale", "_numbering", "_redactor", "_vault")
 
-    def __init__(self, redactor: PatternRedactor, numbering: Numbering, locale: str) -> None:
-        self._redactor, self._numbering, self._locale = redactor, numbering, locale
+    def __init__(
+        self, redactor: PatternRedactor, key: bytes, known: Sequence[Placeholder], locale: str
+    ) -> None:
+        self._redactor, self._locale, self._vault = redactor, locale, Vault()
+        self._numbering = Numbering(key, known=known, vault=self._vault)
 
     def text(self, text: str) -> RedactResult:
+        for placeholder in self._redactor.spelled_out(text):
+            self._vault.spelled_out(placeholder)
         done = self._redactor.redact(text, self._numbering, self._locale)
         return RedactResult(done.text, done.rules, done.count, done.has_sensitive)
 
-    def data(self, value: Any) -> tuple[Any, int]:
+    def data(self, value: Any) -> RedactedData:
         done = self._redactor.redact_json(value, self._numbering, self._locale)
-        return done.value, done.count
+        return RedactedData(done.value, done.rules, done.count)
 
     def learned(self) -> list[Placeholder]:
         return self._numbering.learned()
+
+    def restore(self, text: str) -> Restored:
+        return self._redactor.restore(text, self._vault)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._vault.held_bytes
 
 
 _Visit = tuple[Any, Any, Any, str, int]
@@ -272,6 +300,13 @@ class _JsonWalk:
         self._redactor, self._numbering, self._locale = redactor, numbering, locale
         self.count = 0
         self.rules: dict[str, None] = {}
+
+    def without_fields(self, value: Any) -> Any:
+        """The value without what the field paths lead to."""
+        fresh, hits = self._redactor.redact_paths(value, self._numbering, self._locale)
+        self.count += len(hits)
+        self.rules |= dict.fromkeys(hits)
+        return fresh
 
     def run(self, value: Any) -> Any:
         root = [value]
@@ -323,6 +358,8 @@ class _JsonWalk:
         if label and text and not self._redactor.is_placeholder(text):
             self._hit([f"key_{label.lower()}"])
             return self._numbering.placeholder(label, text, self._locale)
+        if isinstance(item, str):
+            item = text = self.without_fields(text)
         done = self._redactor.redact_field(key, text, self._numbering, self._locale)
         if not done.count:
             return item

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ce_integrations.langchain.installer import install_ce
+from ce_integrations.langchain.llm import LangChainLlmAdapter
 
 
-__all__ = ["install_ce"]
+__all__ = ["LangChainLlmAdapter", "install_ce"]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from ce_integrations.testing.wire import Wire
@@ -40,3 +45,14 @@ def test_the_readme_has_the_two_commands() -> None:
 def test_ci_runs_the_command_of_the_readme() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert TEST_COMMAND in [line.strip() for line in lines]
+
+
+def test_the_suites_of_the_components_page_find_their_fixtures(tmp_path: Path) -> None:
+    *setup, suites = blocks("docs/components.md", "python")
+    file = tmp_path / "test_mine.py"
+    file.write_text("\n".join([*setup, suites]), encoding="utf-8")
+    options = ["-q", "-o", "anyio_mode=auto", "-p", "no:cacheprovider", "-k", "Pruner or tasks"]
+    command = [sys.executable, "-m", "pytest", *options, str(file)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\d{2,} passed", done.stdout)

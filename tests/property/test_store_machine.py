@@ -35,6 +35,7 @@ from ce_engine.schema.rows import (
     PutCut,
     PutEvidence,
     PutPlaceholders,
+    PutSummary,
     PutTurn,
     ToolCallRow,
     UpsertTasks,
@@ -110,6 +111,7 @@ turns = st.builds(
 marks = st.builds(
     CutMark, NAMES, st.sampled_from(["drop", "shorten"]), NAMES, st.integers(0, 9), NAMES
 )
+summaries = st.builds(samples.summary, NAMES, TEXTS, st.integers(0, 3))
 events = st.builds(
     lambda name, text, turn: samples.event(
         name and f"v{name}", payload={"x": text, text: [1]}, turn_id=turn, meta={"m": text}
@@ -138,6 +140,7 @@ writes: st.SearchStrategy[Write] = st.one_of(
     st.builds(UpsertTasks, some(tasks)),
     st.builds(PutTurn, turns),
     st.builds(PutCut, marks, st.none() | NAMES),
+    st.builds(PutSummary, summaries, st.integers(0, 2), some(NAMES)),
     st.builds(AppendEvents, some(events)),
     st.builds(PutPlaceholders, some(placeholders)),
 )
@@ -227,6 +230,7 @@ async def everything(store: Store, scope: Scope) -> list[Any]:
         await store.evidence_rows(scope, ["e3", "e1", "e2"]),
         await store.list_evidences(scope, EvidenceFilter(types=[EvidenceType.RAG_DOC], limit=2)),
         await store.list_context_blocks(scope, BlockFilter(min_priority=Priority.MEDIUM)),
+        await store.list_tasks(scope),
     ]
 
 

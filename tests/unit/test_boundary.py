@@ -40,7 +40,8 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
-from ce_engine.recording import CALLS_BACK, put_turn
+from ce_engine.recording import CALLS_BACK
+from ce_engine.records import put_turn
 from ce_engine.schema.rows import EvidenceRow, TurnRow
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
 from ce_engine.upload.ingest import MAX_NAME_CHARS
@@ -252,8 +253,8 @@ def test_an_agent_whose_name_is_redacted_is_recognised(engine: ContextEngine) ->
 
 
 def test_settings_that_would_redact_nothing_are_refused() -> None:
-    with pytest.raises(ConfigError, match="field_paths is no setting"):
-        RuntimeConfig.model_validate({"redaction": {"rules": {"field_paths": ["$.diagnosis"]}}})
+    with pytest.raises(ConfigError, match="fields is no setting"):
+        RuntimeConfig.model_validate({"redaction": {"rules": {"fields": ["$.diagnosis"]}}})
 
 
 # Facts reach their own request, lane and turn

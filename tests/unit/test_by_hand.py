@@ -221,6 +221,21 @@ async def test_a_tool_loop_by_hand(engine: ContextEngine) -> None:
     assert "0 and 1 degrees." in [text for _, text in said(after)]
 
 
+@pytest.mark.req("A-19")
+async def test_what_goes_on_has_live_values_and_the_store_has_not(engine: ContextEngine) -> None:
+    await engine.prepare_turn("s1", user("Mail ann@example.org about it"))
+    call = ToolRequest(id="c", name="mail", args={"to": ["ann@example.org"], "n": 1})
+    await engine.commit_assistant_message("s1", answer("To ann@example.org.", tool_calls=[call]))
+    step = await engine.prepare_turn("s1", Message(role=Role.TOOL, content="ok", tool_call_id="c"))
+    parts = step.assembled_input.parts
+    assert [p.content for p in parts][:2] == [
+        "Mail ann@example.org about it",
+        "To ann@example.org.",
+    ]
+    assert parts[1].tool_calls == [call]
+    assert "ann@example.org" not in (await document(engine)).model_dump_json()
+
+
 async def test_a_result_that_nobody_asked_for_is_refused_with_the_cure(
     engine: ContextEngine,
 ) -> None:

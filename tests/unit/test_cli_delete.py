@@ -75,7 +75,7 @@ def test_a_session_goes_and_its_log_says_so(path: Path, at: tuple[str, ...]) -> 
     told = ce("verify", TALK.session_id, *USER, *at)
     assert told.exit_code == 0
     assert "intact, but for what was deleted (16 events)" in told.stdout
-    assert "all before event 14 was deleted at 2" in told.stdout
+    assert "all before event 16 was deleted at 2" in told.stdout
     again = ce("delete", *SESSION, "--yes", *at)
     assert (again.exit_code, "CONTEXT_SESSION_NOT_FOUND" in again.stderr) == (1, True)
 
@@ -83,7 +83,8 @@ def test_a_session_goes_and_its_log_says_so(path: Path, at: tuple[str, ...]) -> 
 @pytest.mark.req("B-08")
 def test_a_users_data_go_and_nobody_elses(at: tuple[str, ...]) -> None:
     gone = as_json("delete", *USER, "--yes", *at)
-    assert gone == {"sessions": 2, "messages": 8, "evidences": 5, "tool_calls": 2, "turns": 4}
+    counts = {"sessions": 2, "messages": 8, "evidences": 5, "tool_calls": 2, "turns": 4}
+    assert gone == {**counts, "settings": 0}
     assert sessions(at) == [("two", "other")]
     assert set(as_json("delete", *USER, "--yes", *at).values()) == {0}
     assert as_json("verify", "two", *USER, *at)["status"] == "deleted"

@@ -19,6 +19,7 @@ from ce_engine import (
 )
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import Write
+from ce_engine.schema.settings import Versions
 from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, system, user
 
@@ -169,7 +170,7 @@ def test_a_folder_that_is_not_there_is_a_store_that_is_away(tmp_path: Path) -> N
 class Odd(MemoryStore):
     """A store of somebody else's that raises what it likes."""
 
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
+    async def version(self, scope: Scope) -> Versions:
         raise KeyError(scope.session_id)
 
     async def apply(

@@ -27,6 +27,7 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
+from ce_engine.schema.settings import Versions
 from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, user
 
@@ -42,7 +43,7 @@ def texts(engine: ContextEngine) -> list[str]:
 class Async(MemoryStore):
     """Answers on the next turn of the loop, as every real store does."""
 
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
+    async def version(self, scope: Scope) -> Versions:
         await asyncio.sleep(0.01)
         return await super().version(scope)
 
@@ -235,7 +236,7 @@ def test_a_degradation_is_an_event() -> None:
     class Flaky(MemoryStore):
         off = False
 
-        async def version(self, scope: Scope) -> tuple[int, int] | None:
+        async def version(self, scope: Scope) -> Versions:
             if self.off:
                 raise StoreUnavailableError("off")
             return await super().version(scope)

@@ -17,18 +17,18 @@ from ce_engine import (
     ModelCall,
     Retrieval,
     RetrievedDoc,
-    Role,
     RuntimeConfig,
     Scope,
     StoreConfig,
     ToolRun,
     create_context_engine,
 )
+from ce_engine.schema.ids import UuidV4Generator
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import Write
+from ce_engine.schema.settings import Versions
 from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
-from ce_engine.tokens import default_estimator
 
 
 SCOPE = Scope(session_id="s")
@@ -49,32 +49,27 @@ def engine() -> Iterator[ContextEngine]:
 
 
 class Breaks:
-    """The default estimator until `broken`."""
+    """The default ids until `broken`."""
 
     def __init__(self) -> None:
-        self.inner = default_estimator()
+        self.inner = UuidV4Generator()
         self.broken = False
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def estimate_message(
-        self, role: Role | str, content: str, model_hint: str | None = None
-    ) -> int:
+    def generate(self) -> str:
         if self.broken:
-            raise RuntimeError("estimator")
-        return self.inner.estimate_message(role, content, model_hint)
+            raise RuntimeError("ids")
+        return self.inner.generate()
 
 
 def test_a_failed_preparation_does_not_lose_the_answer_of_another_open_turn() -> None:
-    estimator = Breaks()
-    engine = create_context_engine(MemoryStore(), config=PATIENT, token_estimator=estimator)
+    ids = Breaks()
+    engine = create_context_engine(MemoryStore(), config=PATIENT, id_generator=ids)
     app = HostApp(engine, SCOPE)
     first = app.prepare(user("one?"))
-    estimator.broken = True
+    ids.broken = True
     with pytest.raises(RuntimeError):
         HostApp(engine, SCOPE).prepare(user("two?"))
-    estimator.broken = False
+    ids.broken = False
     app.commit(first, assistant("1"))
     assert texts(engine) == ["one?", "1"]
     engine.sync.close()
@@ -147,14 +142,14 @@ def test_a_slow_first_write_of_a_new_session_does_not_double_its_messages() -> N
 
 
 def test_an_ephemeral_session_is_not_stored_twice_after_a_failed_preparation() -> None:
-    estimator = Breaks()
-    engine = create_context_engine(MemoryStore(), config=PATIENT, token_estimator=estimator)
+    ids = Breaks()
+    engine = create_context_engine(MemoryStore(), config=PATIENT, id_generator=ids)
     app = HostApp(engine, SCOPE)
     app.ask("one?", "1", ephemeral=True)
-    estimator.broken = True
+    ids.broken = True
     with pytest.raises(RuntimeError):
         app.prepare(user("two?"), ephemeral=True)
-    estimator.broken = False
+    ids.broken = False
     prepared = app.prepare(ephemeral=True)
     app.commit(prepared, assistant("2"))
     assert texts(engine) == ["one?", "1", "two?", "2"]
@@ -176,16 +171,16 @@ class Slow(MemoryStore):
 
 def test_reload_of_a_view_sees_what_was_accepted_but_not_written() -> None:
     """A view that is dropped while its records wait in the journal."""
-    estimator, store = Breaks(), Slow()
-    engine = create_context_engine(store, config=PATIENT, token_estimator=estimator)
+    ids, store = Breaks(), Slow()
+    engine = create_context_engine(store, config=PATIENT, id_generator=ids)
     app = HostApp(engine, SCOPE)
     app.ask("one?", "1")
     store.slow = True
     prepared = app.prepare(user("two?"))  # its group waits
-    estimator.broken = True
+    ids.broken = True
     with pytest.raises(RuntimeError):
         HostApp(engine, SCOPE).prepare(user("other?"))
-    estimator.broken = False
+    ids.broken = False
     del prepared
     app.prepare()  # the host tries again
     assert texts(engine) == ["one?", "1", "two?"]
@@ -262,7 +257,7 @@ def test_a_tool_result_without_ids_is_no_orphan(engine: ContextEngine) -> None:
 class Late(MemoryStore):
     """Answers late."""
 
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
+    async def version(self, scope: Scope) -> Versions:
         await asyncio.sleep(0.05)
         return await super().version(scope)
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ce_engine.errors import ContextEngineError, RedactionError
-from ce_engine.ports import Redactor
+from ce_engine.ports import RedactedData, Redactor
 from ce_engine.upload import checksums
 from ce_engine.upload.placeholders import CAPACITY, Numbering
 from ce_engine.upload.redact import PatternRedactor, Span
@@ -373,7 +373,9 @@ def test_it_fits_its_port() -> None:
         True,
         ("mail",),
     )
-    assert session.data({"to": "anna@example.com"}) == ({"to": "[邮箱_1]"}, 1)
+    assert session.data({"to": "anna@example.com"}) == RedactedData(
+        {"to": "[邮箱_1]"}, ("mail",), 1
+    )
     assert (
         redactor.bind(SECRET, session.learned(), "en").text("anna@example.com").text == "[EMAIL_1]"
     )

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Engine
 from ce_engine.errors import MigrationError, StoreUnavailableError
 from ce_engine.schema.rows import AppendMessages
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.samples import SCOPE, bare_row, message
 from ce_engine.testing.store_reading import read_names
@@ -109,7 +110,7 @@ async def test_a_short_lock_is_waited_for(path: Path) -> None:
         with lock(path):
             tasks.start_soon(store.apply, SCOPE, message("m1"))
             await anyio.sleep(0.05)
-            assert await store.version(SCOPE) is None
+            assert await store.version(SCOPE) == Versions()
     assert await read_names(store) == ["m1"]
     await store.close()
 
@@ -150,7 +151,7 @@ async def test_a_file_that_is_no_database(store: SqlStore, path: Path, content: 
 
 async def test_an_empty_file_is_a_new_store(store: SqlStore, path: Path) -> None:
     path.touch()
-    assert await store.version(SCOPE) is None
+    assert await store.version(SCOPE) == Versions()
     await store.apply(SCOPE, message("m1"))
     assert await read_names(store) == ["m1"]
 
@@ -200,7 +201,7 @@ async def test_deleted_while_open(store: SqlStore, path: Path, leftovers: bool) 
     for file in path.parent.iterdir():
         if file == path or not leftovers:
             file.unlink()
-    assert await store.version(SCOPE) is None
+    assert await store.version(SCOPE) == Versions()
     assert not path.exists()
     for n in range(20):
         await store.apply(SCOPE, message(f"new{n}"))
@@ -213,7 +214,7 @@ async def test_deleted_while_open(store: SqlStore, path: Path, leftovers: bool) 
 
 async def _read_on_all_threads(store: SqlStore, expected: tuple[int, int]) -> None:
     async def read() -> None:
-        assert await store.version(SCOPE) == expected
+        assert (await store.version(SCOPE))[:2] == expected
 
     async with anyio.create_task_group() as tasks:
         for _ in range(8):
@@ -267,7 +268,7 @@ async def test_a_full_disk(path: Path) -> None:
                 with pytest.raises(StoreUnavailableError, match=r"the disk is full\. Free some"):
                     await store.apply(SCOPE, big)
         await store.apply(SCOPE, message("m2"))  # what is small still fits
-        assert await store.version(SCOPE) == (2, 0)
+        assert await store.version(SCOPE) == (2, 0, 0)
         await store.close()
     store = SqlStore(f"sqlite:///{path}")
     await store.apply(SCOPE, big)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.stores.file import FileStore, log, shelf
 from ce_engine.stores.file.names import safe
 from ce_engine.testing import samples
@@ -68,7 +69,7 @@ async def test_who_only_reads_leaves_no_trace(store: FileStore, root: Path) -> N
     before = files(root)
     reader = open_at(root)
     assert await read_names(reader) == ["m1", "m2"]
-    assert await reader.version(OTHER) is None
+    assert await reader.version(OTHER) == Versions()
     await reader.apply(OTHER, [])
     await reader.close()
     assert files(root) == before
@@ -106,10 +107,10 @@ async def test_two_stores_see_what_the_other_writes(store: FileStore, root: Path
     for n in range(10):
         await (store, other)[n % 2].apply(SCOPE, message(f"m{n}"))
         for one in (store, other):
-            assert await one.version(SCOPE) == (n + 1, 0)
+            assert await one.version(SCOPE) == (n + 1, 0, 0)
     await other.patch_session(SCOPE, {"model_usage": []})
     await other.close()  # which replaces the snapshot
-    assert await store.version(SCOPE) == (11, 1)
+    assert await store.version(SCOPE) == (11, 1, 0)
     assert await read_names(store) == [f"m{n}" for n in range(10)]
 
 
@@ -152,7 +153,7 @@ async def test_hostile_ids_stay_inside_and_apart(store: FileStore, root: Path) -
     scopes += [Scope(session_id="s", user_id=name, account_id="a") for name in HOSTILE]
     scopes += [Scope(session_id="s", user_id="u", account_id=name) for name in HOSTILE]
     for n, scope in enumerate(scopes):
-        assert await store.version(scope) is None
+        assert await store.version(scope) == Versions()
         await store.apply(scope, message(f"m{n}"))
     for n, scope in enumerate(scopes):
         assert await read_names(store, scope) == [f"m{n}"]

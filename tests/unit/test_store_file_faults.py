@@ -18,6 +18,7 @@ import pytest
 from ce_engine.errors import MigrationError, StoreUnavailableError
 from ce_engine.schema.document import Task
 from ce_engine.schema.rows import AppendMessages
+from ce_engine.schema.settings import Versions
 from ce_engine.stores.file import FileStore
 from ce_engine.testing.samples import SCOPE, bare_row, message
 from ce_engine.testing.store_reading import read_document, read_names
@@ -82,7 +83,7 @@ async def test_a_short_lock_is_waited_for(root: Path) -> None:
         with lock(root):
             tasks.start_soon(store.apply, SCOPE, message("m2"))
             await anyio.sleep(0.05)
-            assert await store.version(SCOPE) == (1, 0)
+            assert await store.version(SCOPE) == (1, 0, 0)
     assert await read_names(store) == ["m1", "m2"]
     await store.close()
 
@@ -122,7 +123,7 @@ async def test_deleted_while_open(store: FileStore, root: Path) -> None:
         for n in range(3):
             await store.apply(SCOPE, message(f"old{n}"))
         shutil.rmtree(part)
-        assert await store.version(SCOPE) is None
+        assert await store.version(SCOPE) == Versions()
         await store.apply(SCOPE, message("new"))
         assert await read_names(store) == ["new"]
         shutil.rmtree(part)
@@ -144,7 +145,7 @@ async def test_a_backup_put_in_its_place(store: FileStore, root: Path, tmp_path:
     await store.apply(SCOPE, message("m1"))
     shutil.copytree(root, tmp_path / "backup")
     await store.apply(SCOPE, message("m2"))
-    assert await store.version(SCOPE) == (2, 0)
+    assert await store.version(SCOPE) == (2, 0, 0)
     shutil.rmtree(root)
     (tmp_path / "backup").rename(root)
     assert await read_names(store) == ["m1"]
@@ -181,7 +182,7 @@ async def test_a_full_disk(store: FileStore, root: Path) -> None:
                 await store.apply(scope, [big])
         assert await read_names(store) == ["m1"]
         await store.apply(SCOPE, message("m2"))  # what is small still fits
-        assert await store.version(OTHER) is None
+        assert await store.version(OTHER) == Versions()
     await store.apply(SCOPE, [big])
     fresh = open_at(root)
     for one in (store, fresh):
@@ -252,7 +253,7 @@ async def test_a_disk_that_hangs_holds_up_nobodys_loop(store: FileStore, root: P
     assert not waiting.done()
     with path.open("wb"):
         path.unlink()
-    assert await waiting is None
+    assert await waiting == Versions()
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -336,7 +337,7 @@ async def test_a_torn_line_was_never_answered(store: FileStore, root: Path) -> N
         path.write_bytes(whole[:end])
         fresh = open_at(root)
         assert await read_names(fresh) == ["m1", "m2"]
-        assert await fresh.version(SCOPE) == (2, 0)
+        assert await fresh.version(SCOPE) == (2, 0, 0)
         await fresh.close()
     await store.apply(SCOPE, message("next"))
     await store.upsert_tasks(SCOPE, [Task(task_id="k1", name="do")])

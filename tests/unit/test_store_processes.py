@@ -9,13 +9,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ce_engine.errors import VersionConflictError
 from ce_engine.ports import Store
+from ce_engine.schema.settings import Setting
 from ce_engine.stores.sql import database
 from ce_engine.testing.samples import SCOPE
 from ce_engine.testing.store_reading import read_names
@@ -49,6 +51,30 @@ def test_processes_append_to_one_session(path: Path) -> None:
         process.join(100)
     assert [process.exitcode for process in processes] == [0] * 4
     check_chain(path, 200)
+
+
+def _count_in_process(path: Path, count: int) -> None:
+    async def work(store: Store) -> None:
+        done = 0
+        while done < count:
+            found = await store.get_setting(SCOPE, "n") or Setting(0, 0)
+            with suppress(VersionConflictError):
+                await store.put_setting(SCOPE, "n", found.value + 1, found.version)
+                done += 1
+
+    run(path, work)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.req("D-04")
+def test_processes_that_change_one_setting_lose_nothing(path: Path) -> None:
+    processes = [FORK.Process(target=_count_in_process, args=(path, 25)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(100)
+    assert [process.exitcode for process in processes] == [0] * 3
+    assert run(path, lambda store: store.get_setting(SCOPE, "n")) == (75, 75)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -139,7 +165,7 @@ def start(code: str, path: Path) -> subprocess.Popen[str]:
 def test_what_was_accepted_is_written_before_the_interpreter_exits(path: Path) -> None:
     with start(LAST_WORDS, path) as process:
         assert process.wait(60) == 0
-    assert run(path, lambda store: store.version(SCOPE)) == (100, 0)
+    assert run(path, lambda store: store.version(SCOPE)) == (100, 0, 0)
 
 
 def test_a_lock_does_not_keep_the_interpreter_from_exiting(tmp_path: Path) -> None:

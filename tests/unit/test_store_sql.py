@@ -109,7 +109,9 @@ def test_the_oldest_schema_is_brought_up_to_date(path: Path, with_a_row: bool) -
             )
     run(path, append("m1"))
     version = run(path, lambda store: store.version(SCOPE))
-    assert version == ((8, 0) if with_a_row else (1, 0))
+    assert version == ((8, 0, 0) if with_a_row else (1, 0, 0))
+    assert run(path, lambda store: store.put_setting(SCOPE, "x", ["字"], 0)) == 1
+    assert run(path, lambda store: store.get_setting(SCOPE, "x")) == (["字"], 1)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version_num FROM ce_revision").fetchall() == [(HEAD,)]
 

@@ -9,6 +9,7 @@ import pytest
 
 from ce_engine.errors import StoreUrlError
 from ce_engine.ports import Store
+from ce_engine.schema.settings import Versions
 from ce_engine.stores import MemoryStore, open_store
 from ce_engine.stores.file import FileStore, shelf
 from ce_engine.stores.sql import SqlStore
@@ -26,7 +27,7 @@ class TestMemoryStore(StoreContract):
 
     def bytes_of(self, store: Store) -> bytes:
         assert isinstance(store, MemoryStore)
-        return repr(store._sessions).encode()
+        return repr((store._sessions, store._settings)).encode()
 
 
 class TestSqliteStore(StoreContract):
@@ -82,7 +83,7 @@ def test_opening_touches_no_file(url: str) -> None:
 async def test_reading_makes_no_file(url: str) -> None:
     store = open_store(url)
     assert await store.list_sessions() == []
-    assert await store.version(SCOPE) is None
+    assert await store.version(SCOPE) == Versions()
     assert files_here() == []
     await store.close()
 

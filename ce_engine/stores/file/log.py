@@ -70,14 +70,14 @@ def load(folder: Path, known: Loaded | None = None) -> Loaded | None:
     """
     snapshot, journal = folder / SNAPSHOT, folder / JOURNAL
     for _ in range(_TRIES):
-        found = _identity(snapshot)
+        found = identity(snapshot)
         if known is not None and known.snapshot != found:
             known = None
-        text = b"" if known or not found else _content(snapshot) or b""
-        tail = _content(journal, known.offset if known else 0)
+        text = b"" if known or not found else content(snapshot) or b""
+        tail = content(journal, known.offset if known else 0)
         if tail is None:  # shorter than it was: somebody took lines away
             known = None
-        elif _identity(snapshot) == found:
+        elif identity(snapshot) == found:
             if found is None:
                 if b"\n" in tail:
                     raise faults.damaged(snapshot, "it is gone, and its journal is there")
@@ -138,7 +138,7 @@ def write(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Loaded:
     if old.offset + len(line) > max(JOURNAL_BYTES, old.snapshot[-1]):
         return write_snapshot(folder, key, old, kept)
     with (folder / JOURNAL).open("ab", buffering=0) as file:
-        _write_all(file, line)
+        write_all(file, line)
     return replace(old, kept=kept, offset=old.offset + len(line))
 
 
@@ -149,23 +149,23 @@ def write_snapshot(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Lo
     names: Data = dict(zip(_KEY, key, strict=True))
     try:
         with draft.open("wb", buffering=0) as file:
-            _write_all(file, _page({"format": FORMAT, **names, **difference(NOTHING, kept)}))
+            write_all(file, page({"format": FORMAT, **names, **difference(NOTHING, kept)}))
             if old is not None:  # not even a power failure may take what was there before
                 os.fsync(file.fileno())
-        _move(draft, path)
+        move(draft, path)
     except BaseException:
         with suppress(OSError):
             draft.unlink()
         raise
     with suppress(OSError):  # else its lines are passed over, as of before
         _empty_journal(folder)
-    found = _identity(path)
+    found = identity(path)
     return Loaded(key, kept, found or (0, 0, 0))
 
 
 def has_remains(folder: Path) -> bool:
     """Whether `remove_remains` may have something to do; a look at the files' names and sizes."""
-    journal = _identity(folder / JOURNAL)
+    journal = identity(folder / JOURNAL)
     return (journal is not None and journal[-1] > 0) or (folder / _DRAFT).exists()
 
 
@@ -182,7 +182,8 @@ def _empty_journal(folder: Path) -> None:
         os.truncate(folder / JOURNAL, 0)
 
 
-def _move(draft: Path, path: Path) -> None:
+def move(draft: Path, path: Path) -> None:
+    """Put a draft into its place, in one step."""
     for _ in range(_TRIES if os.name == "nt" else 0):  # there a reader's open file is in the way
         with suppress(PermissionError):
             draft.replace(path)
@@ -191,7 +192,7 @@ def _move(draft: Path, path: Path) -> None:
     draft.replace(path)
 
 
-def _page(record: Data) -> bytes:
+def page(record: Data) -> bytes:
     """JSON for people: a line for each value and for each item of a list."""
     parts = (f"{to_json(name)}: {_lines(value)}" for name, value in record.items())
     return "{{\n{}\n}}\n".format(",\n".join(parts)).encode()
@@ -203,14 +204,16 @@ def _lines(value: Any) -> str:
     return "[\n{}\n]".format(",\n".join(map(to_json, value)))
 
 
-def _write_all(file: FileIO, data: bytes) -> None:
+def write_all(file: FileIO, data: bytes) -> None:
+    """Write to the last byte."""
     # Not through a buffer: after an error that would write the rest when the file is closed.
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
 
 
-def _identity(path: Path) -> Identity | None:
+def identity(path: Path) -> Identity | None:
+    """Which file is at the path now; `None` if there is none."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -218,7 +221,7 @@ def _identity(path: Path) -> Identity | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _content(path: Path, offset: int = 0) -> bytes | None:
+def content(path: Path, offset: int = 0) -> bytes | None:
     """What a file has after `offset`; `None` if it ends before, nothing if it is not there."""
     try:
         with path.open("rb") as file:

@@ -30,6 +30,7 @@ _KEYS: dict[str, Callable[[Any], Any]] = {
     "tasks": lambda task: task.task_id,
     "turns": lambda turn: turn.turn_id,
     "cuts": lambda mark: (mark.lane_key, mark.kind, mark.anchor_message_id),
+    "summaries": lambda row: row.anchor_message_id,
     "placeholders": lambda item: (item.label, item.mac),
 }
 """The key under which a dict of `Kept` has an item."""

@@ -58,7 +58,7 @@ class Shelf:
     ) -> PutResult:
         """Write what `change` makes of the session, which nobody else writes meanwhile."""
         folder = folder_of(self.root, scope.key)
-        with self._locked(folder, deadline):
+        with self.locked(folder, deadline):
             old = self._load(folder)
             kept, result = change(old.kept if old else None)
             if kept is not None:
@@ -91,13 +91,13 @@ class Shelf:
         for folder in (f for a in _folders(self.root) for u in _folders(a) for f in _folders(u)):
             if not log.has_remains(folder):
                 continue
-            with self._locked(folder, deadline):
+            with self.locked(folder, deadline):
                 log.remove_remains(folder, self._load(folder, remember=False))
 
     def tidy(self, deadline: float) -> None:
         """Bring the snapshots of sessions that were written here up to date: people open those."""
         for folder in self.written:
-            with suppress(OSError, ContextEngineError), self._locked(folder, deadline):
+            with suppress(OSError, ContextEngineError), self.locked(folder, deadline):
                 found = self._load(folder)
                 if found is not None and found.offset:
                     log.write_snapshot(folder, found.key, found, found.kept)
@@ -121,7 +121,9 @@ class Shelf:
                 _put_last(self._cache, folder, found)
 
     @contextmanager
-    def _locked(self, folder: Path, deadline: float) -> Iterator[None]:
+    def locked(self, folder: Path, deadline: float) -> Iterator[None]:
+        """Hold the lock of a folder, which is made if it is not there."""
+
         def make() -> None:
             self._make_root()
             folder.mkdir(parents=True, exist_ok=True)

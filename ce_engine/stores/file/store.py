@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import finalize
 
 from ce_engine.errors import StoreUnavailableError
@@ -15,12 +15,14 @@ from ce_engine.ports import Clock, IdGenerator
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
-from ce_engine.stores import secret
+from ce_engine.schema.settings import Setting, Versions
+from ce_engine.stores import owned, secret
 from ce_engine.stores.file import faults
+from ce_engine.stores.file.settings import SettingsFiles
 from ce_engine.stores.file.shelf import Shelf
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.kept import Kept, changed
-from ce_engine.stores.kept_store import KeptStore, listed
+from ce_engine.stores.kept_store import KeptStore, listed, versions
 from ce_engine.stores.lanes import Lane, outcome, stop_all
 from ce_engine.stores.urls import folder_path
 
@@ -57,6 +59,7 @@ class FileStore(KeptStore):
         self._url = url
         self._timeout_s = lock_timeout_s
         self._shelf = Shelf(folder_path(url), lock_timeout_s)
+        self._settings = SettingsFiles(self._shelf)
         self._secret: bytes | None = None
         self._hands = [_Hand() for _ in range(1 + _READERS)]
         self._writer = Lane("writer", self._hands[:1])
@@ -88,6 +91,38 @@ class FileStore(KeptStore):
         deadline = self._deadline()
         return await self._run(self._writer, lambda: self._shelf.change(scope, change, deadline))
 
+    async def version(self, scope: Scope) -> Versions:
+        def look() -> Versions:
+            mine = self._settings.read(owned.owner_of(scope))
+            return versions(self._shelf.read(scope), mine, scope)
+
+        return await self._run(self._readers, look)
+
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None:
+        def look() -> Setting | None:
+            return owned.found(self._settings.read(owned.owner_of(scope)), scope, name)
+
+        return await self._run(self._readers, look)
+
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int:
+        def change(old: owned.Owned) -> tuple[owned.Owned, int]:
+            return owned.put(old, scope, name, value, expected_version)
+
+        owner, deadline = owned.owner_of(scope), self._deadline()
+        return await self._run(self._writer, lambda: self._settings.change(owner, change, deadline))
+
+    async def delete_settings(self, account_id: str, user_id: str) -> int:
+        owner, deadline = (account_id, user_id), self._deadline()
+
+        def work() -> int:
+            if not self._settings.read(owner):
+                return 0
+            return self._settings.change(owner, owned.emptied, deadline)
+
+        return await self._run(self._writer, work)
+
     async def list_sessions(
         self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
     ) -> list[SessionInfo]:
@@ -99,6 +134,7 @@ class FileStore(KeptStore):
     async def purge(self) -> None:
         deadline = monotonic() + max(self._timeout_s, _PURGE_S)
         await self._run(self._writer, lambda: self._shelf.purge(deadline))
+        await self._run(self._writer, lambda: self._settings.remove_remains(deadline))
 
     async def check(self) -> None:
         await self._run(self._writer, self._shelf.check)
@@ -131,6 +167,7 @@ class FileStore(KeptStore):
             hand.lock.release()
         if child:
             self._shelf = Shelf(self._shelf.root, self._timeout_s)
+            self._settings = SettingsFiles(self._shelf)
             self._hands = [_Hand() for _ in range(1 + _READERS)]
             self._writer.reset(self._hands[:1])
             self._readers.reset(self._hands[1:])

@@ -47,15 +47,27 @@ def delete_evidence(change: Change, write: DeleteEvidence) -> bool:
         if len(left) < len(blocks):
             items = [rows.item_values(change.this, "block_id", block) for block in left]
             change.refill(tables.blocks, sql.PUT_BLOCKS, items)
-        change.removed = {"evidences": 1}
+        change.removed = {"evidences": 1 + _delete_summaries(change)}
         _deleted(change)
         return True
     return False
 
 
+def _delete_summaries(change: Change) -> int:
+    this, count = {"this": change.this}, 0
+    change.put(sql.CLEAR[tables.summaries], [this])
+    change.put(sql.SET_SUMMARY, [this | {"summary": None}])
+    for row in reads.evidence(change.connection, change.this):
+        gone = rules.without_content(row.evidence, change.now)
+        if rules.is_summary(row.evidence) and gone is not None:
+            values = {"one": gone.evidence_id, "body": rows.evidence_body(gone)}
+            count += change.put(sql.EMPTY_EVIDENCE, [this | values])
+    return count
+
+
 def _deleted(change: Change) -> None:
     change.head.epoch += 1
-    change.connection.exec_driver_sql(_MARK)
+    mark(change.connection)
 
 
 # What was deleted still stands in free parts of the file and in the write-ahead log. That it does is
@@ -64,6 +76,11 @@ def _deleted(change: Change) -> None:
 
 _MARK = "PRAGMA user_version = 1"
 _CLEAR_MARK = "PRAGMA user_version = 0"
+
+
+def mark(connection: Connection) -> None:
+    """Say that something was deleted."""
+    connection.exec_driver_sql(_MARK)
 
 
 def to_purge(connection: Connection) -> bool:

@@ -30,9 +30,11 @@ from ce_engine.schema.rows import (
     Placeholder,
     SessionInfo,
     SessionState,
+    SummaryRow,
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.stores import rules
 from ce_engine.stores.sql import rows, tables
 from ce_engine.stores.sql.command import Query
@@ -63,7 +65,18 @@ def key_values(scope: Scope) -> dict[str, str]:
 _IS_THERE = _s.c.salt != literal(b"")
 """The session was not deleted: its events are all that is left of one that was."""
 _NUMBER = select(_s.c.id).where(of_key())
-_VERSION = Query(select(_s.c.version, _s.c.epoch).where(of_key(), _IS_THERE))
+_SETTINGS = (
+    select(func.coalesce(func.sum(tables.settings.c.version), 0))
+    .where(*(tables.settings.c[n] == bindparam(n) for n in ("account_id", "user_id", "project_id")))
+    .scalar_subquery()
+)
+_ONE = select(literal(1).label("one")).subquery()
+_VERSION = Query(
+    select(_s.c.version, _s.c.epoch, _SETTINGS).select_from(
+        _ONE.outerjoin(_s, and_(of_key(), _IS_THERE))
+    )
+)
+"""Also answers where there is no session: its owner may have settings."""
 _ANY_HEAD = select(_s.c.id, *rows.HEAD).where(of_key())
 _HEAD = _ANY_HEAD.where(_IS_THERE)
 _SESSION = select(_s.c.id, _s.c.created_at, _s.c.updated_at, _s.c.summary, _s.c.meta).where(
@@ -102,6 +115,7 @@ _ITEMS = {
         (tables.blocks, "block_id"),
         (tables.tasks, "task_id"),
         (tables.model_usage, "model_usage_id"),
+        (tables.summaries, "anchor_message_id"),
     )
 }
 
@@ -112,10 +126,12 @@ def number(connection: Connection, scope: Scope) -> int | None:
     return found
 
 
-def version(connection: Connection, scope: Scope) -> tuple[int, int] | None:
-    """(version, epoch)."""
-    found = _VERSION.first(connection, key_values(scope))
-    return None if found is None else (found[0], found[1])
+def version(connection: Connection, scope: Scope) -> Versions:
+    """What moved, of the session and its owner's settings."""
+    values = {**key_values(scope), "project_id": scope.project_id}
+    found = _VERSION.first(connection, values)
+    assert found is not None
+    return Versions(found[0] or 0, found[1] or 0, found[2])
 
 
 def state(
@@ -130,6 +146,7 @@ def state(
         head=rows.head(head),
         rows=messages(connection, this, after_seq),
         cuts=[CutMark(*row) for row in connection.execute(_CUTS, {"this": this})],
+        summaries=summaries(connection, this),
         open_turns=[rows.turn_row(r) for r in connection.execute(_OPEN_TURNS, {"this": this})],
         evidence=evidence(connection, this, after_evidence),
         placeholders=[Placeholder(*r) for r in connection.execute(_PLACEHOLDERS, {"this": this})],
@@ -154,6 +171,17 @@ def _items(connection: Connection, this: int | None, table: Table, kind: type[M]
     return [rows.item(kind, name, row) for row in connection.execute(select_, {"this": this})]
 
 
+def list_tasks(connection: Connection, scope: Scope) -> list[Task]:
+    """In order of arrival."""
+    return _items(connection, number(connection, scope), tables.tasks, Task)
+
+
+def summaries(connection: Connection, this: int | None) -> list[SummaryRow]:
+    """In order of arrival."""
+    found = connection.execute(_ITEMS[tables.summaries], {"this": this})
+    return [rows.summary_row(row) for row in found]
+
+
 def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     """The whole document."""
     found = connection.execute(_SESSION, key_values(scope)).first()
@@ -165,7 +193,9 @@ def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     body = Session(
         session_id=scope.session_id,
         messages=[row.message for row in messages(connection, this)],
-        summary=Summary.model_validate(summary) if summary else None,
+        summary=rules.newest_summary(
+            summaries(connection, this), Summary.model_validate(summary) if summary else None
+        ),
         task_state=TaskState(todo_list=TodoList(tasks=tasks)),
         tool_state=ToolState(tool_calls=[rows.call_row(row).call for row in calls]),
         model_usage=_items(connection, this, tables.model_usage, ModelUsage),

@@ -23,6 +23,8 @@ def replace_document(
         _replace_evidence(change, document)
         _replace_blocks_and_meta(change, document)
     session = document.session
+    if names & rules.SUMMED_UP:
+        sql.CLEAR[tables.summaries].run(change.connection, {"this": change.this})
     if "messages" in names:
         _replace_messages(change, session)
     if "summary" in names:

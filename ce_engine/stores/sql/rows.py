@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from sqlalchemy import Column
 
-from ce_engine.schema.document import Evidence, Message, ToolCall
+from ce_engine.schema.document import Evidence, Message, Summary, ToolCall
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.rows import (
@@ -17,6 +17,7 @@ from ce_engine.schema.rows import (
     MessageRow,
     Placeholder,
     SessionHead,
+    SummaryRow,
     ToolCallRow,
     TurnRow,
 )
@@ -189,6 +190,22 @@ def turn_row(values: Sequence[Any]) -> TurnRow:
     row.attempts = row.attempts or []
     row.report = row.report or {}
     return row
+
+
+_OF_SUMMARY = ("tips", "lane_key", "tokens", "counted_by", "evidence_id", "redactor_version")
+
+
+def summary_values(session: int, row: SummaryRow) -> Values:
+    """The columns of a summary."""
+    body: Values = {name: getattr(row, name) for name in _OF_SUMMARY}
+    body["summary"] = compact(row.summary)
+    return {"session": session, "anchor_message_id": row.anchor_message_id, "body": body}
+
+
+def summary_row(values: Sequence[Any]) -> SummaryRow:
+    """From the name of a summary and its other fields."""
+    anchor, body = values
+    return SummaryRow(anchor, **{**body, "summary": Summary.model_validate(body["summary"])})
 
 
 _OF_CUT = ("lane_key", "kind", "anchor_message_id", "budget", "made_at")

@@ -100,6 +100,13 @@ DROP_CUT = Command(
         *(tables.cuts.c[n] == bindparam(n) for n in ("lane_key", "kind", "anchor_message_id")),
     )
 )
+PUT_SUMMARY = _put(tables.summaries, "anchor_message_id")
+DROP_SUMMARY = Command(
+    delete(tables.summaries).where(
+        tables.summaries.c.session == _THIS,
+        tables.summaries.c.anchor_message_id == bindparam("one"),
+    )
+)
 KNOWN_EVENTS = _known(tables.events, "event_id")
 NEW_EVENTS = inserting(tables.events)
 EMPTY_EVENTS = Command(
@@ -121,6 +128,7 @@ CLEAR = {
         tables.tool_calls,
         tables.turns,
         tables.cuts,
+        tables.summaries,
         tables.placeholders,
     )
 }

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import finalize
 
 from sqlalchemy import Connection, update
 from sqlalchemy.exc import IntegrityError
 
 from ce_engine.ports import Clock, IdGenerator
-from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument
+from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument, Task
 from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.lanes import Lane, outcome, stop_all
-from ce_engine.stores.sql import deleting, reads, tables
+from ce_engine.stores.sql import deleting, reads, settings, tables
 from ce_engine.stores.sql.database import Database
 from ce_engine.stores.sql.faults import locked
 from ce_engine.stores.sql.link import Link, Work
@@ -115,8 +116,19 @@ class SqlStore(BaseStore):
     ) -> SessionState | None:
         return await self._read(lambda c: reads.state(c, scope, after_seq, after_evidence), None)
 
-    async def version(self, scope: Scope) -> tuple[int, int] | None:
-        return await self._read(lambda c: reads.version(c, scope), None, begin="")
+    async def version(self, scope: Scope) -> Versions:
+        return await self._read(lambda c: reads.version(c, scope), Versions(), begin="")
+
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None:
+        return await self._read(lambda c: settings.get(c, scope, name), None, begin="")
+
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int:
+        return await self._write(lambda c: settings.put(c, scope, name, value, expected_version))
+
+    async def delete_settings(self, account_id: str, user_id: str) -> int:
+        return await self._write(lambda c: settings.delete(c, account_id, user_id))
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
         return await self._read(lambda c: reads.session(c, scope), None)
@@ -144,6 +156,9 @@ class SqlStore(BaseStore):
         self, scope: Scope, filter: BlockFilter | None = None
     ) -> list[ContextBlock]:
         return await self._read(lambda c: reads.list_blocks(c, scope, filter), [])
+
+    async def list_tasks(self, scope: Scope) -> list[Task]:
+        return await self._read(lambda c: reads.list_tasks(c, scope), [])
 
     async def list_turns(self, scope: Scope) -> list[TurnRow]:
         return await self._read(lambda c: reads.list_turns(c, scope), [])

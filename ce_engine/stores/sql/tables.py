@@ -224,6 +224,8 @@ cuts = Table(
     UniqueConstraint("session", "lane_key", "kind", "anchor_message_id"),
 )
 
+summaries = _items("ce_summaries", "anchor_message_id")
+
 events = Table(
     "ce_events",
     metadata,
@@ -259,6 +261,19 @@ placeholders = Table(
     _number("number"),
     UniqueConstraint("session", "label", "mac"),
 )
+
+settings = Table(
+    "ce_settings",
+    metadata,
+    _text("account_id"),
+    _text("user_id"),
+    _text("project_id"),
+    _text("name"),
+    _number("version"),
+    _maybe("value"),
+    PrimaryKeyConstraint("account_id", "user_id", "project_id", "name"),
+)
+"""What owners set, beside all sessions; a value is JSON, `NULL` if it was deleted."""
 
 revisions = Table("ce_revision", metadata, Column("version_num", String(32), primary_key=True))
 """Alembic's version table."""

@@ -25,6 +25,7 @@ from ce_engine.schema.rows import (
     PutCut,
     PutEvidence,
     PutPlaceholders,
+    PutSummary,
     PutTurn,
     ReplaceDocument,
     ToolCallRow,
@@ -192,6 +193,12 @@ def _put_cut(change: Change, write: PutCut) -> None:
     change.put(sql.PUT_CUT, [values])
 
 
+def _put_summary(change: Change, write: PutSummary) -> None:
+    rules.check_epoch(change.scope, write, change.head.epoch)
+    change.put(sql.DROP_SUMMARY, [{"this": change.this, "one": name} for name in write.replaces])
+    change.put(sql.PUT_SUMMARY, [rows.summary_values(change.this, write.row)])
+
+
 def _append_events(change: Change, write: AppendEvents) -> None:
     head = change.head
     ids = [event.event_id for event in write.events if event.event_id]
@@ -236,6 +243,7 @@ HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     UpsertTasks: _upsert_tasks,
     PutTurn: _put_turn,
     PutCut: _put_cut,
+    PutSummary: _put_summary,
     AppendEvents: _append_events,
     PutPlaceholders: _put_placeholders,
     ReplaceDocument: _replace_document,

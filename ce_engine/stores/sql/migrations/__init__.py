@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-KNOWN = ("0001",)
+KNOWN = ("0001", "0002", "0003")
 HEAD = KNOWN[-1]

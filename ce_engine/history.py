@@ -1,0 +1,111 @@
+"""What was said before and the host does not send: stored messages, newest first, and the summary of older ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from ce_engine.counting import Counter
+from ce_engine.coverage import (
+    Coverage,
+    covered,
+    standing,
+    summary_material,
+    unbroken,
+    without_covered,
+)
+from ce_engine.prepare.budget import Limit
+from ce_engine.prepare.lanes import Lanes
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.material import Material
+from ce_engine.schema.call import ModelCall
+from ce_engine.schema.enums import Origin
+from ce_engine.view import SessionView
+
+
+MAX_RECALLED_LANES = 10_000
+"""Earlier lanes whose messages relevance may choose from."""
+
+
+@dataclass(slots=True)
+class History:
+    """Earlier messages for one call (decision 7). No human message is in it that its summary covers.
+
+    Attributes:
+        lanes: the earlier lanes that may be brought in, newest first; none where the host sends its
+            history.
+        question: the entry that is answered.
+        items: the stored messages to bring in, in order.
+        summary: what stands for those before them, if there is a summary.
+    """
+
+    view: SessionView
+    call: ModelCall
+    counter: Counter
+    lanes: Iterable[list[int]] = ()
+    question: int | None = None
+    items: list[Item] = field(default_factory=list)
+    summary: Material | None = None
+
+    @property
+    def is_brought_in(self) -> bool:
+        """Whether the host leaves it to the engine to remember."""
+        return isinstance(self.lanes, Lanes) and self.call.restore
+
+    def bring_in(self, bound: Limit) -> None:
+        """Stored history where the host sent none: newest lanes first, as much as may go out."""
+        lanes = self.lanes
+        if not isinstance(lanes, Lanes) or not self.is_brought_in:
+            return
+        room = bound.inject
+        if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
+            room -= sum(self.counter.host(host) for host in self.call.messages)
+        coverage = standing(self.view, self.question, lanes)
+        self.summary = summary_material(coverage)
+        if self.summary is not None:
+            room -= self.counter.text(self.summary.text)
+        if room < 0 and bound.tokens is None:
+            self.summary = None
+            return
+        self._take(without_covered(lanes, coverage), coverage, room, bound)
+
+    def _take(self, lanes: Lanes, coverage: Coverage | None, room: int, bound: Limit) -> None:
+        known = covered(coverage)
+        for lane in lanes:
+            if any(self.view.is_step(n, self.call.request_id) for n in lane):
+                continue
+            left = (n for n in unbroken(self.view, lane) if n not in known)
+            items = [item for n in left if (item := self._item(n)) is not None]
+            room -= sum(item.tokens for item in items)
+            if room < 0 and bound.tokens is None:
+                return
+            self.items[:0] = items
+            if room < 0:
+                return
+
+    def _item(self, n: int) -> Item | None:
+        """A stored message as an item; tool traffic and what is withheld or incomplete is not brought in."""
+        row, entry = self.view.rows[n], self.view.log[n]
+        message = row.message
+        if entry.role == "tool" or entry.calls or row.withheld or not message.content:
+            return None
+        tokens = (
+            row.tokens if row.counted_by == self.counter.name else self.counter.message(message)
+        )
+        return Item(Origin(row.origin), tokens, None, n, entry.message_id)
+
+    def entries(self) -> list[int]:
+        """Entries of all earlier lanes that may be brought in; asked for only where something is left out."""
+        lanes = islice(self.lanes, MAX_RECALLED_LANES)
+        return [n for lane in lanes for n in unbroken(self.view, lane)]
+
+    def stands_for(self, gone: frozenset[int]) -> Material | None:
+        """The summary of what the cut left out of the host's own list, if there is one.
+
+        It goes in for the sake of what is gone alone: what it covers and the host still sends needs none.
+        """
+        if self.is_brought_in or self.question is None:
+            return None
+        found = standing(self.view, self.question)
+        return summary_material(found) if found is not None and gone & found.entries else None

@@ -1,0 +1,56 @@
+"""Tells events on a thread of their own: a slow handler holds up nobody's records (A-20)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.posted import Posted
+from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.scope import Scope
+from ce_engine.stores.waiting import settled
+
+
+CLOSE_S = 1.0
+"""How long the end waits for handlers."""
+
+
+class Announcer:
+    """Events of one session are told in the order in which they came; sessions do not wait for each other."""
+
+    def __init__(self, bus: InMemoryEventBus, deadline_s: float) -> None:
+        self._bus = bus
+        self._deadline_s = deadline_s
+        self._loop = LoopThread("ce-events")
+        self._locks = KeyedLocks()
+        self._posted = Posted()
+
+    def tell(
+        self, scope: Scope, events: Sequence[Event], stored: Future[bool] | None = None
+    ) -> None:
+        """Tell events, after the first word of their group if they are `stored` with it.
+
+        `Persisted` is told only if the group has landed.
+        """
+        self._posted.add(scope.key, self._loop.submit(self._tell(scope, events, stored)))
+
+    async def _tell(
+        self, scope: Scope, events: Sequence[Event], stored: Future[bool] | None
+    ) -> None:
+        async with self._locks.hold(scope.key):
+            landed = stored is None
+            if stored is not None and await settled(stored, self._deadline_s):
+                landed = stored.result()
+            for event in events:
+                if landed or event.event_type != EventType.PERSISTED:
+                    await self._bus.emit(event)
+
+    async def close(self) -> Any:
+        """Let handlers hear what was told, within bounds, and end the thread."""
+        if not self._loop.is_current():
+            await self._posted.settle_all(CLOSE_S)
+            self._loop.close()

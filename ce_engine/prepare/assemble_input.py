@@ -1,0 +1,52 @@
+"""Messages and rendered blocks as one input: parts by role, and one text where a host needs that (A-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from ce_engine.ports import TokenEstimator
+from ce_engine.prepare.material import LAYERS, SECTION_OF
+from ce_engine.schema.document import Message
+from ce_engine.schema.enums import Role
+from ce_engine.schema.report import AssembledInput, MessagePart, RenderedBlock
+
+
+_ORDER = {section: place for place, section in enumerate(LAYERS)}
+
+
+class InputAssembler:
+    """The default `Assembler`: one system part with all blocks in the fixed order (E-03), then the messages.
+
+    Args:
+        estimator: counts the whole.
+        as_text: give the input as one text, too, each part under the name of its role.
+    """
+
+    def __init__(self, estimator: TokenEstimator, *, as_text: bool = False) -> None:
+        self._estimator = estimator
+        self._as_text = as_text
+
+    def assemble(
+        self,
+        messages: Sequence[Message],
+        rendered_blocks: Sequence[RenderedBlock],
+        model_hint: str | None = None,
+    ) -> AssembledInput:
+        leading = list(takewhile(lambda message: message.role is Role.SYSTEM, messages))
+        blocks = sorted(rendered_blocks, key=lambda block: _ORDER[SECTION_OF[block.block_type]])
+        told = [m.content for m in leading] + [block.rendered_content for block in blocks]
+        system = "\n\n".join(text for text in told if text)
+        parts = [MessagePart(role=Role.SYSTEM, content=system)] if system else []
+        parts += [MessagePart(role=m.role, content=m.content) for m in messages[len(leading) :]]
+        counted = [Message(role=part.role, content=part.content) for part in parts]
+        return AssembledInput(
+            parts=parts,
+            text=as_text(parts) if self._as_text else None,
+            total_tokens=self._estimator.estimate_messages(counted, model_hint),
+        )
+
+
+def as_text(parts: Sequence[MessagePart]) -> str:
+    """An input as one text, for hosts and providers that take no messages."""
+    return "\n\n".join(f"{part.role}: {part.content}" for part in parts)

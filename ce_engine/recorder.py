@@ -1,0 +1,170 @@
+"""Records under a session's lock, and hands what was recorded to the store and to whoever listens (A-15)."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.counting import Counter
+from ce_engine.errors import StoreUnavailableError
+from ce_engine.facts import Record
+from ce_engine.observe.announcer import Announcer
+from ce_engine.observe.bus import InMemoryEventBus
+from ce_engine.originals import Originals
+from ce_engine.ports import Clock, Hasher, IdGenerator, Redactor, TokenEstimator
+from ce_engine.records import Records
+from ce_engine.runtime.journal import Group, Journal
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.posted import Posted
+from ce_engine.schema.call import TurnHandle
+from ce_engine.schema.events import EventType
+from ce_engine.schema.rows import Write
+from ce_engine.schema.scope import Scope
+from ce_engine.sessions import Sessions
+from ce_engine.upload.ingest import Ingest
+from ce_engine.view import OpenTurn, SessionView
+
+
+logger = logging.getLogger("ce_engine")
+
+
+class Recorder(ABC):
+    """The way of every record, whatever it is of: lock, view, one group of writes, its events."""
+
+    config: RuntimeConfig
+    estimator: TokenEstimator
+    redactor: Redactor
+    bus: InMemoryEventBus
+    clock: Clock
+    ids: IdGenerator
+    hasher: Hasher
+    loop: LoopThread
+    _announcer: Announcer
+    _journal: Journal
+    _originals: Originals
+    _sessions: Sessions
+    _locks: KeyedLocks
+    _posted: Posted
+
+    @abstractmethod
+    async def _recorded_first(self, turn: TurnHandle | None) -> None:
+        """Wait until a turn that went on unprepared is there to be ended."""
+
+    def _records(
+        self,
+        view: SessionView,
+        scope: Scope,
+        framework: str,
+        config: RuntimeConfig,
+        tags: Mapping[str, str] | None = None,
+    ) -> Records:
+        tags = {**config.observability.tags, **(tags or {})}
+        redact = config.redaction.enabled
+        ingest = Ingest(
+            scope,
+            view.fingerprinter,
+            view.redactor if redact else None,
+            self.redactor.version if redact else "off",
+            self.clock,
+            self.ids,
+            {**tags, "framework": framework} if framework else tags,
+            framework,
+            config.redaction,
+            *((view.names, view.tags) if redact else ()),
+        )
+        heard = config.observability.emit_events and not self.bus.is_idle
+        ingest.hasher = self.hasher
+        ingest.framework = ingest.name(framework)
+        return Records(view, ingest, heard=heard)
+
+    def _counter(self, model: str) -> Counter:
+        return Counter(self.estimator, model or self.config.model_hint)
+
+    async def _record(
+        self,
+        scope: Scope,
+        record: Record,
+        *,
+        turn: TurnHandle | None = None,
+        framework: str = "",
+        ephemeral: bool = False,
+        as_known: bool = False,
+        wait: bool = False,
+    ) -> Any:
+        known = as_known or turn is not None
+        work = self._recorded(
+            scope, record, turn, framework, ephemeral=ephemeral, as_known=known, wait=wait
+        )
+        return await self.loop.share(work)
+
+    async def _recorded(
+        self,
+        scope: Scope,
+        record: Record,
+        turn: TurnHandle | None,
+        framework: str,
+        *,
+        ephemeral: bool,
+        wait: bool,
+        as_known: bool = False,
+    ) -> Any:
+        await self._recorded_first(turn)
+        if wait:
+            await self._settle(scope)
+        opened = turn.state if turn is not None else None
+        config, tags = self.config, None
+        if isinstance(opened, OpenTurn):
+            config, tags = opened.config or config, opened.tags
+            framework = opened.row.framework
+        async with self._locks.hold(scope.key):
+            view, _ = await self._sessions.view(scope, ephemeral=ephemeral, as_known=as_known)
+            records = self._records(view, scope, framework, config, tags)
+            try:
+                result = record(records)
+                group = self._submit(records)
+            except BaseException as error:
+                self._sessions.drop(scope)  # it may hold half of this record
+                logger.warning("a record was not made (%s)", type(error).__name__)
+                raise
+            self._sessions.grown(view)
+        if wait and group is not None:
+            landed = await self._journal.wait(group)
+            if not landed and config.fail == "closed":
+                raise StoreUnavailableError(
+                    'the record is not stored yet, and fail="closed" is set. See: ce doctor'
+                )
+        return result
+
+    def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
+        work = self._recorded(scope, record, None, framework, ephemeral=ephemeral, wait=False)
+        self._posted.add(scope.key, self.loop.submit(work))
+
+    async def _settle(self, scope: Scope) -> None:
+        await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
+
+    def _submit(self, records: Records) -> Group | None:
+        writes = records.finish()
+        if not writes:
+            return None
+        view = records.view
+        view.created = True
+        group = self._journal.submit(view.scope, writes, self._originals.after(records))
+        if records.heard:
+            payload = {"writes": len(writes)}
+            persisted = records.ingest.event(EventType.PERSISTED, payload=payload)
+            self._announcer.tell(view.scope, [*records.events, persisted], group.heard)
+        return group
+
+    def _gap(self, scope: Scope, groups: int) -> Sequence[Write]:
+        """What names a gap in the recording: groups of records that no buffer could hold."""
+        view = self._sessions.known(scope)
+        if view is None:
+            return []
+        records = self._records(view, scope, "", self.config)
+        payload = {"code": "CONTEXT_RECORDING_GAP", "groups": groups}
+        records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
+        return records.finish()

@@ -1,0 +1,60 @@
+"""What went on with less than it should have had: its stable code, and the event that tells it (A-25)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ce_engine.errors import (
+    BackpressureError,
+    EvidenceNotFoundError,
+    InputTooLargeError,
+    RedactionError,
+    ScopeViolationError,
+    SelectorResolveError,
+    StoreUnavailableError,
+    SummarizerError,
+)
+from ce_engine.schema.events import EventType
+
+
+DEDUP_SKIPPED = "CONTEXT_DEDUP_SKIPPED"
+DERIVE_FAILED = "CONTEXT_DERIVE_FAILED"
+RENDER_FAILED = "CONTEXT_RENDER_FAILED"
+
+REASONS = {
+    RedactionError.code: "redaction_failed",
+    DEDUP_SKIPPED: "dedup_skipped",
+    DERIVE_FAILED: "derive_failed",
+    RENDER_FAILED: "render_failed",
+    SelectorResolveError.code: "selector_resolve_failed",
+    EvidenceNotFoundError.code: "evidence_not_found",
+    SummarizerError.code: "summarize_failed",
+    StoreUnavailableError.code: "store_unavailable",
+    BackpressureError.code: "backpressure",
+    InputTooLargeError.code: "input_too_large",
+    ScopeViolationError.code: "scope_violation",
+    "CONTEXT_SOURCE_UNAVAILABLE": "source_unavailable",
+    "CONTEXT_SOURCE_MALFORMED": "source_malformed",
+}
+"""The `reason` in the event's payload, for each code in `Report.degradations`."""
+
+_ERRORS = frozenset({DERIVE_FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """One thing that was to be had only in part; `of` is the id of the block or evidence, if any."""
+
+    code: str
+    of: str = ""
+
+    @property
+    def event_type(self) -> EventType:
+        """`Error` where something was skipped whole, else `Degraded`."""
+        return EventType.ERROR if self.code in _ERRORS else EventType.DEGRADED
+
+    @property
+    def payload(self) -> dict[str, str]:
+        """What the event says: the code, the reason in one word, and what it is about."""
+        told = {"code": self.code, "reason": REASONS.get(self.code, "other")}
+        return {**told, "of": self.of} if self.of else told

@@ -1,0 +1,53 @@
+"""What an owner set for a project: named values with versions, beside all sessions (D-04, D-06)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ce_engine.schema.document import Schema
+from ce_engine.schema.enums import Priority
+
+
+CONSTRAINTS = "constraints"
+"""The name of an owner's constraints among the settings, and of their source."""
+
+
+class Setting(NamedTuple):
+    """A stored value, plain JSON data, and its version: 1 for the first, one more with each write."""
+
+    value: Any
+    version: int
+
+
+class Versions(NamedTuple):
+    """What one cheap read tells about a session and its owner.
+
+    Attributes:
+        version: the session's; 0 if there is none.
+        epoch: moved by every write that is no append.
+        settings: moved by every write to a setting of the same account, user and project; 0 if there
+            never was one.
+    """
+
+    version: int = 0
+    epoch: int = 0
+    settings: int = 0
+
+
+class Constraint(Schema):
+    """A rule that goes out with every chat call of its owner in a project (D-06).
+
+    Attributes:
+        text: as it is stored and goes out: redacted.
+        derived: found by somebody's program, not said by the user; it goes first when room is short.
+        priority: `must` or `high` of the user's own, `medium` or `low` of derived ones.
+        redacted: how much was taken out of it; what a placeholder stands for is not kept anywhere.
+    """
+
+    constraint_id: str
+    text: str
+    derived: bool = False
+    priority: Priority
+    created_at: str
+    updated_at: str
+    redacted: int = 0

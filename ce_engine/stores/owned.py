@@ -1,0 +1,72 @@
+"""The settings of one owner in memory, and how writes change them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ce_engine.errors import VersionConflictError
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting
+from ce_engine.stores.codec import fresh_data
+
+
+Owner = tuple[str, str]
+"""Account and user."""
+
+Owned = dict[tuple[str, str], Setting]
+"""By project and name. What was deleted keeps its version, with the value `None`: versions go on."""
+
+
+def owner_of(scope: Scope) -> Owner:
+    """Whose settings a scope means."""
+    return scope.account_id, scope.user_id
+
+
+def found(owned: Owned, scope: Scope, name: str) -> Setting | None:
+    """A copy of the setting; `None` if there is none, or none any more."""
+    setting = owned.get((scope.project_id, name))
+    if setting is None or setting.value is None:
+        return None
+    return Setting(fresh_data(setting.value), setting.version)
+
+
+def version_of(owned: Owned, project_id: str) -> int:
+    """What every write to a setting of the project moves."""
+    return sum(setting.version for key, setting in owned.items() if key[0] == project_id)
+
+
+def next_version(name: str, known: Setting | None, value: Any, expected_version: int | None) -> int:
+    """The version of a setting that is put.
+
+    Raises:
+        VersionConflictError: `expected_version` is not the stored one; 0 is that of none.
+        ValueError: the value is `None`, which is none.
+    """
+    if value is None:
+        raise ValueError(f"setting {name!r} was given None, expected plain JSON data")
+    last = known.version if known is not None else 0
+    there = last if known is not None and known.value is not None else 0
+    if expected_version is not None and expected_version != there:
+        raise VersionConflictError(
+            f"setting {name!r} has version {there}, expected {expected_version}; read it again"
+        )
+    return last + 1
+
+
+def put(
+    owned: Owned, scope: Scope, name: str, value: Any, expected_version: int | None
+) -> tuple[Owned, int]:
+    """The settings with one more or another value, and its version; `owned` stays as it was."""
+    key = scope.project_id, name
+    version = next_version(name, owned.get(key), value, expected_version)
+    return {**owned, key: Setting(fresh_data(value), version)}, version
+
+
+def emptied(owned: Owned) -> tuple[Owned, int]:
+    """The settings without their values, and how many went."""
+    gone = sum(setting.value is not None for setting in owned.values())
+    left = {
+        key: setting if setting.value is None else Setting(None, setting.version + 1)
+        for key, setting in owned.items()
+    }
+    return left, gone

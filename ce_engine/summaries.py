@@ -1,0 +1,277 @@
+"""Makes summaries in the background, outside the session's lock, and records them (A-16)."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ce_engine.config import RuntimeConfig, SummaryConfig
+from ce_engine.counting import Counter
+from ce_engine.coverage import standing, uncovered
+from ce_engine.errors import (
+    ConfigError,
+    ContextEngineError,
+    StoreUnavailableError,
+    SummarizerError,
+)
+from ce_engine.own_calls import OwnCall, Summarizer, own_calls
+from ce_engine.ports import LlmAdapter, Store, TokenEstimator
+from ce_engine.prepare.lanes import Lanes
+from ce_engine.prepare.reconcile import had_history
+from ce_engine.records import Records
+from ce_engine.runtime.background import Background
+from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
+from ce_engine.schema.enums import Role
+from ce_engine.schema.scope import Scope, as_scope
+from ce_engine.sessions import Sessions
+from ce_engine.summing import Due, record_failure, record_summary
+from ce_engine.upload.summarize import RollingSummarizer
+from ce_engine.view import Bounded, OpenTurn, SessionView
+
+
+PASSES = 8
+"""Summaries in a row for one lane, where what is new does not fit into one; the rest waits for the next turn."""
+
+MOST_SKIPPED = 63
+"""Turns without an attempt, at most, after many failures of a lane's summaries."""
+
+Aim = Callable[[SessionView], tuple[int, Lanes | None] | None]
+"""Finds the newest entry of a line, and the lanes before it where the host sends no history."""
+
+
+class Summaries(ABC):
+    """Keeps a summary of each line of conversation that grows long.
+
+    It is made after a turn, on the engine's own loop, at most one a lane at a time; no turn waits for
+    it: prepare uses what is there. Where it fails, the messages go on as they are.
+    """
+
+    config: RuntimeConfig
+    estimator: TokenEstimator
+    loop: LoopThread
+    store: Store
+    _journal: Journal
+    _sessions: Sessions
+    _locks: KeyedLocks
+
+    def _begin_summaries(self, llm: LlmAdapter | None, summarizer: Summarizer | None) -> None:
+        if summarizer is None and llm is not None:
+            summarizer = RollingSummarizer(llm, self.estimator, locale=self.config.locale)
+        self.summarizer = summarizer
+        self._background = Background(self.loop)
+        self._lanes = KeyedLocks()
+        self._failures: Bounded[Any, tuple[int, int]] = Bounded(1000)
+
+    @abstractmethod
+    async def _record(
+        self,
+        scope: Scope,
+        record: Callable[[Records], Any],
+        *,
+        as_known: bool = False,
+        wait: bool = False,
+    ) -> Any:
+        """Run `record` on the session's view and submit what it made."""
+
+    async def summarize(
+        self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
+    ) -> Summary | None:
+        """Summarise a line of conversation now, all but its last messages; give its newest summary.
+
+        Args:
+            session: whose conversation.
+            lane: the `lane_key` of its line; else that of the scope's agent.
+            only_if_due: not before the triggers of `SummaryConfig` say so.
+
+        Raises:
+            ConfigError: the engine has no model for summaries.
+            SummarizerError: it could not be made; what was there before stands.
+        """
+        if self.summarizer is None:
+            raise ConfigError(
+                "the engine has no model for summaries: give it one, "
+                "create_context_engine(..., llm_adapter=...), or a summarizer of your own"
+            )
+        scope = as_scope(session)
+        config = self.config.summary
+        if not only_if_due:
+            config = config.model_copy(update={"enabled": True, "trigger_message_count": 1})
+        lane_key = scope.agent_id if lane is None else lane
+        return await self.loop.share(self._summarize(scope, lane_key, config))
+
+    async def _summarize(
+        self, scope: Scope, lane_key: str, config: SummaryConfig
+    ) -> Summary | None:
+        aim = partial(_newest, lane_key)
+        while await self._pass(scope, lane_key, aim, config):
+            pass
+        view = self._sessions.known(scope)
+        if view is None or (found := aim(view)) is None:
+            return None
+        coverage = standing(view, *found)
+        return coverage.row.summary if coverage is not None else None
+
+    def _summarize_soon(self, opened: object) -> None:
+        """After a turn was committed: see whether its line needs a summary."""
+        if self.summarizer is None or not isinstance(opened, OpenTurn):
+            return
+        config, row, scope = opened.config or self.config, opened.row, opened.handle.scope
+        wanted = config.summary.enabled and config.enable_share_context
+        if not wanted or row.purpose != "chat" or row.answer_message_id is None:
+            return
+        key = (scope.key, row.lane)
+        failures, skips = self._failures.get(key, (0, 0))
+        if skips:
+            self._failures[key] = failures, skips - 1
+            return
+        aim = partial(_line_to, row.answer_message_id, row.lane, restores=opened.restores)
+        self._background.ask(key, lambda: self._pursue(scope, row.lane, aim, config.summary))
+
+    async def _pursue(self, scope: Scope, lane_key: str, aim: Aim, config: SummaryConfig) -> None:
+        key = (scope.key, lane_key)
+        try:
+            for _ in range(PASSES):
+                if not await self._pass(scope, lane_key, aim, config):
+                    return
+                self._failures.pop(key, None)
+        except SummarizerError:
+            failures = self._failures.get(key, (0, 0))[0] + 1
+            self._failures[key] = failures, min(2 ** (failures - 1) - 1, MOST_SKIPPED)
+        except ContextEngineError:
+            return  # the store is away: the next turn tries again
+
+    async def _pass(self, scope: Scope, lane_key: str, aim: Aim, config: SummaryConfig) -> bool:
+        """Make one summary where it is time; false where it is not, or somebody else made it."""
+        assert self.summarizer is not None
+        async with self._lanes.hold((scope.key, lane_key)):
+            due = await self._gather(scope, lane_key, aim)
+            if due is None:
+                return False
+            calls: list[OwnCall] = []
+            counter = Counter(self.estimator, self.config.model_hint)
+            try:
+                with own_calls() as calls:
+                    made = await self._made(self.summarizer, scope, due, config)
+                if made is None:
+                    return False
+                await self._number(scope)
+                record = partial(record_summary, due=due, made=made, calls=calls, counter=counter)
+                return bool(await self._record(scope, record, as_known=True, wait=True))
+            except SummarizerError:
+                failed = partial(record_failure, due=due, calls=calls, counter=counter)
+                with suppress(ContextEngineError):
+                    await self._record(scope, failed, as_known=True)
+                raise
+
+    async def _made(
+        self, summarizer: Summarizer, scope: Scope, due: Due, config: SummaryConfig
+    ) -> Summary | None:
+        """What the summarizer makes of it, within its time; `None` where it is not time yet."""
+        session = Session(
+            session_id=scope.session_id, messages=list(due.messages), summary=due.existing
+        )
+        try:
+            async with asyncio.timeout(config.timeout_s):
+                if not await summarizer.should_summarize(session, config):
+                    return None
+                made = await summarizer.summarize(due.messages, due.existing, config)
+        except TimeoutError:
+            raise SummarizerError(
+                f"no summary within {config.timeout_s} s (summary.timeout_s)"
+            ) from None
+        except SummarizerError:
+            raise
+        except Exception as error:  # a summarizer of somebody else's may raise anything
+            raise SummarizerError(f"the summarizer raised {type(error).__name__}") from error
+        _check(made, due.messages)
+        return made
+
+    async def _gather(self, scope: Scope, lane_key: str, aim: Aim) -> Due | None:
+        """What no summary stands for yet, under the session's lock; nothing of one that is not there.
+
+        What is remembered of the session will do: where the store knows better, it refuses the summary.
+        """
+        async with self._locks.hold(scope.key):
+            view = self._sessions.known(scope)
+            if view is None:  # asking for the view of a session that is not there would begin it
+                if (await self._journal.read(lambda: self.store.version(scope))).version == 0:
+                    return None
+                view, _ = await self._sessions.view(scope, ephemeral=False)
+            found = None if view.head.ephemeral or view.head.is_deleted else aim(view)
+            return None if found is None else _due(view, lane_key, *found)
+
+    async def _number(self, scope: Scope) -> None:
+        """Learn the messages' numbers: they say where in the session's list the summary ends."""
+        await self._journal.settle(scope)
+        async with self._locks.hold(scope.key):
+            if (view := self._sessions.known(scope)) is not None:
+                with suppress(StoreUnavailableError):
+                    await self._sessions.number(view)
+
+
+def _newest(lane_key: str, view: SessionView) -> tuple[int, Lanes | None] | None:
+    """The newest line of a lane that has an answer, up to the last one."""
+    log = view.log
+    root = log.newest_root(lane_key)
+    while root is not None:
+        earlier = Lanes(log, before=root, lane_key=lane_key)
+        tip = log.leaf(root)
+        while tip is not None and (log[tip].role != "assistant" or log[tip].calls):
+            tip = log[tip].parent
+        if tip is not None:
+            return tip, None if had_history(log, root) else earlier
+        root = next(earlier.roots(), None)
+    return None
+
+
+def _line_to(
+    message_id: str, lane_key: str, view: SessionView, *, restores: bool
+) -> tuple[int, Lanes | None] | None:
+    tip = view.log.by_message_id(message_id)
+    if tip is None:
+        return None
+    before = view.log.root(tip)
+    return tip, Lanes(view.log, before=before, lane_key=lane_key) if restores else None
+
+
+def _due(view: SessionView, lane_key: str, tip: int, earlier: Lanes | None) -> Due | None:
+    coverage = standing(view, tip, earlier)
+    entries = [
+        n for n in uncovered(view, tip, earlier, coverage) if _says_something(view.rows[n].message)
+    ]
+    if not entries:
+        return None
+    existing = None
+    if coverage is not None:
+        covered = MessageIndexRange(from_index=-len(coverage.entries), to_index=-1)
+        existing = coverage.row.summary.model_copy(update={"message_index_range": covered})
+    return Due(
+        lane_key,
+        [view.log[n].message_id for n in entries],
+        [view.rows[n].message for n in entries],
+        existing,
+        coverage.row.anchor_message_id if coverage is not None else None,
+        view.head.epoch,
+    )
+
+
+def _says_something(message: Message) -> bool:
+    return bool(message.content or message.tool_calls)
+
+
+def _check(made: Summary, messages: Sequence[Message]) -> None:
+    """Refuse a summary that says it covers what it was not given, or half of a group."""
+    end = made.message_index_range.to_index + 1
+    if not 0 < end <= len(messages):
+        raise SummarizerError(f"a summary covers up to message {end - 1} of {len(messages)}")
+    if end < len(messages) and messages[end].role is Role.TOOL:
+        raise SummarizerError(f"a summary covers a tool call, and not its result, message {end}")
+    if not made.content.strip():
+        raise SummarizerError("a summary is empty")

@@ -1,0 +1,255 @@
+"""Every row of the degradation contract: what goes on, its event, its code, its line in the report (A-25)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ce_engine import (
+    BlockType,
+    BudgetConfig,
+    BudgetExceededError,
+    CharBasedEstimator,
+    ContextBlock,
+    ContextEngine,
+    DeriveOptions,
+    Evidence,
+    EvidenceSource,
+    EvidenceType,
+    MemoryStore,
+    Message,
+    Priority,
+    Ref,
+    Report,
+    Role,
+    RuntimeConfig,
+    Scope,
+    SessionDocument,
+    SourceKind,
+    SummaryConfig,
+    create_context_engine,
+)
+from ce_engine.errors import VersionConflictError
+from ce_engine.ports import LlmRequest, LlmResponse
+from ce_engine.ports_redaction import RedactedData, RedactResult, Restored
+from ce_engine.prepare.derive_session import SessionDeriver
+from ce_engine.schema.rows import Placeholder
+from ce_engine.testing import MockLlmAdapter
+
+
+SCOPE = Scope(session_id="s1")
+WIKI = EvidenceSource(kind=SourceKind.RAG, name="wiki")
+SECRET = "write to ann@example.org"
+
+
+class BrokenRedactor:
+    """A redactor of somebody else's that cannot do it."""
+
+    version = "broken"
+    held_bytes = 0
+
+    def bind(self, *_: object) -> BrokenRedactor:
+        return self
+
+    def text(self, text: str) -> RedactResult:
+        raise RuntimeError(text)
+
+    def data(self, value: Any) -> RedactedData:
+        raise RuntimeError(str(value))
+
+    def learned(self) -> list[Placeholder]:
+        return []
+
+    def restore(self, text: str) -> Restored:
+        return Restored(text)
+
+
+class BrokenHasher:
+    """A hasher of somebody else's that cannot do it."""
+
+    def digest(self, content: str) -> str:
+        raise RuntimeError(content)
+
+
+class BrokenLlm:
+    """A model that is down."""
+
+    async def generate(self, request: LlmRequest) -> LlmResponse:
+        raise ConnectionError("the provider says: " + request.messages[0].content)
+
+
+class BrokenDeriver(SessionDeriver):
+    """A deriver of somebody else's that cannot do it."""
+
+    async def derive(
+        self,
+        session_doc: SessionDocument,
+        evidences: Sequence[Evidence],
+        options: DeriveOptions | None = None,
+    ) -> list[ContextBlock]:
+        raise RuntimeError("no")
+
+
+def make(**components: Any) -> ContextEngine:
+    return create_context_engine(MemoryStore(), CharBasedEstimator(), **components)
+
+
+async def ask(engine: ContextEngine, text: str = "next?", config: Any = None) -> Report:
+    result = await engine.prepare_turn(SCOPE, Message(role=Role.USER, content=text), config)
+    await engine.commit_assistant_message(SCOPE, Message(role=Role.ASSISTANT, content="ok"))
+    return result.report
+
+
+async def told(engine: ContextEngine, kind: str) -> list[dict[str, Any]]:
+    await engine.flush()
+    return [e.payload for e in await engine.store.list_events(SCOPE) if e.event_type == kind]
+
+
+async def keep(engine: ContextEngine, ref: Ref) -> None:
+    block = ContextBlock(
+        block_id="b",
+        block_type=BlockType.INSTRUCTION,
+        priority=Priority.HIGH,
+        content="own text",
+        refs=[ref],
+    )
+    await engine.put_context_blocks(SCOPE, [block])
+
+
+@pytest.mark.req("A-25", "B-02")
+async def test_ingest_redaction_fails_and_it_is_stored_without_content() -> None:
+    engine = make(redactor=BrokenRedactor())
+    found = await engine.ingest(SCOPE, SECRET, WIKI, EvidenceType.RAG_DOC)
+    assert (found.content, found.metadata["has_sensitive"]) == ("", True)
+    assert (await told(engine, "Degraded"))[0]["reason"] == "redaction_failed"
+    assert "CONTEXT_REDACTION_FAILED" in (await ask(engine)).degradations
+    await engine.close()
+
+
+@pytest.mark.req("A-25")
+async def test_ingest_hash_fails_and_it_is_stored_again() -> None:
+    engine = make(hasher=BrokenHasher())
+    for _ in range(2):
+        await engine.ingest(SCOPE, "same", WIKI, EvidenceType.RAG_DOC)
+    assert len(await engine.store.list_evidences(SCOPE)) == 2
+    assert (await told(engine, "Degraded"))[0]["reason"] == "dedup_skipped"
+    assert "CONTEXT_DEDUP_SKIPPED" in (await ask(engine)).degradations
+    await engine.close()
+
+
+@pytest.mark.req("A-25")
+async def test_derive_fails_and_what_is_kept_goes_on() -> None:
+    engine = make(deriver=BrokenDeriver(CharBasedEstimator()))
+    evidence = await engine.ingest(SCOPE, "one", WIKI, EvidenceType.RAG_DOC)
+    await keep(engine, Ref(evidence_id=evidence.evidence_id))
+    report = await ask(engine)
+    assert "CONTEXT_DERIVE_FAILED" in report.degradations
+    assert (await told(engine, "Error"))[0]["code"] == "CONTEXT_DERIVE_FAILED"
+    assert report.layers["rules"].tokens > 0, "the block's own content goes on"
+    await engine.close()
+
+
+@pytest.mark.req("A-25", "A-11")
+async def test_prune_must_is_over_the_budget() -> None:
+    engine = make()
+    tiny = BudgetConfig(max_input_tokens=40, reserved_reply_tokens=0)
+    long = "word " * 200
+    report = await ask(engine, long, RuntimeConfig(budget=tiny))
+    assert report.over_budget
+    assert "CONTEXT_OVER_BUDGET" in report.warnings
+    with pytest.raises(BudgetExceededError, match="max_input_tokens"):
+        await ask(engine, long, RuntimeConfig(budget=tiny, fail="closed"))
+    errors = await told(engine, "Error")
+    assert [payload["code"] for payload in errors] == ["CONTEXT_BUDGET_EXCEEDED"]
+    await engine.close()
+
+
+@pytest.mark.req("A-25")
+@pytest.mark.parametrize(
+    ("ref", "code", "reason"),
+    [
+        ("lines:90-99", "CONTEXT_SELECTOR_UNRESOLVED", "selector_resolve_failed"),
+        ("what is this", "CONTEXT_SELECTOR_UNRESOLVED", "selector_resolve_failed"),
+        (None, "CONTEXT_EVIDENCE_NOT_FOUND", "evidence_not_found"),
+    ],
+)
+async def test_render_finds_nothing_and_the_block_stands_for_itself(
+    ref: str | None, code: str, reason: str
+) -> None:
+    engine = make()
+    evidence = await engine.ingest(SCOPE, "one", WIKI, EvidenceType.RAG_DOC)
+    found = Ref(evidence_id=evidence.evidence_id, selector=ref) if ref else Ref(evidence_id="gone")
+    await keep(engine, found)
+    assert code in (await ask(engine)).degradations
+    assert reason in [payload["reason"] for payload in await told(engine, "Degraded")]
+    await engine.close()
+
+
+@pytest.mark.req("A-25", "A-16")
+async def test_summarize_fails_and_the_messages_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    engine = make(llm_adapter=BrokenLlm())
+    config = RuntimeConfig(
+        summary=SummaryConfig(trigger_message_count=2, preserve_recent_messages=1)
+    )
+    for n in range(3):
+        await ask(engine, f"question {n}", config)
+    await engine.flush()
+    result = await engine.prepare_turn(SCOPE, Message(role=Role.USER, content="?"), config)
+    assert "question 0" in str(result.assembled_input.parts)
+    reasons = [payload["reason"] for payload in await told(engine, "Degraded")]
+    assert set(reasons) == {"summarize_failed"}
+    assert "the provider says" not in caplog.text
+    await engine.close()
+
+
+@pytest.mark.req("A-25", "A-16")
+async def test_the_report_of_the_next_turn_says_that_no_summary_was_made() -> None:
+    engine = make(llm_adapter=BrokenLlm())
+    config = RuntimeConfig(
+        summary=SummaryConfig(trigger_message_count=2, preserve_recent_messages=1)
+    )
+    told_by: list[str] = []
+    for n in range(4):
+        told_by += (await ask(engine, f"question {n}", config)).degradations
+        await engine.flush()
+    assert "CONTEXT_SUMMARIZE_FAILED" in told_by
+    await engine.close()
+
+
+class RacingStore(MemoryStore):
+    """Somebody else writes a setting right before the first write of ours."""
+
+    races = 1
+
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int:
+        if self.races:
+            self.races -= 1
+            raise VersionConflictError("somebody was faster")
+        return await super().put_setting(scope, name, value, expected_version)
+
+
+@pytest.mark.req("A-25", "A-07")
+async def test_a_version_conflict_is_tried_once_more_and_then_told() -> None:
+    store = RacingStore()
+    engine = create_context_engine(store, CharBasedEstimator())
+    made = await engine.constraints.create(SCOPE, "Answer in English.")
+    assert [each.constraint_id for each in await engine.constraints.list(SCOPE)] == [
+        made.constraint_id
+    ]
+    store.races = 2
+    with pytest.raises(VersionConflictError, match="faster"):
+        await engine.constraints.create(SCOPE, "Be brief.")
+    await engine.close()
+
+
+@pytest.mark.req("A-25", "D-09")
+async def test_a_working_engine_has_no_degradation() -> None:
+    engine = make(llm_adapter=MockLlmAdapter())
+    report = await ask(engine)
+    assert (report.degradations, report.errors, report.warnings) == ([], [], [])
+    assert await told(engine, "Degraded") == []
+    await engine.close()
