@@ -260,7 +260,7 @@ class Ingest:
             speaker=self.name(speaker) if speaker else None,
             host_id=self.fingerprinter.mac("host-id", host.host_id) if host.host_id else None,
             tokens=tokens[1],
-            counted_by=self._counted_by(tokens[0]),
+            counted_by=self.counted_by(tokens[0]),
             length=len(live.content),
             framework=self.framework,
             has_sensitive=redacted.has_sensitive,
@@ -268,7 +268,7 @@ class Ingest:
             redactor_version=self.redactor_version,
         )
 
-    def _counted_by(self, name: str) -> str:
+    def counted_by(self, name: str) -> str:
         """Estimator and model, of which the host may have named the second as it likes."""
         estimator, _, model = name.partition("/")
         return f"{estimator}/{self.name(model)}"

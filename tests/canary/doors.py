@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -24,8 +24,6 @@ from ce_engine import (
     ObservabilityConfig,
     Origin,
     ProviderKind,
-    RedactionConfig,
-    RedactionRules,
     Ref,
     Report,
     Retrieval,
@@ -60,9 +58,21 @@ class Visitor:
             SCOPE, agent_id=canary("Scope.agent_id"), trace_id=canary("Scope.trace_id")
         )
 
-    def go(self) -> None:
-        for door in DOORS:
+    def go(self, doors: Iterable[Callable[[Visitor], None]]) -> None:
+        for door in doors:
             door(self)
+
+    def worker(self, lane: str, want: str) -> Report:
+        """A call of one of several agents, and its report."""
+        message = Message(role=Role.USER, content=self.canary("Message.content"))
+        host = [HostMessage(message, Origin.TASK)]
+        call = ModelCall(self.scope, host, lane_key=lane, role="worker", want=frozenset({want}))
+        prepared = self.sync.prepare(call)
+        self.sync.fail(prepared.turn, "timeout")
+        return prepared.report
+
+    def answer(self) -> Answer:
+        return Answer(Message(role=Role.ASSISTANT, content=self.canary("Message.content")))
 
     def refused(self, call: Callable[..., Any], *args: Any, **more: Any) -> None:
         """A call that our own error must answer."""
@@ -323,7 +333,7 @@ def records(v: Visitor) -> None:
     for _ in range(2):  # the second is the first with another link
         evidence = v.sync.record_evidence(
             v.scope,
-            "same" + c("record_evidence.content"),
+            "same: " + c("record_evidence.content"),
             source,
             EvidenceType.USER_INPUT,
             links=links,
@@ -360,15 +370,3 @@ def deletions(v: Visitor) -> None:
 
 DOORS = (by_hand, streams, refusals, model_calls, endings, tools, records, cuts, deletions)
 
-
-def engine_config(canary: Canaries) -> RuntimeConfig:
-    """The engine's own configuration, with doors of its own."""
-    rules = RedactionRules(
-        patterns={"own": canary("RedactionRules.patterns").replace("（", "").replace("）", "")},
-        dictionaries={"words": [canary("RedactionRules.dictionaries")]},
-    )
-    return RuntimeConfig(
-        redaction=RedactionConfig(rules=rules),
-        model_hint=canary("RuntimeConfig.model_hint"),
-        store=PATIENT,
-    )

@@ -8,18 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ce_engine import (
-    ContextEngine,
-    MemoryStore,
-    RedactionConfig,
-    RuntimeConfig,
-    create_context_engine,
-)
-from ce_engine.ports import Store
-from ce_engine.stores.sql import SqlStore
-from ce_engine.stores import open_store
-from tests.canary.canaries import KINDS, Canaries
-from tests.canary.doors import PATIENT, SCOPE, Visitor, engine_config
+from ce_engine import ContextEngine, MemoryStore
+from tests.canary.canaries import Canaries
+from tests.canary.doors import DOORS, SCOPE, Visitor
+from tests.canary.more_doors import MORE_DOORS, make_engine
 
 
 URLS = {
@@ -75,13 +67,11 @@ def test_no_canary_is_left_anywhere(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     canary = Canaries(seed)
-    engine = create_context_engine(
-        URLS[kind].format(folder.as_posix()), config=engine_config(canary)
-    )
+    engine = make_engine(URLS[kind].format(folder.as_posix()), canary)
     told: list[str | bytes] = []
     engine.bus.on_all(lambda event: told.append(event.model_dump_json()))
     visitor = Visitor(engine, canary)
-    visitor.go()
+    visitor.go([*DOORS, *MORE_DOORS])
     assert engine.sync.flush()
     last = engine.last_report(SCOPE)
     assert last is not None
