@@ -23,7 +23,8 @@ from ce_engine.schema.enums import (
 from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
 from ce_engine.upload.confidence import by_rule
-from ce_engine.upload.ingest import Ingest, refs
+from ce_engine.upload.ingest import Ingest
+from ce_engine.upload.pieces import refs
 from ce_engine.view import OpenTurn, SessionView
 
 

@@ -28,7 +28,7 @@ from ce_engine.schema.rows import (
     ToolCallRow,
 )
 from ce_engine.upload.confidence import by_rule
-from ce_engine.upload.ingest import refs
+from ce_engine.upload.pieces import refs
 from ce_engine.view import SessionView
 
 

@@ -120,9 +120,7 @@ class SyncEngine:
         answer: Answer | None = None,
         refs: Sequence[Ref] | None = None,
     ) -> None:
-        self._run(
-            self._engine.finalize(turn, status=status, usage=usage, answer=answer, refs=refs)
-        )
+        self._run(self._engine.finalize(turn, status=status, usage=usage, answer=answer, refs=refs))
 
     def prepare_turn(
         self,

@@ -37,6 +37,7 @@ from ce_engine.schema.ids import Fingerprinter, Sha256Hasher
 from ce_engine.schema.report import RedactionRecord
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.schema.scope import Scope
+from ce_engine.upload.pieces import Piece, encodable, plain_copy
 
 
 MAX_ARGS_CHARS = 4000
@@ -59,19 +60,6 @@ _MESSAGE_KINDS = {
 }
 
 OptionalText = TypeVar("OptionalText", str, str | None)
-
-
-@dataclass(slots=True)
-class Piece:
-    """What redaction took out of one piece that is stored under `id`: a message, evidence, arguments."""
-
-    id: str
-    rules: dict[str, None] = field(default_factory=dict)
-    count: int = 0
-
-    def hit(self, rules: Sequence[str], count: int) -> None:
-        self.rules |= dict.fromkeys(rules)
-        self.count += count
 
 
 @dataclass(slots=True)
@@ -111,7 +99,7 @@ class Ingest:
 
         Lone surrogates become U+FFFD: no encoding of a store can hold them.
         """
-        clean = _encodable(text)
+        clean = encodable(text)
         if self.redactor is None:
             return RedactResult(clean), False
         try:
@@ -136,7 +124,7 @@ class Ingest:
             )
         wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only)
         if wanted and (content or data):
-            self.originals[piece.id] = Original(piece.id, _encodable(content), _plain(data))
+            self.originals[piece.id] = Original(piece.id, encodable(content), plain_copy(data))
 
     def untold(self, piece_id: str | None) -> None:
         """A piece is not stored after all: it is there already."""
@@ -403,20 +391,3 @@ class Ingest:
             kind=_MESSAGE_KINDS.get(Origin(row.origin), ""),
             token_estimate=row.tokens,
         )
-
-
-def _encodable(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _plain(data: Any) -> Any:
-    """A copy as plain JSON data: the host's own may change before it is written."""
-    try:
-        return json.loads(json.dumps(data, default=str))
-    except (TypeError, ValueError, RecursionError):
-        return None
-
-
-def refs(evidence_ids: list[str]) -> list[Ref] | None:
-    """Refs to whole pieces of evidence, each once; `None` for none."""
-    return [Ref(evidence_id=item) for item in dict.fromkeys(evidence_ids)] or None

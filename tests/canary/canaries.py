@@ -71,7 +71,7 @@ class Canaries:
     drawn: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)  # noqa: S311 - nothing is kept secret by it
+        self._random = random.Random(self.seed)
 
     def __call__(self, door: str) -> str:
         """A text with a canary in it, for this door."""

@@ -210,7 +210,6 @@ def model_calls(v: Visitor) -> None:
     """The calls of adapters: whole lists, helpers, answers, failures."""
     c, lane = v.canary, v.canary("ModelCall.lane_key")
     history: list[HostMessage] = []
-    parent = None
     for purpose in ("chat", "chat", "helper"):
         history.append(v.host(v.message(Role.USER, c("Message.content")), Origin.TASK))
         prepared = v.sync.prepare(
@@ -225,7 +224,7 @@ def model_calls(v: Visitor) -> None:
                 purpose="helper" if purpose == "helper" else "chat",
                 config=v.config(),
                 framework=c("ModelCall.framework"),
-                parent_turn_id=parent or c("ModelCall.parent_turn_id"),
+                parent_turn_id=c("ModelCall.parent_turn_id"),
                 retry_of=c("ModelCall.retry_of"),
                 tags={c("ModelCall.tags"): c("ModelCall.tags")},
             )
@@ -314,6 +313,10 @@ def records(v: Visitor) -> None:
     )
     more = [c("record_tool_call.result_evidence_ids")]
     v.sync.record_tool_call(v.scope, call, more, c("record_tool_call.turn_id"))
+
+
+def usages_and_evidence(v: Visitor) -> None:
+    c = v.canary
     usage = ModelUsage(
         model_usage_id=c("ModelUsage.model_usage_id"),
         provider=c("ModelUsage.provider"),
@@ -368,5 +371,15 @@ def deletions(v: Visitor) -> None:
     v.sync.delete_evidence(v.scope, v.evidence())
 
 
-DOORS = (by_hand, streams, refusals, model_calls, endings, tools, records, cuts, deletions)
-
+DOORS = (
+    by_hand,
+    streams,
+    refusals,
+    model_calls,
+    endings,
+    tools,
+    records,
+    usages_and_evidence,
+    cuts,
+    deletions,
+)

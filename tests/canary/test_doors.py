@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -54,7 +53,7 @@ def fields(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind, localns={"RuntimeConfig": RuntimeConfig})
     if issubclass(kind, BaseModel):
         return {name: hints[name] for name in kind.model_fields}
-    return {each.name: hints[each.name] for each in dataclasses.fields(kind)}
+    return hints if dataclasses.is_dataclass(kind) else {}
 
 
 def texts(name: str, hint: Any, seen: set[type]) -> Iterator[str]:
@@ -62,11 +61,10 @@ def texts(name: str, hint: Any, seen: set[type]) -> Iterator[str]:
     for leaf in leaves(hint):
         if leaf in (str, Any, object):
             yield name
-        elif isinstance(leaf, type) and leaf not in seen | BY_US and not issubclass(leaf, Enum):
-            if issubclass(leaf, BaseModel) or dataclasses.is_dataclass(leaf):
-                seen.add(leaf)
-                for field, inner in fields(leaf).items():
-                    yield from texts(f"{leaf.__name__}.{field}", inner, seen)
+        elif isinstance(leaf, type) and leaf not in seen | BY_US:
+            seen.add(leaf)
+            for field, inner in fields(leaf).items():
+                yield from texts(f"{leaf.__name__}.{field}", inner, seen)
 
 
 def methods(thing: object) -> dict[str, Callable[..., Any]]:
@@ -89,9 +87,8 @@ def engine_doors(engine: ContextEngine) -> set[str]:
             hints = get_type_hints(method)
             hints.pop("return", None)
             for parameter, hint in hints.items():
-                named = {text: None for text in texts(f"{prefix}{name}.{parameter}", hint, seen)}
-                found |= {text for text in named if not text.endswith(".session")}
-    return found
+                found |= set(texts(f"{prefix}{name}.{parameter}", hint, seen))
+    return {text for text in found if not text.endswith(".session")}
 
 
 @pytest.mark.req("B-02")
