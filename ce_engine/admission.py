@@ -121,6 +121,7 @@ class Admission(ABC):
         assert isinstance(waiting, Queued)
         opened.handle, opened.chunks = queued, waiting.chunks
         queued.turn_id, queued.attempt = opened.row.turn_id, opened.row.attempt
+        queued.request_id, queued.lane = prepared.turn.request_id, prepared.turn.lane
         queued.state = opened
 
     async def _recorded_first(self, turn: TurnHandle | None) -> None:

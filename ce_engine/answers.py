@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ce_engine.counting import Counter
-from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.reconcile import place_answer
+from ce_engine.recognising import stored as recognised
 from ce_engine.records import Records, put_turn
 from ce_engine.schema.call import Answer, HostMessage, TurnHandle, Usage
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
@@ -23,7 +23,8 @@ from ce_engine.schema.enums import (
 from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
 from ce_engine.upload.confidence import by_rule
-from ce_engine.upload.ingest import Ingest, refs
+from ce_engine.upload.ingest import Ingest
+from ce_engine.upload.pieces import refs
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -120,7 +121,9 @@ def _record_answer_message(
     if status is not TurnStatus.COMMITTED:
         stored.message.status = str(status)
     agent = records.ingest.name(turn.handle.scope.agent_id)
-    place = place_answer(view.log, turn.question, _incoming(stored), agent=agent, since=turn.since)
+    place = place_answer(
+        view.log, turn.question, recognised(stored, stored.speaker), agent=agent, since=turn.since
+    )
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.
         records.ingest.untold(stored.message.message_id)
@@ -136,7 +139,7 @@ def _record_answer_message(
     memory = view.requests.get(row.request_id)
     rests_on = [*turn.report.injected_evidence_ids, *(memory.evidence_ids if memory else ())]
     named = refs([item for item in rests_on if item != evidence_id][-MAX_REFS:])
-    stored.message.refs = named if answer.refs is None else list(answer.refs) or None
+    stored.message.refs = named if answer.refs is None else records.ingest.refs(answer.refs)
     view.answers.add(records.add_message(stored))
     if turn.chunks:
         _tell_finalized(records, turn, status)
@@ -175,18 +178,6 @@ def _tell_finalized(records: Records, turn: OpenTurn, status: TurnStatus) -> Non
             turn_id=row.turn_id,
             request_id=row.request_id,
         )
-    )
-
-
-def _incoming(row: MessageRow) -> Incoming:
-    message = row.message
-    return Incoming(
-        key=row.key,
-        role=message.role.value,
-        author=row.speaker,
-        calls=tuple(call.id or "" for call in message.tool_calls or ()),
-        host_id=row.host_id,
-        loose_key=row.loose_key or None,
     )
 
 

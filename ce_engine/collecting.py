@@ -158,7 +158,8 @@ def _material(source: ContextSource, piece: ContextPiece, view: SessionView) -> 
         max(piece.priority, most, key=_IMPORTANCE.index),
         piece.score,
         piece.at,
-        piece.evidence_id,
+        # An id that the session does not have leads nowhere, and might say what must not be stored.
+        piece.evidence_id if piece.evidence_id in view.evidence else "",
     )
 
 

@@ -88,16 +88,20 @@ class FactRecorder(ABC):
 
         def record(records: Records) -> None:
             ingest, by = records.ingest, tool_call.provider
+            call_id = ingest.id(tool_call.tool_call_id)
             ids = [*tool_call.result_evidence_ids, *(result_evidence_ids or ())]
             call = tool_call.model_copy(
                 update={
+                    "tool_call_id": call_id,
+                    "called_at": ingest.name(tool_call.called_at),
+                    "task_id": ingest.id(tool_call.task_id),
                     "tool": ingest.name(tool_call.tool),
                     "provider": ingest.provider(by.kind, by.name, by.uri),
-                    "args_digest": ingest.call_args(tool_call.tool_call_id, tool_call.args_digest),
-                    "result_evidence_ids": list(dict.fromkeys(ids)),
+                    "args_digest": ingest.call_args(call_id, tool_call.args_digest),
+                    "result_evidence_ids": list(dict.fromkeys(map(ingest.id, ids))),
                 }
             )
-            records.add_tool_call(ToolCallRow(call, turn_id=turn_id), "")
+            records.add_tool_call(ToolCallRow(call, turn_id=ingest.id(turn_id)), "")
 
         await self._record(scope, record, wait=True)
 
@@ -110,13 +114,15 @@ class FactRecorder(ABC):
             ingest = records.ingest
             usage = model_usage.model_copy(
                 update={
+                    "model_usage_id": ingest.id(model_usage.model_usage_id),
+                    "task_id": ingest.id(model_usage.task_id),
                     "provider": ingest.name(model_usage.provider),
                     "model": ingest.name(model_usage.model),
                     "params": ingest.data(model_usage.params) or {},
                     "error": ingest.name(model_usage.error),
                 }
             )
-            records.writes.append(AppendModelUsage([usage], turn_id))
+            records.writes.append(AppendModelUsage([usage], ingest.id(turn_id)))
 
         await self._record(scope, record, wait=True)
 

@@ -104,10 +104,7 @@ class Ingestion(FactRecorder):
     async def put_context_blocks(
         self, session: Scope | str, blocks: Sequence[ContextBlock]
     ) -> None:
-        """Keep blocks with the session, redacted, for its next calls; one of the same id is replaced.
-
-        Ids are stored as they are: nothing personal belongs into them.
-        """
+        """Keep blocks with the session, redacted, for its next calls; one of the same id is replaced."""
 
         def record(records: Records) -> None:
             stored = [self._block(records, block) for block in blocks]
@@ -121,33 +118,28 @@ class Ingestion(FactRecorder):
     def _block(self, records: Records, block: ContextBlock) -> ContextBlock:
         ingest = records.ingest
         content = ingest.text(block.content)[0].text
-        refs = [
-            ref.model_copy(update={"selector": ingest.name(ref.selector, len(ref.selector))})
-            if ref.selector
-            else ref
-            for ref in block.refs
-        ]
         hint = self.config.model_hint
         update = {
             "content": content,
-            "refs": refs,
+            "block_id": ingest.id(block.block_id),
+            "refs": ingest.refs(block.refs) or [],
             "token_estimate": block.token_estimate or self.estimator.estimate_text(content, hint),
-            "created_at": block.created_at or ingest.clock.now_iso(),
-            "sensitivity": ingest.name(block.sensitivity) if block.sensitivity else None,
+            "created_at": ingest.id(block.created_at) or ingest.clock.now_iso(),
+            "sensitivity": ingest.id(block.sensitivity),
         }
         return block.model_copy(update=update)
 
     async def upsert_tasks(self, session: Scope | str, tasks: Sequence[Task]) -> None:
-        """Keep the session's tasks, redacted; one of the same id is replaced, a new one comes last.
-
-        Ids are stored as they are: nothing personal belongs into them.
-        """
+        """Keep the session's tasks, redacted; one of the same id is replaced, a new one comes last."""
 
         def record(records: Records) -> None:
-            name = records.ingest.name
+            name, key = records.ingest.name, records.ingest.id
             stored = [
                 task.model_copy(
                     update={
+                        "task_id": key(task.task_id),
+                        "depends_on": [key(each) for each in task.depends_on],
+                        "result_evidence_ids": [key(each) for each in task.result_evidence_ids],
                         "name": name(task.name, MAX_TASK_CHARS),
                         "error": name(task.error, MAX_TASK_CHARS),
                     }

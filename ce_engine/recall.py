@@ -169,7 +169,7 @@ class Recall:
     def _may_read(self, row: EvidenceRow) -> bool:
         """Only the reader's own project, and its own lane, nobody's, or what is shared (decision 7, D-10)."""
         scope = self.call.scope
-        lane = self.call.lane_key or scope.agent_id
+        lane = self.call.lane_key or ""
         own = row.shared or row.lane_key in ("", lane)
         return own and row.project_id == scope.project_id
 

@@ -77,6 +77,7 @@ class Recorder(ABC):
         )
         heard = config.observability.emit_events and self._announcer.is_heard
         ingest.hasher = self.hasher
+        ingest.framework = ingest.name(framework)
         return Records(view, ingest, heard=heard)
 
     def _counter(self, model: str) -> Counter:

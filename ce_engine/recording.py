@@ -28,7 +28,7 @@ from ce_engine.schema.rows import (
     ToolCallRow,
 )
 from ce_engine.upload.confidence import by_rule
-from ce_engine.upload.ingest import refs
+from ce_engine.upload.pieces import refs
 from ce_engine.view import SessionView
 
 
@@ -111,7 +111,7 @@ def record_content(
         content,
         source,
         kind,
-        links=links or EvidenceLinks(),
+        links=ingest.links(links or EvidenceLinks()),
         metadata=metadata,
         confidence=confidence,
     )
@@ -121,7 +121,7 @@ def record_content(
         row.dedup_key = ingest.pure_key(source.name, source.uri, asked.pure_args)
     else:
         row.dedup_key = ingest.dedup_key(source, content)
-    evidence_id = records.add_evidence(row, "", turn_id)
+    evidence_id = records.add_evidence(row, "", ingest.id(turn_id))
     return records.view.evidence[evidence_id].evidence.model_copy(deep=True)
 
 
@@ -170,18 +170,19 @@ def record_tool_run(
 ) -> ToolCall:
     """Record a tool's run, and its result as evidence; the message that carries it is linked later."""
     view, ingest = records.view, records.ingest
-    asked = find_call(view, run.host_call_id, request_id)
-    key = asked[0] if asked else run.run_id or ingest.ids.generate()
+    host_call_id, request_id = ingest.id(run.host_call_id), ingest.id(request_id)
+    asked = find_call(view, host_call_id, request_id)
+    key = asked[0] if asked else ingest.id(run.run_id) or ingest.ids.generate()
     call = ToolCall(
         tool_call_id=key,
         tool=ingest.name(run.name),
         provider=ingest.provider(run.provider_kind, run.provider_name, run.provider_uri),
         type=ToolType.FUNCTION_CALL if asked else ToolType.TOOL,
-        called_at=run.started_at or ingest.clock.now_iso(),
+        called_at=ingest.name(run.started_at) or ingest.clock.now_iso(),
         args_digest=ingest.call_args(key, run.args),
         status=run.status,
         duration_ms=run.duration_ms,
-        task_id=run.task_id,
+        task_id=ingest.id(run.task_id),
     )
     if run.result:
         evidence = ingest.evidence_row(
@@ -193,12 +194,12 @@ def record_tool_run(
             confidence=by_rule(SourceKind.TOOL, status=run.status),
         )
         evidence.dedup_key = _run_key(records, run, key)
-        evidence.lane_key = _lane_of(view, asked[1]) if asked else lane_key
+        evidence.lane_key = _lane_of(view, asked[1]) if asked else ingest.id(lane_key)
         call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
     if asked:
         view.tool_runs[key] = call  # its message may never come: a tool's result can be an answer
     message_id = asked[1] if asked else None
-    records.add_tool_call(ToolCallRow(call, run.host_call_id, message_id), request_id)
+    records.add_tool_call(ToolCallRow(call, host_call_id, message_id), request_id)
     return call
 
 
@@ -212,7 +213,8 @@ def record_retrieval(
 ) -> list[str]:
     """Record a retrieval as a tool call, and its hits as `rag_doc` evidence (A-29)."""
     view, ingest = records.view, records.ingest
-    key = hit.run_id or ingest.ids.generate()
+    request_id, lane_key = ingest.id(request_id), ingest.id(lane_key)
+    key = ingest.id(hit.run_id) or ingest.ids.generate()
     ids = []
     for rank, document in enumerate(hit.documents):
         metadata = dict(document.metadata)
@@ -237,8 +239,8 @@ def record_retrieval(
         tool_call_id=key,
         tool=ingest.name(hit.name),
         provider=ingest.provider(hit.provider_kind, hit.provider_name, hit.provider_uri),
-        called_at=hit.started_at or ingest.clock.now_iso(),
-        args_digest=ingest.call_args(hit.run_id, {"query": hit.query}),
+        called_at=ingest.name(hit.started_at) or ingest.clock.now_iso(),
+        args_digest=ingest.call_args(key, {"query": hit.query}),
         duration_ms=hit.duration_ms,
         result_evidence_ids=list(dict.fromkeys(ids)),
     )

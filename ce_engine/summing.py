@@ -69,7 +69,7 @@ def record_summary(
         tips=[view.log[n].message_id for n in tips_of(view.log, entries, on)],
         lane_key=due.lane_key,
         tokens=counter.text(evidence.evidence.content),
-        counted_by=records.ingest.name(counter.name),
+        counted_by=records.ingest.counted_by(counter.name),
         evidence_id=evidence.evidence.evidence_id,
         redactor_version=records.ingest.redactor_version,
     )

@@ -119,8 +119,9 @@ class SyncEngine:
         status: TurnStatus = TurnStatus.COMMITTED,
         usage: Usage | None = None,
         answer: Answer | None = None,
+        refs: Sequence[Ref] | None = None,
     ) -> None:
-        self._run(self._engine.finalize(turn, status=status, usage=usage, answer=answer))
+        self._run(self._engine.finalize(turn, status=status, usage=usage, answer=answer, refs=refs))
 
     def prepare_turn(
         self,

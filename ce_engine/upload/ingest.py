@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ce_engine.config import RedactionConfig
 from ce_engine.errors import RedactionError
@@ -37,6 +37,7 @@ from ce_engine.schema.ids import Fingerprinter, Sha256Hasher
 from ce_engine.schema.report import RedactionRecord
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.schema.scope import Scope
+from ce_engine.upload.pieces import Piece, encodable, plain_copy
 
 
 MAX_ARGS_CHARS = 4000
@@ -58,18 +59,7 @@ _MESSAGE_KINDS = {
     Origin.TOOL_RESULT: "tool_result",
 }
 
-
-@dataclass(slots=True)
-class Piece:
-    """What redaction took out of one piece that is stored under `id`: a message, evidence, arguments."""
-
-    id: str
-    rules: dict[str, None] = field(default_factory=dict)
-    count: int = 0
-
-    def hit(self, rules: Sequence[str], count: int) -> None:
-        self.rules |= dict.fromkeys(rules)
-        self.count += count
+OptionalText = TypeVar("OptionalText", str, str | None)
 
 
 @dataclass(slots=True)
@@ -109,7 +99,7 @@ class Ingest:
 
         Lone surrogates become U+FFFD: no encoding of a store can hold them.
         """
-        clean = _encodable(text)
+        clean = encodable(text)
         if self.redactor is None:
             return RedactResult(clean), False
         try:
@@ -134,7 +124,7 @@ class Ingest:
             )
         wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only)
         if wanted and (content or data):
-            self.originals[piece.id] = Original(piece.id, _encodable(content), _plain(data))
+            self.originals[piece.id] = Original(piece.id, encodable(content), plain_copy(data))
 
     def untold(self, piece_id: str | None) -> None:
         """A piece is not stored after all: it is there already."""
@@ -167,6 +157,35 @@ class Ingest:
         if known is None:
             known = self.names[text] = self.text(text)[0].text
         return known[:most]
+
+    def id(self, text: OptionalText) -> OptionalText:
+        """An id of the host's as it may be stored: a caller may put anything into one.
+
+        Equal ids stay equal in the session, also where redaction fails: whoever compares live ids with
+        stored ones asks here first.
+        """
+        if not text:
+            return text
+        return self.name(text, MAX_URI_CHARS) or self.fingerprinter.mac("id", text).hex()
+
+    def call_ids(self, asked: Sequence[ToolRequest] | None) -> tuple[str, ...]:
+        """The ids of the calls that a message asks for, as they are stored."""
+        return tuple(self.id(call.id or "") for call in asked or ())
+
+    def refs(self, given: Sequence[Ref] | None) -> list[Ref] | None:
+        """Refs of the host's as they may be stored; `None` for none."""
+        return [
+            Ref(
+                evidence_id=self.id(ref.evidence_id),
+                selector=self.id(ref.selector),
+            )
+            for ref in given or ()
+        ] or None
+
+    def links(self, links: EvidenceLinks) -> EvidenceLinks:
+        return EvidenceLinks(
+            model_usage_id=self.id(links.model_usage_id), tool_call_id=self.id(links.tool_call_id)
+        )
 
     def code(self, text: str, otherwise: str) -> str:
         """A stable word such as `"Timeout"`; `otherwise` for what is none, or holds something sensitive."""
@@ -215,11 +234,11 @@ class Ingest:
             role=live.role,
             content=redacted.text,
             author=Author(kind=author.kind, id=self.name(author.id)) if author else None,
-            at=live.at or self.clock.now_iso(),
+            at=self.id(live.at) or self.clock.now_iso(),
             message_id=message_id,
             tool_calls=requests or None,
-            tool_call_id=live.tool_call_id,
-            status="error" if host.error else live.status,
+            tool_call_id=self.id(live.tool_call_id),
+            status="error" if host.error else self.id(live.status),
         )
         return MessageRow(
             message=stored,
@@ -229,7 +248,7 @@ class Ingest:
             speaker=self.name(speaker) if speaker else None,
             host_id=self.fingerprinter.mac("host-id", host.host_id) if host.host_id else None,
             tokens=tokens[1],
-            counted_by=self.name(tokens[0]),  # it names the model
+            counted_by=self.counted_by(tokens[0]),
             length=len(live.content),
             framework=self.framework,
             has_sensitive=redacted.has_sensitive,
@@ -237,12 +256,17 @@ class Ingest:
             redactor_version=self.redactor_version,
         )
 
+    def counted_by(self, name: str) -> str:
+        """Estimator and model, of which the host may have named the second as it likes."""
+        estimator, _, model = name.partition("/")
+        return f"{estimator}/{self.name(model)}"
+
     def _said(self, message_id: str, live: Message) -> tuple[RedactResult, bool, list[ToolRequest]]:
         """What a message says and asks for as it may be stored, and whether its content is withheld."""
         piece, asked = Piece(message_id), live.tool_calls or ()
         redacted, withheld = self.content(live.content, piece)
         requests = [
-            ToolRequest(name=self.name(c.name), id=c.id, args=self.args(c.args, piece))
+            ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args, piece))
             for c in asked
         ]
         self.told(piece, live.content, {"args": [c.args for c in asked]} if asked else None)
@@ -367,20 +391,3 @@ class Ingest:
             kind=_MESSAGE_KINDS.get(Origin(row.origin), ""),
             token_estimate=row.tokens,
         )
-
-
-def _encodable(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _plain(data: Any) -> Any:
-    """A copy as plain JSON data: the host's own may change before it is written."""
-    try:
-        return json.loads(json.dumps(data, default=str))
-    except (TypeError, ValueError, RecursionError):
-        return None
-
-
-def refs(evidence_ids: list[str]) -> list[Ref] | None:
-    """Refs to whole pieces of evidence, each once; `None` for none."""
-    return [Ref(evidence_id=item) for item in dict.fromkeys(evidence_ids)] or None

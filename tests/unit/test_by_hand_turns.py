@@ -139,5 +139,6 @@ async def test_results_go_to_the_agent_that_asked_whatever_the_ids(engine: Conte
             ("assistant", ""),
             ("tool", f"Result of {name}"),
         ]
+    lost = Message(role=Role.TOOL, tool_call_id="call_0", content="Result")
     with pytest.raises(SchemaValidationError, match="call_0"):
-        await engine.prepare_turn(SCOPE, result)  # nobody's lane asked for it
+        await engine.prepare_turn(SCOPE, lost)  # nobody's lane asked for it

@@ -1,0 +1,174 @@
+"""The doors beside the turns: what is handed in, constraints, originals, and what foreign parts answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ce_engine import (
+    ContextEngine,
+    EvidenceSource,
+    EvidenceType,
+    HostMessage,
+    MemoryStore,
+    Message,
+    ModelCall,
+    Origin,
+    RedactionConfig,
+    RedactionRules,
+    Ref,
+    Retrieval,
+    RetrievedDoc,
+    Role,
+    RuntimeConfig,
+    Scope,
+    SourceKind,
+    StoreConfig,
+    ToolRun,
+    create_context_engine,
+)
+from ce_engine.ports import LlmRequest, LlmResponse
+from ce_engine.ports_context import ContextPiece
+from ce_engine.schema.document import ContextBlock, Task
+from ce_engine.schema.enums import BlockType, Priority
+from ce_engine.schema.facts import IngestOptions
+from tests.canary.canaries import Canaries
+from tests.canary.doors import Visitor
+
+
+PATIENT = StoreConfig(deadline_s=20)  # a busy machine is no fault here
+
+
+class Llm:
+    """A model for summaries that repeats what it should not."""
+
+    def __init__(self, canary: Canaries) -> None:
+        self._canary = canary
+
+    async def generate(self, request: LlmRequest) -> LlmResponse:
+        del request
+        c = self._canary
+        return LlmResponse(c("LlmResponse.content"), c("LlmResponse.model"), 1, 1, 2)
+
+
+class Notes:
+    """A source of context that knows too much."""
+
+    name, section = "notes", "knowledge__context"
+
+    def __init__(self, canary: Canaries) -> None:
+        self._canary = canary
+
+    def fetch(self, scope: Scope, query: str, limit: int) -> Sequence[ContextPiece]:
+        del scope, query, limit
+        c = self._canary
+        evidence_id = c("ContextPiece.evidence_id")
+        return [ContextPiece(c("ContextPiece.text"), evidence_id=evidence_id)]
+
+
+FOREIGN = {"LlmResponse.content", "LlmResponse.model", "ContextPiece.text"}
+FOREIGN |= {"ContextPiece.evidence_id"}
+"""Doors that no method of the engine has: what parts of somebody else's answer."""
+
+
+def make_engine(store: str, canary: Canaries) -> ContextEngine:
+    """An engine whose own configuration and parts have canaries, too."""
+    own = canary("RedactionRules.patterns").replace("（", "").replace("）", "")
+    rules = RedactionRules(
+        patterns={"own": own},
+        dictionaries={"words": [canary("RedactionRules.dictionaries")]},
+        field_paths=[f"$['{canary('RedactionRules.field_paths')}']"],
+    )
+    config = RuntimeConfig(
+        redaction=RedactionConfig(rules=rules, mode="dual_store", audit=True),
+        model_hint=canary("RuntimeConfig.model_hint"),
+        store=PATIENT,
+    )
+    parts: dict[str, Any] = {"llm_adapter": Llm(canary), "sources": [Notes(canary)]}
+    return create_context_engine(store, config=config, originals=MemoryStore(), **parts)
+
+
+def ingested(v: Visitor) -> None:
+    c = v.canary
+    source = EvidenceSource(
+        kind=SourceKind.TOOL, name=c("EvidenceSource.name"), uri=c("EvidenceSource.uri")
+    )
+    for args in ({c("IngestOptions.pure_args"): c("IngestOptions.pure_args")}, None):
+        v.sync.ingest(
+            v.scope,
+            c("ingest.content"),
+            source,
+            EvidenceType.TOOL_RESULT,
+            metadata={c("ingest.metadata"): c("ingest.metadata"), "status": c("ingest.metadata")},
+            options=IngestOptions(pure_args=args),
+        )
+    run = ToolRun(c("ToolRun.name"), {"to": c("ToolRun.args")}, c("ToolRun.result"), pure=True)
+    call = v.sync.record_tool_run(v.scope, run, request_id=c("record_tool_run.request_id"))
+    piece_id, actor = call.tool_call_id, c("original.actor")
+    assert v.sync.original(v.scope, piece_id, actor=actor).data
+    v.refused(v.sync.original, v.scope, c("original.piece_id"), actor=actor)
+    hit = RetrievedDoc(c("RetrievedDoc.text"), score=0.5)
+    score_kind = c("Retrieval.score_kind")
+    found = Retrieval(c("Retrieval.name"), c("Retrieval.query"), [hit], score_kind=score_kind)
+    v.sync.record_retrieval(v.scope, found, request_id=c("record_retrieval.request_id"))
+
+
+def kept(v: Visitor) -> None:
+    c = v.canary
+    blocks = [
+        ContextBlock(
+            block_id=c("ContextBlock.block_id"),
+            block_type=BlockType.STATE,
+            priority=Priority.HIGH,
+            content=c("ContextBlock.content"),
+            refs=[Ref(evidence_id=v.evidence(), selector=c("Ref.selector"))],
+            created_at=c("ContextBlock.created_at"),
+            sensitivity=c("ContextBlock.sensitivity"),
+        )
+    ]
+    v.sync.put_context_blocks(v.scope, blocks)
+    first = c("Task.task_id")
+    c.drawn.append(("Task.depends_on", c.drawn_for("Task.task_id")))
+    tasks = [
+        Task(task_id=first, name=c("Task.name")),
+        Task(
+            task_id="second",
+            name="n",
+            depends_on=[first],
+            result_evidence_ids=[c("Task.result_evidence_ids")],
+            error=c("Task.error"),
+        ),
+    ]
+    v.sync.upsert_tasks(v.scope, tasks)
+    v.sync.upsert_tasks(v.scope, tasks)
+    document = v.engine.loop.run(v.engine.store.get_session(v.scope))
+    assert document is not None
+    stored = document.session.task_state.todo_list.tasks
+    assert len(stored) == len(tasks)
+    assert stored[1].depends_on == [stored[0].task_id]
+
+
+def ruled(v: Visitor) -> None:
+    c, rules = v.canary, v.sync.constraints
+    made = rules.create(v.scope, c("constraints.create.text"))
+    rules.update(v.scope, made.constraint_id, text=c("constraints.update.text"))
+    v.refused(rules.update, v.scope, c("constraints.update.constraint_id"), text="x")
+    v.refused(rules.delete, v.scope, c("constraints.delete.constraint_id"))
+
+
+def shared(v: Visitor) -> None:
+    """A call that is given constraints, tasks, blocks, the source's pieces; then its line's summary."""
+    c, lane = v.canary, v.canary("summarize.lane")
+    v.reports.append(v.worker(lane, c("ModelCall.want")))
+    for _ in range(6):
+        message = Message(role=Role.USER, content=c("Message.content"))
+        host = HostMessage(message, Origin.TASK)
+        prepared = v.sync.prepare(ModelCall(v.scope, [host], lane_key=lane))
+        v.reports.append(prepared.report)
+        v.sync.commit(prepared.turn, v.answer())
+    assert v.sync.summarize(v.scope, lane) is not None
+    assert v.sync.summarize(replace(v.scope, agent_id="nobody")) is None
+
+
+MORE_DOORS = (ingested, kept, ruled, shared)
