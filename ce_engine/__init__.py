@@ -26,10 +26,12 @@ from ce_engine.errors import (
     ContextEngineError,
     EvidenceNotFoundError,
     InputTooLargeError,
+    InspectForbiddenError,
     MigrationError,
     MissingDependencyError,
     OriginalRefusedError,
     RedactionError,
+    ReplayUnavailableError,
     SchemaValidationError,
     ScopeViolationError,
     SelectorResolveError,
@@ -40,6 +42,7 @@ from ce_engine.errors import (
     SummarizerError,
     SyncCallError,
     TurnAmbiguousError,
+    TurnNotFoundError,
     UnsupportedTargetError,
     UnsupportedVersionError,
     VersionConflictError,
@@ -72,6 +75,7 @@ from ce_engine.prepare.prune import (
 from ce_engine.prepare.render_block import BlockRenderer
 from ce_engine.schema.call import (
     Answer,
+    CallerRole,
     Extend,
     HostMessage,
     Insert,
@@ -123,6 +127,14 @@ from ce_engine.schema.events import Deletion, Event, EventType, Verification, ca
 from ce_engine.schema.export import json_schema
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
+from ce_engine.schema.replay import (
+    InspectedLayer,
+    Inspection,
+    Replay,
+    ReplayProblem,
+    Sent,
+    SentPart,
+)
 from ce_engine.schema.report import (
     AssembledInput,
     Deleted,
@@ -157,6 +169,7 @@ __all__ = [
     "BudgetConfig",
     "BudgetConflictError",
     "BudgetExceededError",
+    "CallerRole",
     "CharBasedEstimator",
     "CollectConfig",
     "ConfigError",
@@ -191,6 +204,9 @@ __all__ = [
     "InputAssembler",
     "InputTooLargeError",
     "Insert",
+    "InspectForbiddenError",
+    "InspectedLayer",
+    "Inspection",
     "Keep",
     "Layer",
     "LlmAdapter",
@@ -228,6 +244,9 @@ __all__ = [
     "RenderHints",
     "RenderedBlock",
     "Renderer",
+    "Replay",
+    "ReplayProblem",
+    "ReplayUnavailableError",
     "Report",
     "Restore",
     "Retrieval",
@@ -239,6 +258,8 @@ __all__ = [
     "Scope",
     "ScopeViolationError",
     "SelectorResolveError",
+    "Sent",
+    "SentPart",
     "Session",
     "SessionDeriver",
     "SessionDocument",
@@ -270,6 +291,7 @@ __all__ = [
     "Trace",
     "TurnAmbiguousError",
     "TurnHandle",
+    "TurnNotFoundError",
     "TurnStatus",
     "UnsupportedTargetError",
     "UnsupportedVersionError",

@@ -53,6 +53,22 @@ class Collector:
         except StoreUnavailableError:
             return Owned(warnings=[f"{UNAVAILABLE}: {CONSTRAINTS}"])
 
+    async def gather(
+        self,
+        call: ModelCall,
+        config: RuntimeConfig,
+        view: SessionView,
+        kept: Collected,
+        count: Callable[[str], int],
+    ) -> tuple[RuntimeConfig, Collected]:
+        """All of it at once, with the budget that the owner set: for those who only look."""
+        fetched = await self.fetch(call, config)
+        owned = await self.owned(call, view)
+        config = owned.budgeted(config)
+        return config, self.collect(
+            call, config, view, owned=owned, fetched=fetched, kept=kept, count=count
+        )
+
     def collect(
         self,
         call: ModelCall,

@@ -184,10 +184,11 @@ class RedactionConfig(_Config):
 
 
 class ObservabilityConfig(_Config):
-    """Events and reports; `tags` are put on every event (A/B)."""
+    """Events and reports; `tags` are put on every event (A/B); `inspect` lets the allowed look (D-08)."""
 
     emit_events: bool = True
     include_reports_in_store: bool = True
+    inspect: bool = False
     tags: dict[str, str] = Field(default_factory=dict)
 
 

@@ -8,9 +8,8 @@ from typing import Any
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
 from ce_engine.observe.announcer import Announcer
-from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import Originals
-from ce_engine.ports import Clock, IdGenerator, Store
+from ce_engine.ports import Clock, EventBus, IdGenerator, Store
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
@@ -43,7 +42,7 @@ class Deletions(ABC):
 
     store: Store
     config: RuntimeConfig
-    bus: InMemoryEventBus
+    bus: EventBus
     clock: Clock
     ids: IdGenerator
     loop: LoopThread
@@ -167,7 +166,7 @@ class Deletions(ABC):
             result = await answered(self.store.apply(scope, [write]))
         except SessionNotFoundError:  # another process was faster
             return PutResult(success=False, version=0)
-        wanted = self.config.observability.emit_events and not self.bus.is_idle
+        wanted = self.config.observability.emit_events and self._announcer.is_heard
         if result.removed and wanted:
             self._announcer.tell(scope, [write.event])
         return result

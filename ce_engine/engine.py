@@ -18,12 +18,14 @@ from ce_engine.deletion import Deletions
 from ce_engine.errors import BackpressureError
 from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
+from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
 from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import OriginalReader, Originals, second_store
 from ce_engine.own_calls import Summarizer
 from ce_engine.ports import (
     Clock,
+    EventBus,
     Hasher,
     IdGenerator,
     LlmAdapter,
@@ -39,7 +41,7 @@ from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.recorder import Recorder
 from ce_engine.records import Records
-from ce_engine.runtime.fork import renew_after_fork
+from ce_engine.replaying import Replaying
 from ce_engine.runtime.gate import Gate
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
@@ -72,6 +74,8 @@ class Engine(
     Ingestion,
     OriginalReader,
     BlockSource,
+    Replaying,
+    Inspecting,
     Deletions,
     Summaries,
 ):
@@ -93,9 +97,10 @@ class Engine(
         summarizer: Summarizer | None = None,
         deriver: BlockDeriver | None = None,
         renderer: Renderer | None = None,
-        event_bus: InMemoryEventBus | None = None,
+        event_bus: EventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
+        authorize: Authorize | None = None,
         hasher: Hasher | None = None,
         originals: Store | None = None,
         sources: Sequence[ContextSource] = (),
@@ -106,9 +111,10 @@ class Engine(
         self.redactor: Redactor = redactor or PatternRedactor.of(self.config.redaction.rules)
         self.pruner = pruner or GreedyPriorityPruner()
         self._use(deriver, renderer)
-        self.bus = event_bus or InMemoryEventBus()
+        self.bus: EventBus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
+        self.authorize = authorize or only_the_owner
         self.hasher = hasher or Sha256Hasher()
         self._begin(originals, sources)
         self._begin_summaries(llm_adapter, summarizer)
@@ -128,7 +134,6 @@ class Engine(
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
         self.budgets = Budgets(self._settings, self.loop)
-        renew_after_fork(self.bus.renew)
 
     # Prepare
 
@@ -227,7 +232,7 @@ class Engine(
         if isinstance(opened, OpenTurn | Queued):
             opened.chunks[index] = text
         view = self._sessions.known(turn.scope)
-        if view is not None and isinstance(opened, OpenTurn) and not self.bus.is_idle:
+        if view is not None and isinstance(opened, OpenTurn) and self._announcer.is_heard:
             event = self._records(view, turn.scope, opened.row.framework, self.config).ingest.event(
                 EventType.ASSISTANT_CHUNK_RECEIVED,
                 payload={"index": index, "length": len(text)},

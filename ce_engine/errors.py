@@ -2,6 +2,9 @@
 
 ContextEngineError
 ├── SessionNotFoundError         no such session for this account and user
+├── TurnNotFoundError            no such turn in the session
+├── ReplayUnavailableError       a turn has nothing to be replayed from
+├── InspectForbiddenError        inspecting is off, or not for this actor
 ├── VersionConflictError         the stored version is not the expected one
 │   └── BudgetConflictError      another budget was stored meanwhile
 ├── BudgetExceededError          what may never be left out is over the budget
@@ -44,6 +47,24 @@ class SessionNotFoundError(ContextEngineError):
     """No such session for this account and user (another user's session reads the same)."""
 
     code = "CONTEXT_SESSION_NOT_FOUND"
+
+
+class TurnNotFoundError(ContextEngineError):
+    """No such turn in the session."""
+
+    code = "CONTEXT_TURN_NOT_FOUND"
+
+
+class ReplayUnavailableError(ContextEngineError):
+    """A turn has no archive that it could be replayed from (A-21)."""
+
+    code = "CONTEXT_REPLAY_UNAVAILABLE"
+
+
+class InspectForbiddenError(ContextEngineError):
+    """Inspecting is switched off, or not allowed to this actor (D-08)."""
+
+    code = "CONTEXT_INSPECT_FORBIDDEN"
 
 
 class VersionConflictError(ContextEngineError):

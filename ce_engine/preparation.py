@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Any
 
 from ce_engine.answers import abandon
+from ce_engine.archiving import NOTHING, Archiving, Chosen, Given
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter, cached_text_counter
@@ -33,7 +35,6 @@ from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CutMark, PutCut, TurnRow
-from ce_engine.upload.ingest import Ingest
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -54,6 +55,7 @@ class Preparation:
     history: History = field(init=False)
     question: int | None = None
     new: int = 0
+    archive: dict[str, Any] = field(default_factory=dict)
 
     @property
     def view(self) -> SessionView:
@@ -70,43 +72,68 @@ class Preparation:
 
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""
-        self.call = _named(self.call, self.records.ingest)
+        return self.tried()[0]
+
+    def tried(self) -> tuple[Prepared, Chosen]:
+        """The same, with what was chosen, for those who look; nothing is stored but by `records`."""
+        self.call = self.records.named(self.call)
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
         self.history = History(view, call, self.counter)
-        bound = limit(self.config, call.context_window, by_hand=call.by_hand)
-        bound = self._calibrated(bound)
         if call.purpose == "chat":
             self._reconcile()
-            if self.share.history:
-                self.history.bring_in(bound)
         else:
             self.places = [None] * len(call.messages)
+        chosen, recall = self.choose()
+        outcome = chosen.outcome
+        archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
+        if call.purpose == "chat" and self.config.observability.include_reports_in_store:
+            self.archive = archiving.made()  # of what is stored: before live values come back
+        if outcome.cut.moved and call.purpose == "chat":
+            self._remember_cut(outcome, chosen.marks)
+        done = self._rehydrate(outcome, chosen.limit)
+        turn = self._open()
+        if self.archive:
+            self.archive |= archiving.settings(turn.row.turn_id)
+        turn.report.placeholders_sent = done.placeholders_sent
+        self._tell(turn.report, recall)
+        telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
+        telling.report(turn.report, chosen.limit.tokens, chosen.extras)
+        self._keep(turn, outcome)
+        prepared = Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
+        return prepared, chosen
+
+    def choose(self, given: Given = NOTHING) -> tuple[Chosen, Recall]:
+        """Assemble from what is known by now; a replay runs this again, with what is `given`."""
+        call, config, chat = self.call, self.config, self.call.purpose == "chat"
+        bound = self._calibrated(limit(config, call.context_window, by_hand=call.by_hand))
+        if chat and self.share.history:
+            self.history.bring_in(bound)
         items = self._items()
-        extras = self.counter.extras(call)
-        marks = self._marks(items) if call.purpose == "chat" else Marks()
+        extras = given.extras or self.counter.extras(call)
+        marks = self._marks(items) if chat else Marks()
         recall = self._recall()
+        sources = recall.sources(cached_text_counter(self.counter))
+        sources.saved = given.saved
+        if config.prune.ttl_seconds:
+            sources.now = given.now or self.records.ingest.clock.now_iso()
         outcome = assemble(
             items,
             fixed=sum(extras.values()),
             limit=bound,
             marks=marks,
-            config=self.config,
-            sources=recall.sources(cached_text_counter(self.counter)),
+            config=config,
+            sources=sources,
             pruner=self.pruner,
-            inject=call.purpose == "chat",
+            inject=chat,
         )
-        if outcome.cut.moved and call.purpose == "chat":
-            self._remember_cut(outcome, marks)
-        done = self._rehydrate(outcome, bound)
-        turn = self._open()
-        turn.report.placeholders_sent = done.placeholders_sent
-        self._tell(turn.report, recall)
-        telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
-        telling.report(turn.report, bound.tokens, extras)
-        self._keep(turn, outcome)
-        return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
+        factor, lanes = self.view.lane(self.lane_key).calibration.factor, self.history.lanes
+        materials = self.collected.materials
+        made = Chosen(
+            outcome, items, bound, extras, marks, sources, materials, lanes, factor, self.pruner
+        )
+        return made, recall
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
         """Record the turn as it is now, with its report."""
@@ -115,6 +142,8 @@ class Preparation:
         report.warnings += [*self.collected.warnings, *self.counter.warnings]
         if self.config.observability.include_reports_in_store:
             turn.row.report = stored_report(report, self.view.fingerprinter)
+            if self.archive:
+                turn.row.report["extra"] = {"replay": self.archive}
         self.records.writes.append(put_turn(turn.row))
 
     def _tell(self, report: Report, recall: Recall) -> None:
@@ -369,14 +398,3 @@ class Preparation:
         if failed is None or failed.row.request_id != self.call.request_id:
             return None
         return self.view.failed.pop(self.question)
-
-
-def _named(call: ModelCall, ingest: Ingest) -> ModelCall:
-    """The call with the host's names of request, line, framework as they may be stored."""
-    return replace(
-        call,
-        request_id=ingest.id(call.request_id),
-        lane_key=ingest.id(call.lane_key or call.scope.agent_id),
-        framework=ingest.name(call.framework),
-        parent_turn_id=ingest.id(call.parent_turn_id),
-    )

@@ -54,6 +54,8 @@ class Recall:
         self.limit = limit
         self.materials = materials
         self.summary = summary
+        memory = view.requests.get(call.request_id)
+        self.documents = list(memory.documents) if memory else []
         self.sent: Sequence[int] = ()
         self.conflicts: list[ConflictRecord] = []
         self.warnings: list[str] = []
@@ -67,6 +69,7 @@ class Recall:
             terms=terms,
             stored=self.stored,
             spans=self.spans,
+            asked=self.asked,
             summary=self.summary,
             settle=self.settle,
             materials=self.materials,
@@ -79,6 +82,12 @@ class Recall:
             return self.call.messages[item.index].message.content
         assert item.n is not None
         return self.view.rows[item.n].message.content
+
+    def asked(self, item: Item) -> tuple[str, list[Span]]:
+        """What an item asks, and the documents in it: as stored where it is, so that it can be asked again."""
+        row = self.view.rows[item.n] if item.n is not None else None
+        text = self.text(item) if row is None or row.withheld else row.message.content
+        return text, self.spans(text)
 
     def evidence_of(self, item: Item) -> str:
         return self.view.by_message.get(item.message_id, "")
@@ -104,8 +113,7 @@ class Recall:
             documents += [(e, 0.0) for e in islice(rest, self.limit)]
             present: set[str] = set()
         else:
-            memory = self.view.requests.get(self.call.request_id)
-            present = {evidence_id for evidence_id, _ in memory.documents} if memory else set()
+            present = {evidence_id for evidence_id, _ in self.documents}
         for evidence_id, score in documents:
             row = self.view.evidence[evidence_id]
             if evidence_id in present or not self._may_read(row):
@@ -118,7 +126,8 @@ class Recall:
                 str(evidence.metadata.get("created_at", "")),
                 evidence_id,
             )
-            found.append(Candidate(f"e:{evidence_id}", snippet, score, row.seq))
+            # No number of the store: the process that recorded it has none yet, and must choose alike.
+            found.append(Candidate(f"e:{evidence_id}", snippet, score, 0))
         return sorted(found, key=lambda candidate: -candidate.score)
 
     def _is_broken_off(self, n: int) -> bool:
@@ -189,12 +198,17 @@ class Recall:
         return Candidate(f"m:{message.message_id}", snippet, score, n)
 
     def spans(self, text: str) -> list[Span]:
-        """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6)."""
-        memory = self.view.requests.get(self.call.request_id)
+        """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6).
+
+        A stored text has them as they are stored.
+        """
         found: list[Span] = []
-        for rank, (evidence_id, document) in enumerate(memory.documents if memory else ()):
-            start = text.find(document) if len(document) >= MIN_SPAN_CHARS else -1
-            end = start + len(document)
-            if start >= 0 and all(end <= span.start or start >= span.end for span in found):
-                found.append(Span(start, end, rank, evidence_id))
+        for rank, (evidence_id, live) in enumerate(self.documents):
+            row = self.view.evidence.get(evidence_id)
+            for document in (live, row.evidence.content if row is not None else ""):
+                start = text.find(document) if len(document) >= MIN_SPAN_CHARS else -1
+                end = start + len(document)
+                if start >= 0 and all(end <= span.start or start >= span.end for span in found):
+                    found.append(Span(start, end, rank, evidence_id))
+                    break
         return found

@@ -12,9 +12,8 @@ from ce_engine.counting import Counter
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.facts import Record
 from ce_engine.observe.announcer import Announcer
-from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import Originals
-from ce_engine.ports import Clock, Hasher, IdGenerator, Redactor, TokenEstimator
+from ce_engine.ports import Clock, EventBus, Hasher, IdGenerator, Redactor, TokenEstimator
 from ce_engine.records import Records
 from ce_engine.runtime.journal import Group, Journal
 from ce_engine.runtime.locks import KeyedLocks
@@ -38,7 +37,7 @@ class Recorder(ABC):
     config: RuntimeConfig
     estimator: TokenEstimator
     redactor: Redactor
-    bus: InMemoryEventBus
+    bus: EventBus
     clock: Clock
     ids: IdGenerator
     hasher: Hasher
@@ -76,7 +75,7 @@ class Recorder(ABC):
             config.redaction,
             *((view.names, view.tags) if redact else ()),
         )
-        heard = config.observability.emit_events and not self.bus.is_idle
+        heard = config.observability.emit_events and self._announcer.is_heard
         ingest.hasher = self.hasher
         ingest.framework = ingest.name(framework)
         return Records(view, ingest, heard=heard)

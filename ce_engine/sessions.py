@@ -21,7 +21,7 @@ from ce_engine.runtime.journal import Journal
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import Report
-from ce_engine.schema.rows import CreateSession, SessionHead
+from ce_engine.schema.rows import CreateSession, SessionHead, SessionState
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.view import Bounded, SessionView
 
@@ -253,6 +253,16 @@ class Sessions:
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
+        return self._of(scope, state)
+
+    async def apart(self, scope: Scope) -> SessionView:
+        """A view that nobody else has, fresh from the store; a session that is not there is not begun."""
+        await self._journal.settle(scope)
+        state = await self._journal.read(lambda: self._store.state(scope))
+        return self._fresh(scope, ephemeral=False) if state is None else self._of(scope, state)
+
+    def _of(self, scope: Scope, state: SessionState) -> SessionView:
+        check_project(scope, state.head.project_id)
         fingerprinter = Fingerprinter(self._store.secret, state.head.salt, scope)
         redactor = self._redactor.bind(fingerprinter.key, state.placeholders, self._locale)
         view = SessionView(scope, state.head, fingerprinter, redactor)

@@ -23,6 +23,7 @@ from ce_engine.schema.document import (
 from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
 from ce_engine.schema.events import Verification
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
+from ce_engine.schema.replay import Inspection, Replay
 from ce_engine.schema.report import Deleted, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Constraint
@@ -256,6 +257,20 @@ class SyncEngine:
 
     def trace(self, scope: Scope, ref: Ref | str) -> Trace:
         return self._run(self._engine.trace(scope, ref))
+
+    def replay(
+        self,
+        session: Scope | str,
+        turn: int | str | None = None,
+        config: RuntimeConfig | None = None,
+        system: str | Sequence[str] | None = None,
+    ) -> Replay:
+        return self._run(self._engine.replay(session, turn, config, system))
+
+    def inspect(
+        self, call: ModelCall | tuple[Scope | str, Message | str], *, actor: str
+    ) -> Inspection:
+        return self._run(self._engine.inspect(call, actor=actor))
 
     def original(self, scope: Scope, piece_id: str, *, actor: str) -> Original:
         return self._run(self._engine.original(scope, piece_id, actor=actor))

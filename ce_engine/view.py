@@ -116,6 +116,8 @@ class SessionView:
         self._lines: dict[str, int] = {}
         self.last_seq = self.last_evidence = 0
         self.bytes = 4096
+        # Digests of messages by entry, and of configurations with the turn that has the whole of each.
+        self.digests, self.configs = dict[int, str](), dict[str, str]()
         self._messages, self._documents = LexicalIndex(), LexicalIndex()
         self._document_ids: list[str] = []
         self._indexed = self._indexed_documents = 0
@@ -206,6 +208,8 @@ class SessionView:
         """The content of evidence that is here already stands in a message, too."""
         self.evidence[evidence_id] = replace(self.evidence[evidence_id], message_id=message_id)
         self.by_message[message_id] = evidence_id
+        if evidence_id in self._document_ids:
+            self._documents.remove(self._document_ids.index(evidence_id))
 
     # What is relevant
 
@@ -231,23 +235,21 @@ class SessionView:
         """Evidence whose content stands in no message, best first."""
         while self._indexed_documents < len(self._document_ids):
             row = self.evidence[self._document_ids[self._indexed_documents]]
-            self._documents.add(
-                self._indexed_documents,
-                row.evidence.content,
-                speaker=row.evidence.source.name or None,
-                kind="evidence",
-            )
+            if row.message_id is None:
+                self._documents.add(
+                    self._indexed_documents,
+                    row.evidence.content,
+                    speaker=row.evidence.source.name or None,
+                    kind="evidence",
+                )
             self._indexed_documents += 1
-        found = self._documents.search(query, limit=limit, exclude=self._is_in_message)
+        found = self._documents.search(query, limit=limit)
         return [(self._document_ids[hit.n], hit.score) for hit in found]
 
     @property
     def documents(self) -> list[str]:
         """Evidence whose content stands in no message, in order of arrival."""
         return [e for e in self._document_ids if self.evidence[e].message_id is None]
-
-    def _is_in_message(self, document: int) -> bool:
-        return self.evidence[self._document_ids[document]].message_id is not None
 
     # Lanes, requests, turns
 
@@ -291,11 +293,14 @@ class SessionView:
         asked = any(t.question == question and t.row.request_id == request_id for t in opened)
         answers = (n for n in log.children(question) if log[n].role == "assistant")
         if asked or any(self.rows[n].request_id == request_id for n in answers):
-            self._lines[request_id] = SEVERAL
+            self.note_several(request_id)
+
+    def note_several(self, request_id: str) -> None:
+        self._lines[request_id] = SEVERAL
 
     def _went_on(self, request_id: str, root: int) -> None:
         if self._lines.setdefault(request_id, root) != root:
-            self._lines[request_id] = SEVERAL
+            self.note_several(request_id)
 
     def is_step(self, n: int, request_id: str) -> bool:
         """Whether an entry is no history for a request: of itself, or a step of an invocation with several.

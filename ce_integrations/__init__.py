@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ce_integrations.base import Adapter, Capabilities, Hooks, Installation, Turn
     from ce_integrations.registry import install_ce, load_adapters
+    from ce_integrations.role import ce_role
     from ce_integrations.session import CallInfo, ce_session
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Hooks",
     "Installation",
     "Turn",
+    "ce_role",
     "ce_session",
     "install_ce",
     "load_adapters",
@@ -25,6 +27,7 @@ __all__ = [
 
 _HOMES = {
     "CallInfo": "session",
+    "ce_role": "role",
     "ce_session": "session",
     "install_ce": "registry",
     "load_adapters": "registry",

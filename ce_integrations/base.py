@@ -21,6 +21,7 @@ from ce_engine import (
     MissingDependencyError,
     Report,
     RuntimeConfig,
+    Scope,
     Step,
     Store,
     ToolRun,
@@ -245,9 +246,12 @@ class Installation(Generic[Target, Native]):
             return self.engine.sync.flush(timeout_s) and settled
         return False
 
-    def last_report(self, session_id: str) -> Report | None:
-        """The newest report of a session, with the codes of what this installation was spared."""
-        report = self.engine.last_report(session_id)
+    def last_report(self, session: Scope | str) -> Report | None:
+        """The newest report of a session, with the codes of what this installation was spared.
+
+        An id alone means the session of no account and no user.
+        """
+        report = self.engine.last_report(session)
         if report is None or not self.faults:
             return report
         codes = [fault.code for fault in self.faults]

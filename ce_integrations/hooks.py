@@ -29,6 +29,7 @@ from ce_engine import (
 )
 from ce_integrations.guard import Guard
 from ce_integrations.known import KnownMessages
+from ce_integrations.role import current_role
 from ce_integrations.session import CallInfo, Choice, Resolved, remember_answer, resolve
 from ce_integrations.turns import Turn, call_around
 
@@ -117,6 +118,7 @@ class Hooks(Generic[Native]):
                 resolved = (
                     around.turn.resolved
                 )  # a model inside a model: whose it is was said outside
+        role, want = current_role()
         return ModelCall(
             scope=resolved.scope,
             messages=messages,
@@ -132,6 +134,8 @@ class Hooks(Generic[Native]):
             ephemeral=resolved.ephemeral,
             restore=outer is None and not info.keeps_history,
             parent_turn_id=outer.turn_id if outer is not None else None,
+            role=role,
+            want=want,
         )
 
     def _mapped(self, native: Native) -> HostMessage:

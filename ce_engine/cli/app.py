@@ -12,7 +12,9 @@ from ce_engine.cli.constraints import constraints
 from ce_engine.cli.delete import delete
 from ce_engine.cli.demo import demo
 from ce_engine.cli.doctor import doctor
+from ce_engine.cli.inspect import inspect
 from ce_engine.cli.output import reported
+from ce_engine.cli.replay import replay
 from ce_engine.cli.report import report
 from ce_engine.cli.schema import schema
 from ce_engine.cli.sessions import sessions
@@ -31,7 +33,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, sessions, show, trace, report, doctor, schema, verify, delete):
+for command in (
+    demo,
+    sessions,
+    show,
+    trace,
+    report,
+    replay,
+    inspect,
+    doctor,
+    schema,
+    verify,
+    delete,
+):
     app.command()(reported(command))
 app.add_typer(constraints, name="constraints")
 

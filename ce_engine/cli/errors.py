@@ -15,9 +15,3 @@ class AmbiguousIdError(ContextEngineError):
     """Several ids in the session begin so."""
 
     code = "CONTEXT_ID_AMBIGUOUS"
-
-
-class TurnNotFoundError(ContextEngineError):
-    """No such turn in the session."""
-
-    code = "CONTEXT_TURN_NOT_FOUND"

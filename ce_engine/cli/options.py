@@ -46,3 +46,7 @@ Account = Annotated[
     ),
 ]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="As `ce sessions` names it.")]
+TurnChoice = Annotated[
+    str | None,
+    typer.Option("--turn", metavar="N|ID", help="One turn, by its number or the start of its id."),
+]

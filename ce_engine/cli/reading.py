@@ -50,10 +50,9 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
 
 @asynccontextmanager
 async def engine_over(
-    url: str | None, originals: str | None = None
+    url: str | None, originals: str | None = None, config: RuntimeConfig | None = None
 ) -> AsyncIterator[ContextEngine]:
     """An engine over the store at `url`, which is there already, and the one of the originals."""
-    config = None
     if originals:
         redaction = RedactionConfig(mode="dual_store", originals_url=originals)
         config = RuntimeConfig(redaction=redaction)

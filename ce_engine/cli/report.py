@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
 from pydantic import ValidationError
 
-from ce_engine.cli.errors import TurnNotFoundError
-from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, User
+from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, TurnChoice, User
 from ce_engine.cli.output import console, print_json
 from ce_engine.cli.reading import find_session, reading
 from ce_engine.cli.turns import Told, print_summary, print_turn, print_turns
 from ce_engine.errors import SchemaValidationError
+from ce_engine.replaying import find_turn
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
-
-
-SHORT_ID = 8
-"""Digits of an id that are shown; fewer of them are a turn's number."""
-
-TurnChoice = Annotated[
-    str | None,
-    typer.Option(
-        "--turn", metavar="N|ID", help="One turn in full, by its number or the start of its id."
-    ),
-]
 
 
 def report(
@@ -84,16 +71,4 @@ def _report(row: TurnRow) -> Report | None:
 
 
 def _one(told: Sequence[Told], choice: str, session_id: str) -> Told:
-    if choice.isdecimal() and len(choice) < SHORT_ID:
-        found = [item for item in told if item.turn == int(choice)]
-    else:
-        found = [item for item in told if choice and item.row.turn_id.startswith(choice)]
-    if len(found) == 1:
-        return found[0]
-    if not told:
-        raise TurnNotFoundError(f"session {session_id!r} has no turns; leave --turn out")
-    what = f"{len(found)} turns start with" if found else "no turn is"
-    raise TurnNotFoundError(
-        f"{what} {choice!r} in session {session_id!r}. Give a number from 1 to {len(told)}, or the "
-        "start of one turn's id."
-    )
+    return told[find_turn([item.row for item in told], choice, session_id)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Sequence
 
 from ce_engine.ports import EventHandler
+from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.schema.events import Event
 
 
@@ -21,6 +21,7 @@ class InMemoryEventBus:
         self.renew()
         self._handlers: dict[str | None, tuple[EventHandler, ...]] = {}
         self._reported: set[int] = set()
+        renew_after_fork(self.renew)
 
     def renew(self) -> None:
         """A new lock, for a forked child."""
@@ -59,12 +60,6 @@ class InMemoryEventBus:
                     await result
             except Exception as error:  # noqa: BLE001 - a handler is somebody else's code
                 self._report(handler, error)
-
-    async def emit_all(self, events: Sequence[Event]) -> None:
-        """Emit in order; nothing to do where nobody listens."""
-        if self._handlers:
-            for event in events:
-                await self.emit(event)
 
     def _report(self, handler: EventHandler, error: Exception) -> None:
         if id(handler) in self._reported:

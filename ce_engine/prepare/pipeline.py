@@ -48,6 +48,8 @@ class Outcome:
     shortened: int = 0
     task_text: str | None = None
     standing: Standing = field(default_factory=Standing)
+    contexts: dict[str, str] = field(default_factory=dict)
+    saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
 
 
 def assemble(
@@ -94,7 +96,6 @@ class _Assembly:
         self.pruner = pruner
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
         self.short_texts: dict[int, tuple[str, int]] = {}
-        self.contexts: dict[str, str] = {}
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
 
     def run(self, marks: Marks, *, inject: bool) -> Outcome:
@@ -165,10 +166,15 @@ class _Assembly:
         if known is None:
             text = self.sources.text(item)
             short = short_result(text, self.sources.evidence_of(item), self.config.locale)
-            gained = self.sources.count(text) - self.sources.count(short) if short != text else 0
-            known = (short, item.tokens - gained) if gained > 0 else (text, item.tokens)
+            saved = max(0, self._saved(item, text, short))
+            known = (short if saved else text, item.tokens - saved)
             self.short_texts[id(item)] = known
         return known
+
+    def _saved(self, item: Item, text: str, short: str) -> int:
+        count, index = self.sources.count, -1 if item.index is None else item.index
+        saved = count(text) - count(short) if short != text else 0
+        return self.out.saved.setdefault(index, self.sources.saved.get(index, saved))
 
     def _task(self) -> Group | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
@@ -185,8 +191,8 @@ class _Assembly:
         documents = [(span.start, span.end, span.evidence_id) for span in spans]
         count, over = self.sources.count, self.out.cut.tokens - room
         limit = count(text) - over
-        self.out.task_text = fitted(text, documents, limit, count, self.config.locale)
-        self.out.cut.tokens += count(self.out.task_text) - count(text)
+        short = self.out.task_text = fitted(text, documents, limit, count, self.config.locale)
+        self.out.cut.tokens -= self._saved(task.items[0], text, short)
 
     def _choose(self, room: int, *, sharing: bool) -> None:
         """Let the pruner choose among what is above the cut, given facts, and what relevance brings in again."""
@@ -212,7 +218,7 @@ class _Assembly:
         result = self.pruner.prune(
             blocks,
             PruneBudget(max(0, room - notes), self.config.budget.tier_tokens),
-            PruneRules(tuple(self.config.prune.must_keep_priorities), ttl),
+            PruneRules(tuple(self.config.prune.must_keep_priorities), ttl, self.sources.now),
         )
         kept_ids = {block.block_id for block in result.kept}
         for position in kept:
@@ -220,7 +226,7 @@ class _Assembly:
                 out.cut.dropped.add(position)
                 out.cut.tokens -= self._cost(position)
         out.decisions += [d for d in result.decisions if d.block_id in candidates]
-        chosen = [candidates[i] for i in kept_ids if i in candidates]
+        chosen = [candidate for i, candidate in candidates.items() if i in kept_ids]
         self._inject(contexts, chosen, room)
 
     def _note(self, contexts: dict[str, str], left: int) -> int:
@@ -274,9 +280,9 @@ class _Assembly:
         self, left: int, facts: Sequence[Material], *, recalls: bool
     ) -> list[tuple[Candidate, ContextBlock]]:
         task = self._task() or self.line.groups[-1]
-        query = self.sources.text(task.items[0])
-        spans = sorted(self.sources.spans(query), key=lambda span: span.start)
-        query = replaced(query, [(span.start, span.end, " ") for span in spans])
+        query, spans = self.sources.asked(task.items[0])
+        found_in = sorted((span.start, span.end, " ") for span in spans)
+        query = replaced(query, found_in)
         found = given(facts)
         if recalls:
             recalled = self.sources.recall(query, self._sent())
@@ -327,7 +333,7 @@ class _Assembly:
                 contexts = dict(out.standing.contexts)
         out.injected, out.injected_tokens = text, tokens
         out.injected_count = len(chosen)
-        self.contexts = contexts
+        out.contexts = contexts
         out.evidence_ids = list(
             dict.fromkeys(c.snippet.evidence_id for c in chosen if c.snippet.evidence_id)
         )
@@ -356,7 +362,7 @@ class _Assembly:
         out.plan = compose(
             system_prompt=[item.index for item in self.items[:leading] if item.index is not None],
             checkpoint_messages=pieces,
-            contexts=self.contexts,
+            contexts=out.contexts,
             query=task.items[0].index if task else None,
             block_ids=out.evidence_ids,
             placement=self.config.placement,

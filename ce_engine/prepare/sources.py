@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
@@ -43,10 +43,13 @@ class Sources:
         terms: a text's terms, as relevance understands them.
         stored: the stored message of an item that the host does not have.
         spans: retrieved documents inside the text of the task message.
+        asked: an item's text with the documents inside it, as stored: what it recalls can be recalled again.
         summary: what stands for entries that are left out, if there is a summary of them.
         settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
         materials: what sources gave, in their order; see `Material`.
         whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
+        saved: tokens that the short form of a host message saves, by its index, where that is known.
+        now: the time that ages are measured against (ISO 8601); the pruner's own if not given.
     """
 
     count: Callable[[str], int]
@@ -56,7 +59,10 @@ class Sources:
     terms: Callable[[str], Sequence[str]]
     stored: Callable[[Item], Message]
     spans: Callable[[str], Sequence[Span]]
+    asked: Callable[[Item], tuple[str, Sequence[Span]]]
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
     settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found
     materials: Sequence[Material] = ()
     whole: bool = False
+    saved: Mapping[int, int] = field(default_factory=dict)
+    now: str | None = None

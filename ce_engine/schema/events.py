@@ -34,6 +34,8 @@ class EventType(StrEnum):
     RECONCILE_AMBIGUOUS = "reconcile.ambiguous"
     DELETED = "deleted"
     ACCESS_DENIED = "AccessDenied"
+    INSPECTED = "Inspected"
+    """Somebody looked at what would be sent (D-08)."""
     REDACTED = "Redacted"
     """Which rules hit what, with the audit switch on (A-19)."""
     ORIGINAL_READ = "OriginalRead"
@@ -58,6 +60,7 @@ STORED = frozenset(
         EventType.RECORDED,
         EventType.DELETED,
         EventType.ACCESS_DENIED,
+        EventType.INSPECTED,
     }
 )
 """The types that are stored, in the transaction of what they describe; the others are on the bus only."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 
 CALIBRATION_WINDOW = 16
 """Calls that are looked back on."""
@@ -24,6 +22,13 @@ class Calibration:
     def __init__(self) -> None:
         self._ratios: tuple[float, ...] = ()
 
+    @classmethod
+    def of(cls, factor: float) -> Calibration:
+        """One that has found this factor."""
+        made = cls()
+        made._ratios = (factor,)
+        return made
+
     def observe(self, estimated: int, actual: int) -> None:
         """Take note of a call: the tokens of its input as estimated, uncorrected, and as used."""
         if estimated >= CALIBRATION_MIN_TOKENS:
@@ -33,7 +38,3 @@ class Calibration:
     def factor(self) -> float:
         """From 1 to `MAX_CALIBRATION`."""
         return min(MAX_CALIBRATION, max(1.0, *self._ratios)) if self._ratios else 1.0
-
-    def correct(self, tokens: int, *, exact: bool = False) -> int:
-        """The estimate, raised if it has to be."""
-        return tokens if exact else math.ceil(tokens * self.factor)

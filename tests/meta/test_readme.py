@@ -51,7 +51,15 @@ def test_the_suites_of_the_components_page_find_their_fixtures(tmp_path: Path) -
     *setup, suites = blocks("docs/components.md", "python")
     file = tmp_path / "test_mine.py"
     file.write_text("\n".join([*setup, suites]), encoding="utf-8")
-    options = ["-q", "-o", "anyio_mode=auto", "-p", "no:cacheprovider", "-k", "Pruner or tasks"]
+    options = [
+        "-q",
+        "-o",
+        "anyio_mode=auto",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "Pruner or Summarizer or tasks",
+    ]
     command = [sys.executable, "-m", "pytest", *options, str(file)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -8,7 +8,7 @@ import random
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator
@@ -111,6 +111,7 @@ def test_encoded_bytes(data: bytes, encoding: str) -> None:
 
 
 @pytest.mark.req("A-08")
+@example([None, "𦷠", "𦷠"], False, None)
 @given(JSON_VALUES, st.booleans(), st.sampled_from([None, 0, 1, 2, 4]))
 def test_json(value: object, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)

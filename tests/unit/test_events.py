@@ -25,6 +25,7 @@ from ce_engine import (
     ToolRun,
     create_context_engine,
 )
+from ce_engine.ports import EventHandler
 from ce_engine.schema.events import STORED
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
@@ -185,3 +186,35 @@ def test_chunks_are_told_by_index_and_length_never_by_text(engine: ContextEngine
     engine.sync.commit(turn, answer)
     engine.sync.close()
     assert [event.payload for event in heard] == [{"index": 0, "length": 11}]
+
+
+class Elsewhere:
+    """A bus of somebody else's, which is down now and then."""
+
+    def __init__(self) -> None:
+        self.heard = Heard()
+
+    async def emit(self, event: Event) -> None:
+        self.heard(event)
+        if len(self.heard) % 2:
+            raise ConnectionError("secret words of the bus")
+
+    def on(self, event_type: str, handler: EventHandler) -> None: ...
+
+    def off(self, event_type: str, handler: EventHandler) -> None: ...
+
+    def on_all(self, handler: EventHandler) -> None: ...
+
+
+@pytest.mark.req("A-20", "A-26")
+def test_a_bus_of_somebody_elses_hears_all_and_harms_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bus = Elsewhere()
+    engine = create_context_engine(MemoryStore(), event_bus=bus)
+    busy(engine)
+    kept = [event.event_id for event in stored(engine)]
+    engine.sync.close()
+    assert [event.event_id for event in bus.heard if event.event_type in STORED] == kept
+    assert caplog.text.count("the event bus failed") == 1
+    assert "secret words" not in caplog.text

@@ -60,6 +60,7 @@ def run(
         terms=str.split,
         stored=never,
         spans=lambda _: spans,
+        asked=lambda item: (text(item), spans),
     )
     config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=limit, reserved_reply_tokens=0))
     return assemble(
@@ -168,7 +169,7 @@ def test_documents_are_no_part_of_the_query() -> None:
         config=RuntimeConfig(),
         sources=Sources(
             count, lambda item: texts[item.index or 0][1], lambda _: "", recall, str.split, never,
-            lambda t: spans if t == text else [],
+            lambda t: spans if t == text else [], lambda _: (text, spans),
         ),
         pruner=GreedyPriorityPruner(),
     )  # fmt: skip

@@ -9,6 +9,8 @@ import pytest
 from ce_engine import (
     BlockType,
     BudgetConfig,
+    CallerRole,
+    ConfigError,
     ContextBlock,
     ContextEngine,
     ContextPiece,
@@ -17,7 +19,7 @@ from ce_engine import (
     Scope,
     create_context_engine,
 )
-from ce_integrations import ce_session
+from ce_integrations import ce_role, ce_session
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire
 from tests.adapters.langchain.conftest import Model
@@ -67,10 +69,13 @@ def test_constraints_stay_where_history_must_go(engine: ContextEngine, chat: Mod
     config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=400, reserved_reply_tokens=0))
     with Wire() as wire:
         chain = prompt() | chat(wire)
-        with install_ce(chain, engine=engine, config=config), ce_session("s1", user_id="ann"):
+        with (
+            install_ce(chain, engine=engine, config=config) as installed,
+            ce_session("s1", user_id="ann"),
+        ):
             for n in range(12):
                 chain.invoke({"q": f"question {n} " + "word " * 40})
-            report = engine.last_report(Scope(session_id="s1", user_id="ann"))
+            report = installed.last_report(Scope(session_id="s1", user_id="ann"))
         assert all("1. Answer in English." in system_of(body) for body in wire.bodies)
         assert report is not None
         assert report.token_used <= 400
@@ -114,6 +119,42 @@ def test_a_source_of_the_apps_own_is_asked_with_every_call(
         told = [code for code in report.warnings if code.endswith(": kg")]
         assert told == ([warning] if warning else [])
     engine.sync.close()
+
+
+@pytest.mark.req("E-05")
+@pytest.mark.parametrize(
+    ("role", "want", "history", "facts"),
+    [
+        ("agent", (), True, True),
+        ("worker", (), False, False),
+        ("worker", ("knowledge__context", "experience__context"), False, True),
+        ("reducer", ("knowledge__context",), False, True),
+    ],
+)
+def test_a_part_of_a_map_reduce_has_its_share_of_the_context(
+    chat: Model, role: CallerRole, want: tuple[str, ...], history: bool, facts: bool
+) -> None:
+    engine = create_context_engine(MemoryStore(), sources=[Graph()])
+    engine.sync.constraints.create(Scope(session_id="any"), "Answer in English.")
+    with Wire() as wire:
+        chain = prompt() | chat(wire)
+        with install_ce(chain, engine=engine), ce_session("s1"):
+            chain.invoke({"q": "the first question"})
+            with ce_role(role, want):
+                chain.invoke({"q": "map this"})
+        sent = str(wire.bodies[1]["messages"])
+        assert "1. Answer in English." in sent
+        assert ("the first question" in sent) is history
+        assert ("林远性格冷静" in sent) is facts
+    engine.sync.close()
+
+
+@pytest.mark.req("E-05")
+def test_a_role_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="reducer"), ce_role("boss"):  # type: ignore[arg-type]  # what is tested
+        pass
+    with pytest.raises(ConfigError, match="knowledge__context"), ce_role("worker", ["todo"]):
+        pass
 
 
 @pytest.mark.req("A-10", "E-01")

@@ -1,0 +1,323 @@
+"""What is kept of a turn so that it can be replayed: refs, digests and numbers, never text (A-21, decision 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.ports import Pruner
+from ce_engine.prepare.budget import Limit
+from ce_engine.prepare.cut import Marks
+from ce_engine.prepare.lanes import Lanes
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.material import LAYERS, Material
+from ce_engine.prepare.pipeline import Outcome
+from ce_engine.prepare.render import Locale, short_result
+from ce_engine.prepare.sources import Sources
+from ce_engine.records import Records
+from ce_engine.schema.call import Extend, Insert, ModelCall, Restore, Shorten
+from ce_engine.schema.events import canonical_json
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.log import Log
+from ce_engine.schema.rows import SummaryRow
+from ce_engine.view import SessionView
+
+
+RECIPE = "r1:"
+"""How the hash of an input is made; another recipe gets another name."""
+
+Runs = list[list[Any]]
+"""Entries as (id of the last one, how many), each run going back from its last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a replay knows from the archive, and a call would find out."""
+
+    extras: dict[str, int] | None = None
+    saved: Mapping[int, int] = field(default_factory=dict)
+    now: str = ""
+
+
+NOTHING = Given()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen for a call, and what it was chosen from.
+
+    Attributes:
+        extras: tokens that go out beside the messages, by kind.
+        marks: the lane's cut before the call.
+        bring: earlier lanes that could be brought in.
+        factor: by which the lane's estimates were too low.
+    """
+
+    outcome: Outcome
+    items: Sequence[Item]
+    limit: Limit
+    extras: dict[str, int]
+    marks: Marks
+    sources: Sources
+    materials: Sequence[Material]
+    bring: Iterable[list[int]]
+    factor: float
+    pruner: Pruner
+
+
+def config_archive(config: RuntimeConfig) -> dict[str, Any]:
+    """The configuration as it is archived: what was set, without rules and tags (they may name people)."""
+    without = {"redaction": {"rules"}, "observability": {"tags"}}
+    return config.model_dump(mode="json", exclude_unset=True, exclude=without)
+
+
+def kind_of(pruner: Pruner) -> str:
+    """The pruner's class: its own state is not archived."""
+    return type(pruner).__qualname__
+
+
+def material_mac(fingerprinter: Fingerprinter, material: Material) -> str:
+    """Tells whether a material is what it was."""
+    text = f"{material.section}\x00{material.priority}\x00{material.score}\x00{material.text}"
+    return fingerprinter.mac("material", text).hex()
+
+
+def summary_mac(fingerprinter: Fingerprinter, row: SummaryRow) -> str:
+    """Tells whether a summary says what it said: it grows in its place."""
+    return fingerprinter.mac("summary", row.summary.content).hex()
+
+
+def system_mac(fingerprinter: Fingerprinter, content: str) -> str:
+    """Stands for a message of the host that is never stored."""
+    return fingerprinter.mac("system", content).hex()
+
+
+def _before(log: Log, n: int) -> int:
+    """What stands before an entry in a whole list: the result before a result, else its call; after a call, its last result."""
+    parent = log.parents[n]
+    results = log.results(parent) if parent >= 0 else ()
+    if log.entries[n].role == "tool":
+        at = results.index(n) if results else 0
+        return results[at - 1] if at else parent
+    return results[-1] if results else parent
+
+
+def runs(log: Log, places: Sequence[int]) -> Runs:
+    """The entries of a list as runs, in order: a list that only grows is one run, however long."""
+    found: Runs = []
+    parents, count, last = log.parents, 0, -1
+    for place in reversed(places):
+        follows = last >= 0 and (
+            # Most often the entry right behind, without results between: no need to ask for more.
+            (place == last - 1 == parents[last] and not log.results(place))
+            or _before(log, last) == place
+        )
+        if follows:
+            count += 1
+        else:
+            if count:
+                found[-1][1] = count
+            found.append([log.entries[place].message_id, 1])
+            count = 1
+        last = place
+    if count:
+        found[-1][1] = count
+    return found[::-1]
+
+
+def expanded(log: Log, found: Runs) -> list[int]:
+    """The entries of `runs`; those that are not there any more are left out."""
+    places: list[int] = []
+    for message_id, count in reversed(found):
+        n = log.by_message_id(message_id)
+        for _ in range(count):
+            if n is None or n < 0:
+                break
+            places.append(n)
+            n = _before(log, n)
+    return places[::-1]
+
+
+def digest_of(view: SessionView, n: int) -> str:
+    """The digest of a stored message as it goes to a model; made once in its life."""
+    digest = view.digests.get(n)
+    if digest is None:
+        message = view.rows[n].message
+        asked = [[call.name, call.id, call.args] for call in message.tool_calls or ()]
+        data = [str(message.role), message.content, asked, message.tool_call_id]
+        digest = view.digests[n] = view.fingerprinter.mac("content", canonical_json(data)).hex()
+    return digest
+
+
+def input_hash(view: SessionView, chosen: Chosen, system: Mapping[int, str], locale: Locale) -> str:
+    """The hash of what goes out, as it is stored: the same for the live input and for its replay.
+
+    Args:
+        view: the session as the call knew it.
+        chosen: what goes out.
+        system: the MACs of host messages that are not stored, by index.
+        locale: of the texts that the engine writes.
+    """
+    items = {item.index: item for item in chosen.items}
+    digests, units = view.digests, []
+    for step in chosen.outcome.plan:
+        if isinstance(step, Insert):
+            units.append(f"insert {step.text}")
+            continue
+        if isinstance(step, Restore):
+            n = view.log.by_message_id(step.message.message_id or "")
+            units.append(digest_of(view, n) if n is not None else "")
+            continue
+        item = items[step.index]
+        if item.n is None:
+            units.append(system.get(step.index, ""))
+        else:
+            units.append(digests.get(item.n) or digest_of(view, item.n))
+        if isinstance(step, Shorten):
+            units.append(f"short {_stored_short(view, chosen, item, step.text, locale)}")
+        elif isinstance(step, Extend):
+            units.append(f"extend {step.before} {step.text}")
+    return RECIPE + view.fingerprinter.mac("input", "\x00".join(units)).hex()
+
+
+def _stored_short(view: SessionView, chosen: Chosen, item: Item, text: str, locale: Locale) -> str:
+    """The short form of a tool result, of its stored text."""
+    if item.n is None or not item.is_tool_result:
+        return text
+    stored = view.rows[item.n].message.content
+    if stored == chosen.sources.text(item):
+        return text
+    return short_result(stored, chosen.sources.evidence_of(item), locale)
+
+
+@dataclass(frozen=True, slots=True)
+class Archiving:
+    """Makes the archive of one call; `estimator` is the counter's name."""
+
+    records: Records
+    call: ModelCall
+    config: RuntimeConfig
+    estimator: str
+    chosen: Chosen
+
+    def made(self) -> dict[str, Any]:
+        """The archive as plain data. What is at its default is left out."""
+        view, call, chosen = self.records.view, self.call, self.chosen
+        name, mac = self.records.ingest.name, view.fingerprinter
+        listed = [item for item in chosen.items if item.index is not None]
+        placed = [item.n for item in listed if item.n is not None]
+        unstored = {
+            index: (system_mac(mac, call.messages[index].message.content), item.tokens)
+            for item in listed
+            if item.n is None and (index := item.index) is not None
+        }
+        macs = {index: found for index, (found, _) in unstored.items()}
+        bring, marks, memory = chosen.bring, chosen.marks, view.requests.get(call.request_id)
+        archive = {
+            "hash": input_hash(view, chosen, macs, self.config.locale),
+            "messages": [len(view.rows), view.rows[-1].message.message_id if view.rows else ""],
+            "evidence": [len(view.evidence), next(reversed(view.evidence), "")],
+            "line": runs(view.log, placed),
+            "system": [[index, *found] for index, found in unstored.items()],
+            "differs": dict(self._differing()),
+            "tokens": dict(self._recounted()),
+            "estimator": self.records.ingest.counted_by(self.estimator),
+            "model": name(call.model_hint) if call.model_hint else "",
+            "window": call.context_window,
+            "extras": {k: n for k, n in chosen.extras.items() if k != "priming"},
+            "marks": [marks.drop, marks.shorten, marks.budget] if marks.budget else [],
+            "factor": chosen.factor if chosen.factor != 1.0 else None,
+            "by_hand": call.by_hand,
+            "closed": not call.restore,
+            "bring": self._lanes(bring) if isinstance(bring, Lanes) else [],
+            "documents": [found for found, _ in memory.documents] if memory else [],
+            "saved": dict(self._savings()),
+            "now": chosen.sources.now,
+            "materials": [[m.id, material_mac(mac, m)] for m in chosen.materials],
+            "pruner": kind_of(chosen.pruner),
+            "live_task": self._live_task(),
+            **self._sharing(),
+        }
+        return {key: value for key, value in archive.items() if value}
+
+    def _sharing(self) -> dict[str, Any]:
+        """Who called, and the summaries that the session had."""
+        call, view = self.call, self.records.view
+        known = view.summaries.values()
+        return {
+            "role": call.role if call.role != "agent" else "",
+            "want": sorted(call.want & LAYERS.keys()),
+            "summaries": [
+                [row.anchor_message_id, summary_mac(view.fingerprinter, row)] for row in known
+            ],
+        }
+
+    def settings(self, turn_id: str) -> dict[str, Any]:
+        """The configuration's digest, with the whole of it in the first turn that has it."""
+        view, plain = self.records.view, config_archive(self.config)
+        digest = view.fingerprinter.mac("config", canonical_json(plain)).hex()
+        first = view.configs.setdefault(digest, turn_id)
+        kept = {"settings": self.records.ingest.data(plain)} if first == turn_id else {}
+        return {"config": digest, **kept}
+
+    def _lanes(self, lanes: Lanes) -> list[Any]:
+        log = lanes.log
+        before = log[lanes.before].message_id if lanes.before < len(log) else ""
+        return [before, [log[n].message_id for n in sorted(lanes.without)]]
+
+    def _differing(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Where a host's message is not what its row says: by index, what is different."""
+        rows, entries = self.records.view.rows, self.records.view.log.entries
+        key = self.records.ingest.id
+        for item in self.chosen.items:
+            if item.n is None or item.index is None:
+                continue
+            calls, call_id = tuple(map(key, item.calls)), key(item.call_id)
+            row, entry = rows[item.n], entries[item.n]
+            failed = row.message.status == "error"
+            if (
+                calls != entry.calls
+                or call_id != entry.call_id
+                or item.origin != row.origin
+                or item.protected
+                or item.error != failed
+            ):
+                yield (
+                    str(item.index),
+                    {
+                        "origin": str(item.origin),
+                        "error": item.error,
+                        "protected": item.protected,
+                        "calls": list(calls),
+                        "call_id": call_id,
+                    },
+                )
+
+    def _recounted(self) -> Iterator[tuple[str, int]]:
+        """Tokens of messages that were counted in another way than their rows say, by index."""
+        rows = self.records.view.rows
+        for item in self.chosen.items:
+            if item.n is not None and item.index is not None and item.tokens != rows[item.n].tokens:
+                yield str(item.index), item.tokens
+
+    def _savings(self) -> Iterator[tuple[str, int]]:
+        """What short forms save, where it was counted on a text that is not stored."""
+        for item in self.chosen.items:
+            saved = self.chosen.outcome.saved.get(-1 if item.index is None else item.index)
+            if saved is not None and item.n is not None and self._is_live(item):
+                yield str(item.index), saved
+
+    def _is_live(self, item: Item) -> bool:
+        """Whether the text that went out is another than the stored one."""
+        assert item.n is not None
+        return self.records.view.rows[item.n].message.content != self.chosen.sources.text(item)
+
+    def _live_task(self) -> bool:
+        """Whether the task was shortened, by a text that is not stored."""
+        line = self.chosen.outcome.line
+        if self.chosen.outcome.task_text is None or line.task is None:
+            return False
+        item = line.groups[line.task].items[0]
+        return item.n is None or self._is_live(item)

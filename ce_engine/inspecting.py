@@ -1,0 +1,174 @@
+"""What would be sent now, layer by layer, for those who may look; nothing is sent, injected or recorded (D-08)."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ce_engine.collecting import Collector
+from ce_engine.config import RuntimeConfig
+from ce_engine.counting import Counter
+from ce_engine.errors import InspectForbiddenError
+from ce_engine.facts import Record
+from ce_engine.ports import Pruner, Store, TokenEstimator
+from ce_engine.preparation import Preparation
+from ce_engine.prepare.material import Collected
+from ce_engine.records import Records
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.schema.call import HostMessage, ModelCall
+from ce_engine.schema.document import Message
+from ce_engine.schema.enums import Origin, Role
+from ce_engine.schema.events import EventType
+from ce_engine.schema.ids import UuidV4Generator, chain_key
+from ce_engine.schema.replay import Inspection
+from ce_engine.schema.rows import HEAD_ONLY
+from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.sent import Shown
+from ce_engine.sessions import Sessions
+from ce_engine.tracing import SETTLE_S
+from ce_engine.view import OpenTurn, RequestMemory, SessionView
+
+
+Authorize = Callable[[Scope, str], bool]
+"""Whether an actor may inspect a session. It is called on the engine's own thread, and must be fast."""
+
+
+def only_the_owner(scope: Scope, actor: str) -> bool:
+    """The default: who inspects is the user whose session it is."""
+    return actor == scope.user_id
+
+
+class Inspecting(ABC):
+    """The part of the engine that shows what it would do."""
+
+    store: Store
+    loop: LoopThread
+    config: RuntimeConfig
+    estimator: TokenEstimator
+    pruner: Pruner
+    authorize: Authorize
+    _collector: Collector
+    _sessions: Sessions
+    _locks: KeyedLocks
+
+    @abstractmethod
+    async def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything handed over is stored."""
+
+    @abstractmethod
+    async def _record(
+        self,
+        scope: Scope,
+        record: Record,
+        *,
+        framework: str = "",
+        ephemeral: bool = False,
+        wait: bool = False,
+    ) -> Any:
+        """Run `record` on the session's view and submit what it made."""
+
+    @abstractmethod
+    def _records(
+        self,
+        view: SessionView,
+        scope: Scope,
+        framework: str,
+        config: RuntimeConfig,
+        tags: Mapping[str, str] | None = None,
+    ) -> Records:
+        """A group of records in the making."""
+
+    @abstractmethod
+    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
+        """What the session itself keeps for a call."""
+
+    async def inspect(
+        self, call: ModelCall | tuple[Scope | str, Message | str], *, actor: str
+    ) -> Inspection:
+        """What would be sent for a call, by layer with its tokens: a preparation that changes nothing.
+
+        Only with `observability.inspect` in the engine's own configuration, and for whom
+        `authorize(scope, actor)` allows it. The look is an event of the session, and so is a refused
+        one; events have digests only.
+
+        Args:
+            call: what a host would send; or a session and the question that would be asked in it by hand.
+            actor: who looks: by default the session's own user.
+
+        Raises:
+            InspectForbiddenError: it is switched off, or not for this actor.
+        """
+        return await self.loop.share(self._inspect(_as_call(call), actor))
+
+    async def _inspect(self, call: ModelCall, actor: str) -> Inspection:
+        allowed = self.config.observability.inspect and self.authorize(call.scope, actor)
+        if not allowed:
+            await self._audit(call.scope, EventType.ACCESS_DENIED, actor, "")
+            raise InspectForbiddenError(
+                "inspecting needs observability.inspect = true in the engine's configuration, and an "
+                "actor whom the engine's `authorize` allows to look: by default the session's own user"
+            )
+        await self.flush(SETTLE_S)
+        config = call.config or self.config
+        async with self._locks.hold(call.scope.key):
+            view = await self._sessions.apart(call.scope)
+            known = self._sessions.known(call.scope)
+            if known is not None:
+                _take_after(view, known)
+        kept = await self._kept(call, view)
+        counter = Counter(self.estimator, call.model_hint or config.model_hint)
+        config, collected = await self._collector.gather(call, config, view, kept, counter.text)
+        records = self._records(view, call.scope, call.framework, config, call.tags)
+        records.heard = False
+        records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
+        preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
+        prepared, chosen = preparation.tried()
+        made = str(preparation.archive.get("hash", ""))
+        await self._audit(call.scope, EventType.INSPECTED, actor, made)
+        return Shown(view, preparation.call, chosen, counter).layers(prepared)
+
+    async def _audit(self, scope: Scope, kind: EventType, actor: str, made: str) -> None:
+        """Tell the session's log who looked; a session that is not there is not begun by it."""
+        state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        if state is None:
+            return
+        check_project(scope, state.head.project_id)
+        key = chain_key(self.store.secret)
+        who = hashlib.blake2b(actor.encode(), key=key, digest_size=16, person=b"actor").hexdigest()
+        payload = {"what": "inspect", "actor": who, **({"input": made} if made else {})}
+
+        def record(records: Records) -> None:
+            records.ingest.ids = UuidV4Generator()
+            records.events.append(records.ingest.event(kind, payload=payload))
+
+        await self._record(scope, record, wait=True)
+
+
+def _as_call(call: ModelCall | tuple[Scope | str, Message | str]) -> ModelCall:
+    if isinstance(call, ModelCall):
+        return call
+    session, asked = call
+    message = Message(role=Role.USER, content=asked) if isinstance(asked, str) else asked
+    return ModelCall(as_scope(session), [HostMessage(message, Origin.TASK)], by_hand=True)
+
+
+def _take_after(view: SessionView, known: SessionView) -> None:
+    """Give a view copies of what the process has under way: nothing that is shared may change."""
+    old = SessionView(known.scope, known.head, known.fingerprinter, None)
+    old.turns = {name: _copied(turn) for name, turn in known.turns.items()}
+    old.failed |= {n: _copied(turn) for n, turn in known.failed.items()}
+    old.tool_runs |= known.tool_runs
+    for name, memory in known.requests.items():
+        old.requests[name] = RequestMemory(list(memory.evidence_ids), list(memory.documents))
+    for name, lane in known.lanes.items():
+        view.lanes[name] = replace(lane, sent=[], places=[])
+    view.adopt(old)
+
+
+def _copied(turn: OpenTurn) -> OpenTurn:
+    row = replace(turn.row, attempts=list(turn.row.attempts), report=dict(turn.row.report))
+    return replace(turn, row=row)

@@ -1,0 +1,182 @@
+"""A turn's input once more, from what is stored, and with another configuration (A-21)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ce_engine.archiving import (
+    Chosen,
+    input_hash,
+)
+from ce_engine.collecting import Collector
+from ce_engine.config import RuntimeConfig
+from ce_engine.counting import Counter
+from ce_engine.errors import SessionNotFoundError, TurnNotFoundError
+from ce_engine.history import History
+from ce_engine.past import Past
+from ce_engine.ports import Pruner, Store, TokenEstimator
+from ce_engine.preparation import Preparation
+from ce_engine.prepare.material import Collected
+from ce_engine.records import Records
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.schema.call import ModelCall
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.replay import Replay
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.sent import Shown, difference
+from ce_engine.tracing import SETTLE_S
+from ce_engine.view import SessionView
+
+
+SHORT_ID = 8
+"""Digits of an id that are shown; fewer of them are a turn's number."""
+
+
+def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: str) -> int:
+    """The place of a turn by its number (from 1), its id or the start of that; `None` is the newest.
+
+    Raises:
+        TurnNotFoundError: none, or several, are meant.
+    """
+    if not turns:
+        raise TurnNotFoundError(f"session {session_id!r} has no turns: nothing was prepared in it")
+    if choice is None:
+        return len(turns) - 1
+    text = str(choice)
+    if text.isdecimal() and len(text) < SHORT_ID:
+        found = [int(text) - 1] if 0 < int(text) <= len(turns) else []
+    else:
+        found = [at for at, row in enumerate(turns) if text and row.turn_id.startswith(text)]
+    if len(found) != 1:
+        what = f"{len(found)} turns start with" if found else "no turn is"
+        raise TurnNotFoundError(
+            f"{what} {text!r} in session {session_id!r}. Give a number from 1 to {len(turns)}, or the "
+            "start of one turn's id."
+        )
+    return found[0]
+
+
+class Replaying(ABC):
+    """The part of the engine that makes a turn's input again; it writes nothing."""
+
+    store: Store
+    loop: LoopThread
+    estimator: TokenEstimator
+    pruner: Pruner
+    _collector: Collector
+
+    @abstractmethod
+    async def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything handed over is stored."""
+
+    @abstractmethod
+    def _records(
+        self,
+        view: SessionView,
+        scope: Scope,
+        framework: str,
+        config: RuntimeConfig,
+        tags: Mapping[str, str] | None = None,
+    ) -> Records:
+        """A group of records in the making."""
+
+    @abstractmethod
+    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
+        """What the session itself keeps for a call."""
+
+    async def replay(
+        self,
+        session: Scope | str,
+        turn: int | str | None = None,
+        config: RuntimeConfig | None = None,
+        system: str | Sequence[str] | None = None,
+    ) -> Replay:
+        """The input of a turn, made again from messages, evidence and the archived configuration.
+
+        Args:
+            session: whose; an id alone is a session of no account and no user.
+            turn: its number, from 1, its id or the start of that; the newest if not given.
+            config: what another configuration would have sent, in `instead`.
+            system: the host's system messages in order: they are never stored.
+
+        Raises:
+            SessionNotFoundError: there is no such session of this user.
+            TurnNotFoundError: it has no such turn.
+            ReplayUnavailableError: the turn has no archive.
+        """
+        given = [system] if isinstance(system, str) else list(system or ())
+        return await self.loop.share(self._replay(as_scope(session), turn, config, given))
+
+    async def _replay(
+        self,
+        scope: Scope,
+        turn: int | str | None,
+        config: RuntimeConfig | None,
+        system: Sequence[str],
+    ) -> Replay:
+        past = await self._past(scope, turn, system)
+        was = past.config()
+        first, chosen = await self._again(past, was, None)
+        made = input_hash(past.view, chosen, past.macs, was.locale)
+        sent = Shown(past.view, first.call, chosen, first.counter).sent()
+        equal = made == past.archive["hash"]
+        if not equal and not past.is_explained:
+            past.say("UNEXPLAINED", "another release may choose or word its texts in another way")
+        replay = Replay(
+            turn=past.at + 1,
+            turn_id=past.row.turn_id,
+            recorded=past.archive["hash"],
+            hash=made,
+            equal=equal,
+            sent=sent,
+        )
+        if config is not None:
+            second, other = await self._again(past, config, first)
+            replay.instead = Shown(past.view, second.call, other, second.counter).sent()
+            replay.diff = difference(sent, replay.instead)
+        replay.problems = past.problems
+        return replay
+
+    async def _past(self, scope: Scope, turn: int | str | None, system: Sequence[str]) -> Past:
+        """The session as the turn knew it."""
+        await self.flush(SETTLE_S)
+        state = await self.store.state(scope)
+        if state is None:
+            raise SessionNotFoundError(
+                f"there is no session {scope.session_id!r} of this account and user to replay"
+            )
+        check_project(scope, state.head.project_id)
+        turns = await self.store.list_turns(scope)
+        at = find_turn(turns, turn, scope.session_id)
+        scope = replace(scope, agent_id="", project_id=state.head.project_id)
+        key = Fingerprinter(self.store.secret, state.head.salt, scope)
+        past = Past(scope, state, turns, at, key)
+        past.set_up(system)
+        return past
+
+    async def _again(
+        self, past: Past, config: RuntimeConfig, was: Preparation | None
+    ) -> tuple[Preparation, Chosen]:
+        """Assemble once more; with another configuration after it `was` made with its own."""
+        call, view = past.call(), past.view
+        counter = Counter(self.estimator, call.model_hint or config.model_hint)
+        records = self._records(view, past.scope, call.framework, config)
+        same = was is None or counter.name == was.counter.name
+        if was is None:
+            past.compare(records.ingest.counted_by(counter.name), self.pruner)
+        elif not same:
+            past.say("RECOUNTED", "what is not stored as it was sent cannot be counted anew")
+        call.messages = past.messages(counter.name if same else None, counter.name)
+        collected = Collected()
+        if past.archive.get("materials"):
+            kept = await self._kept(call, view)
+            _, now = await self._collector.gather(call, config, view, kept, counter.text)
+            collected = Collected(past.known(now))
+        again = Preparation(call, config, records, counter, self.pruner, collected=collected)
+        again.question, again.places = past.question, past.places
+        again.history = History(view, call, counter, past.bring(), past.question)
+        given = past.given() if same else replace(past.given(), saved={})
+        return again, again.choose(given)[0]

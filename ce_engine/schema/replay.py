@@ -1,0 +1,85 @@
+"""What a look at an input answers: a turn's replay, beside another configuration, and an inspection (A-21, D-08)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ce_engine.schema.document import Schema
+from ce_engine.schema.enums import Role
+from ce_engine.schema.report import Report
+
+
+class SentPart(Schema):
+    """One message or text of an input, or one that was left out.
+
+    `action` is `kept`, `shortened`, `extended` (a text was put into it), `injected`, `restored` (from the
+    store) or `dropped`; `index` is its place in the host's list, `message_id` the stored message.
+    """
+
+    action: str
+    role: Role
+    tokens: int
+    content: str = ""
+    index: int | None = None
+    message_id: str | None = None
+
+
+class Sent(Schema):
+    """What one configuration sends: `parts` in order, and what it leaves out. Content is redacted."""
+
+    tokens: int
+    budget: int | None = None
+    parts: list[SentPart]
+    dropped: list[SentPart] = Field(default_factory=list)
+
+
+class ReplayProblem(Schema):
+    """Why a replay is not, or could not be, what was sent."""
+
+    code: str
+    detail: str
+
+
+class Replay(Schema):
+    """A turn's input, made again from what is stored, and what another configuration would have sent.
+
+    Attributes:
+        turn: the turn's number, from 1.
+        recorded: the hash of the input as it was sent, over its redacted form.
+        hash: the hash of the input as it was made again.
+        equal: whether they are the same; if not, `problems` says why.
+        problems: what could not be made again exactly, or not be compared.
+        sent: the input as it was sent.
+        instead: the input with the other configuration; `None` without one.
+        diff: lines of a unified diff from `sent` to `instead`.
+    """
+
+    turn: int
+    turn_id: str
+    recorded: str
+    hash: str
+    equal: bool
+    problems: list[ReplayProblem] = Field(default_factory=list)
+    sent: Sent
+    instead: Sent | None = None
+    diff: list[str] = Field(default_factory=list)
+
+
+class InspectedLayer(Schema):
+    """One layer of an input (D-01): its tokens and what stands in it. Content is as it would be sent."""
+
+    tokens: int = 0
+    truncated: bool = False
+    parts: list[SentPart] = Field(default_factory=list)
+
+
+class Inspection(Schema):
+    """What would be sent now, by layer; nothing was sent, injected or recorded (D-08)."""
+
+    layers: dict[str, InspectedLayer]
+    tokens: int
+    budget: int | None
+    report: Report
+
+
+__all__ = ["InspectedLayer", "Inspection", "Replay", "ReplayProblem", "Sent", "SentPart"]

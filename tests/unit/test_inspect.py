@@ -1,0 +1,164 @@
+"""A look at what would be sent: for those who may, and without a trace but the one that they looked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from ce_engine import (
+    BudgetConfig,
+    CharBasedEstimator,
+    ContextEngine,
+    EventType,
+    InspectForbiddenError,
+    MemoryStore,
+    Message,
+    ModelCall,
+    ObservabilityConfig,
+    Role,
+    RuntimeConfig,
+    Scope,
+    ScopeViolationError,
+    create_context_engine,
+)
+from ce_engine.testing.host import HostApp, system, user
+from tests.unit.cli_host import TALK, ce, fill, url_of
+
+
+SCOPE = Scope(session_id="s", user_id="张伟")
+LOOKING = RuntimeConfig(
+    budget=BudgetConfig(max_input_tokens=500, reserved_reply_tokens=0),
+    observability=ObservabilityConfig(inspect=True),
+)
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(
+        MemoryStore(), token_estimator=CharBasedEstimator(), config=LOOKING
+    )
+    yield made
+    made.sync.close()
+
+
+def chat(engine: ContextEngine) -> HostApp:
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    app.ask("The 库房编号 is 7391.", "Noted.")
+    for n in range(12):
+        app.ask(f"Tell me about item {n}. " * 4, f"Item {n} is a lamp.")
+    engine.sync.flush()
+    return app
+
+
+def events(engine: ContextEngine, kind: EventType) -> list[dict[str, object]]:
+    engine.sync.flush()
+    found = engine.loop.run(engine.store.list_events(SCOPE))
+    return [event.payload for event in found if event.event_type == kind]
+
+
+@pytest.mark.req("D-08")
+def test_every_layer_has_its_content_and_tokens(engine: ContextEngine) -> None:
+    app = chat(engine)
+    call = ModelCall(SCOPE, [*app.messages, user("What is the 库房编号?")])
+    seen = engine.sync.inspect(call, actor="张伟")
+    assert list(seen.layers) == ["rules", "settings", "retrieved", "immediate"]
+    assert [part.content for part in seen.layers["rules"].parts] == ["You help."]
+    assert "7391" in seen.layers["retrieved"].parts[0].content
+    assert seen.layers["immediate"].parts[-1].content == "What is the 库房编号?"
+    assert seen.layers["immediate"].truncated
+    assert seen.budget == 500
+    assert 0 < seen.tokens <= 500
+    priming = 3
+    assert sum(layer.tokens for layer in seen.layers.values()) + priming == seen.tokens
+    # What is then sent is what was seen.
+    assert app.prepare(user("What is the 库房编号?")).report.token_used == seen.tokens
+
+
+@pytest.mark.req("D-08")
+def test_a_session_and_a_question_are_enough(engine: ContextEngine) -> None:
+    chat(engine)
+    seen = engine.sync.inspect((SCOPE, "What is the 库房编号?"), actor="张伟")
+    same = Message(role=Role.USER, content="What is the 库房编号?")
+    assert engine.sync.inspect((SCOPE, same), actor="张伟").tokens == seen.tokens
+    actions = [part.action for part in seen.layers["immediate"].parts]
+    assert actions[-1] == "kept"
+    assert set(actions[:-1]) == {"restored"}
+
+
+@pytest.mark.req("D-08", "D-14")
+def test_who_looked_is_an_event_without_content(engine: ContextEngine) -> None:
+    chat(engine)
+    engine.sync.inspect((SCOPE, "my secret question"), actor="张伟")
+    (payload,) = events(engine, EventType.INSPECTED)
+    assert set(payload) == {"what", "actor", "input"}
+    assert "secret" not in json.dumps(payload)
+    assert "张伟" not in json.dumps(payload, ensure_ascii=False)
+    assert engine.sync.verify(SCOPE).status == "intact"
+
+
+@pytest.mark.req("D-08")
+def test_others_are_refused_and_it_is_told(engine: ContextEngine) -> None:
+    chat(engine)
+    with pytest.raises(InspectForbiddenError) as error:
+        engine.sync.inspect((SCOPE, "What is the 库房编号?"), actor="mallory")
+    assert error.value.code == "CONTEXT_INSPECT_FORBIDDEN"
+    (payload,) = events(engine, EventType.ACCESS_DENIED)
+    assert payload["what"] == "inspect"
+    assert events(engine, EventType.INSPECTED) == []
+
+
+@pytest.mark.req("D-08")
+def test_a_call_cannot_switch_it_on(engine: ContextEngine) -> None:
+    off = create_context_engine(engine.store, token_estimator=CharBasedEstimator())
+    call = ModelCall(SCOPE, [user("?")], config=LOOKING)
+    with pytest.raises(InspectForbiddenError, match=r"observability\.inspect"):
+        off.sync.inspect(call, actor="张伟")
+
+
+@pytest.mark.req("D-08")
+def test_an_operator_decides_who_may_look() -> None:
+    engine = create_context_engine(
+        MemoryStore(),
+        token_estimator=CharBasedEstimator(),
+        config=LOOKING,
+        authorize=lambda scope, actor: actor == f"support of {scope.user_id}",
+    )
+    chat(engine)
+    assert engine.sync.inspect((SCOPE, "?"), actor="support of 张伟").tokens
+    with pytest.raises(InspectForbiddenError):
+        engine.sync.inspect((SCOPE, "?"), actor="张伟")
+    engine.sync.close()
+
+
+@pytest.mark.req("D-08")
+def test_a_session_that_is_not_there_is_not_begun(engine: ContextEngine) -> None:
+    seen = engine.sync.inspect((SCOPE, "Hello?"), actor="张伟")
+    assert [part.content for part in seen.layers["immediate"].parts] == ["Hello?"]
+    with pytest.raises(InspectForbiddenError):
+        engine.sync.inspect((SCOPE, "Hello?"), actor="mallory")
+    engine.sync.flush()
+    assert engine.loop.run(engine.store.get_session(SCOPE)) is None
+
+
+@pytest.mark.req("D-08", "D-10")
+def test_another_project_is_refused(engine: ContextEngine) -> None:
+    own = Scope(session_id="s", user_id="张伟", project_id="a")
+    HostApp(engine, own).ask("one", "1")
+    with pytest.raises(ScopeViolationError):
+        engine.sync.inspect((SCOPE, "?"), actor="张伟")
+
+
+@pytest.mark.req("D-08")
+def test_the_command_shows_the_layers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    url = url_of(tmp_path_factory.mktemp("store") / "ce.db")
+    fill(url, chatter=3)
+    at = (TALK.session_id, "--store", url, "--account", "acme")
+    shown = ce("inspect", TALK.session_id, "奥斯陆天气如何?", *at[1:])
+    assert shown.exit_code == 0
+    assert "immediate" in shown.stdout
+    assert "奥斯陆天气如何?" in shown.stdout
+    found = json.loads(ce("inspect", *at, "--json").stdout)
+    assert found["layers"]["immediate"]["parts"][-1]["content"].startswith("Tell me about topic 2")
+    assert found["tokens"] > 0
