@@ -12,7 +12,7 @@ from ce_engine.prepare.budget import Limit
 from ce_engine.prepare.cut import Marks
 from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.line import Item
-from ce_engine.prepare.material import Material
+from ce_engine.prepare.material import LAYERS, Material
 from ce_engine.prepare.pipeline import Outcome
 from ce_engine.prepare.render import Locale, short_result
 from ce_engine.prepare.sources import Sources
@@ -223,7 +223,7 @@ class Archiving:
             "system": [[index, *found] for index, found in unstored.items()],
             "differs": dict(self._differing()),
             "tokens": dict(self._recounted()),
-            "estimator": name(self.estimator),
+            "estimator": self.records.ingest.counted_by(self.estimator),
             "model": name(call.model_hint) if call.model_hint else "",
             "window": call.context_window,
             "extras": {k: n for k, n in chosen.extras.items() if k != "priming"},
@@ -248,7 +248,7 @@ class Archiving:
         known = view.summaries.values()
         return {
             "role": call.role if call.role != "agent" else "",
-            "want": sorted(call.want),
+            "want": sorted(call.want & LAYERS.keys()),
             "summaries": [
                 [row.anchor_message_id, summary_mac(view.fingerprinter, row)] for row in known
             ],
@@ -270,14 +270,16 @@ class Archiving:
     def _differing(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Where a host's message is not what its row says: by index, what is different."""
         rows, entries = self.records.view.rows, self.records.view.log.entries
+        key = self.records.ingest.id
         for item in self.chosen.items:
             if item.n is None or item.index is None:
                 continue
+            calls, call_id = tuple(map(key, item.calls)), key(item.call_id)
             row, entry = rows[item.n], entries[item.n]
             failed = row.message.status == "error"
             if (
-                item.calls != entry.calls
-                or item.call_id != entry.call_id
+                calls != entry.calls
+                or call_id != entry.call_id
                 or item.origin != row.origin
                 or item.protected
                 or item.error != failed
@@ -288,8 +290,8 @@ class Archiving:
                         "origin": str(item.origin),
                         "error": item.error,
                         "protected": item.protected,
-                        "calls": list(item.calls),
-                        "call_id": item.call_id,
+                        "calls": list(calls),
+                        "call_id": call_id,
                     },
                 )
 

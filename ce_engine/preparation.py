@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
@@ -36,7 +36,6 @@ from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CutMark, PutCut, TurnRow
-from ce_engine.upload.ingest import Ingest
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -78,7 +77,7 @@ class Preparation:
 
     def tried(self) -> tuple[Prepared, Chosen]:
         """The same, with what was chosen, for those who look; nothing is stored but by `records`."""
-        self.call = _named(self.call, self.records.ingest)
+        self.call = self.records.named(self.call)
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
@@ -372,14 +371,3 @@ class Preparation:
         if failed is None or failed.row.request_id != self.call.request_id:
             return None
         return self.view.failed.pop(self.question)
-
-
-def _named(call: ModelCall, ingest: Ingest) -> ModelCall:
-    """The call with the host's names of request, line, framework as they may be stored."""
-    return replace(
-        call,
-        request_id=ingest.id(call.request_id),
-        lane_key=ingest.id(call.lane_key or call.scope.agent_id),
-        framework=ingest.name(call.framework),
-        parent_turn_id=ingest.id(call.parent_turn_id),
-    )

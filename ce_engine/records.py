@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ce_engine.prepare.material import Collected
+from ce_engine.schema.call import ModelCall
 from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.events import STORED, Event, EventType
 from ce_engine.schema.rows import (
@@ -44,6 +45,17 @@ class Records:
     heard: bool = False
     """Whether anybody listens: events that are not stored are made for listeners only."""
     codes: list[str] = field(default_factory=list)
+
+    def named(self, call: ModelCall) -> ModelCall:
+        """The call with the host's names of its request, line and framework as they may be stored."""
+        ingest = self.ingest
+        return replace(
+            call,
+            request_id=ingest.id(call.request_id),
+            lane_key=ingest.id(call.lane_key or call.scope.agent_id),
+            framework=ingest.name(call.framework),
+            parent_turn_id=ingest.id(call.parent_turn_id),
+        )
 
     def degrade(self, found: Degradation) -> None:
         """Tell of something that was to be had only in part: an event, and a line in a report (A-25)."""

@@ -166,7 +166,7 @@ class Replaying(ABC):
         records = self._records(view, past.scope, call.framework, config)
         same = was is None or counter.name == was.counter.name
         if was is None:
-            past.compare(records.ingest.name(counter.name), self.pruner)
+            past.compare(records.ingest.counted_by(counter.name), self.pruner)
         elif not same:
             past.say("RECOUNTED", "what is not stored as it was sent cannot be counted anew")
         call.messages = past.messages(counter.name if same else None, counter.name)

@@ -14,6 +14,7 @@ from ce_engine import (
     MemoryStore,
     Message,
     ModelCall,
+    ObservabilityConfig,
     Origin,
     RedactionConfig,
     RedactionRules,
@@ -83,6 +84,7 @@ def make_engine(store: str, canary: Canaries) -> ContextEngine:
     config = RuntimeConfig(
         redaction=RedactionConfig(rules=rules, mode="dual_store", audit=True),
         model_hint=canary("RuntimeConfig.model_hint"),
+        observability=ObservabilityConfig(inspect=True),
         store=PATIENT,
     )
     parts: dict[str, Any] = {"llm_adapter": Llm(canary), "sources": [Notes(canary)]}
@@ -171,4 +173,13 @@ def shared(v: Visitor) -> None:
     assert v.sync.summarize(replace(v.scope, agent_id="nobody")) is None
 
 
-MORE_DOORS = (ingested, kept, ruled, shared)
+def looked(v: Visitor) -> None:
+    c = v.canary
+    v.prepared()
+    v.sync.replay(v.scope, None, v.config(), c("replay.system"))
+    v.refused(v.sync.replay, v.scope, c("replay.turn"))
+    v.sync.inspect((v.scope, c("inspect.call")), actor=v.scope.user_id)
+    v.refused(v.sync.inspect, (v.scope, c("inspect.call")), actor=c("inspect.actor"))
+
+
+MORE_DOORS = (ingested, kept, ruled, shared, looked)
