@@ -165,9 +165,6 @@ class Preparation:
 
     def _reconcile(self) -> None:
         call, view = self.call, self.view
-        retried = next(
-            (t.question for t in view.failed.values() if t.row.turn_id == call.retry_of), None
-        )
         arrived = incoming(call.messages, self.records.ingest)
         found = reconcile(
             view.log,
@@ -175,7 +172,9 @@ class Preparation:
             agent=self.records.ingest.name(call.scope.agent_id),
             lane_key=self.lane_key,
             known=view.known_places(self.lane_key, call.messages),
-            flags=Flags(view.in_flight(), frozenset(view.failed), retried, call.new_conversation),
+            flags=Flags(
+                view.in_flight(), frozenset(view.failed), self._retried(), call.new_conversation
+            ),
         )
         self.found = found
         self.new = len(found.new)
@@ -203,6 +202,15 @@ class Preparation:
                     request_id=call.request_id,
                 )
             )
+
+    def _retried(self) -> int | None:
+        """The failed question that this call repeats: its caller says so, or the engine keeps the line."""
+        view, call = self.view, self.call
+        newest = view.log.newest_root(self.lane_key) if call.by_hand else None
+        for question, turn in view.failed.items():
+            if turn.row.turn_id == call.retry_of or question == newest:
+                return question
+        return None
 
     def _append(self, new: NewEntry, parent: int | None, arrived: Incoming) -> int:
         host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest

@@ -142,3 +142,20 @@ async def test_results_go_to_the_agent_that_asked_whatever_the_ids(engine: Conte
     lost = Message(role=Role.TOOL, tool_call_id="call_0", content="Result")
     with pytest.raises(SchemaValidationError, match="call_0"):
         await engine.prepare_turn(SCOPE, lost)  # nobody's lane asked for it
+
+
+@pytest.mark.req("A-13", "A-14")
+async def test_a_question_is_stored_once_though_its_stream_broke_off(engine: ContextEngine) -> None:
+    for _ in range(3):
+        await engine.prepare_turn("s1", user("What is it?"))
+        await engine.commit_assistant_chunk("s1", "It i", 0)
+        await engine.fail_turn("s1", "timeout")
+    again = await engine.prepare_turn("s1", user("What is it?"))
+    assert said(again) == [("user", "What is it?")]
+    await engine.commit_assistant_message("s1", answer("It is 42."))
+    assert (await stored(engine)).count("What is it?") == 1
+    assert said(await engine.prepare_turn("s1", user("Sure?"))) == [
+        ("user", "What is it?"),
+        ("assistant", "It is 42."),
+        ("user", "Sure?"),
+    ]
