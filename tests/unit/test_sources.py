@@ -330,12 +330,9 @@ async def test_a_rule_of_a_source_never_outranks_the_users_own(engines: Engines)
     ]
 
 
-@pytest.mark.req("D-09")
 async def test_a_text_that_was_cut_within_an_emoji_can_still_be_sent(engines: Engines) -> None:
     engine = engine_with(engines, Notes([ContextPiece("Now green \ud83c, not blue")]))
-    prepared = await engine.prepare(call(text="Which colour, green or blue?"))
-    sent = "".join(str(getattr(step, "text", "")) for step in prepared.plan).encode()
-    assert b"Now green ?, not blue" in sent
+    assert told(await collect(engine, call())) == ["Now green ?, not blue"]
 
 
 @pytest.mark.parametrize(
