@@ -179,6 +179,12 @@ async def test_of_two_that_change_them_at_once_both_stand(tmp_path: Path) -> Non
     await asyncio.gather(*(each.close() for each in engines))
 
 
+async def test_many_may_be_created_at_once(engine: ContextEngine) -> None:
+    rules = {f"rule {n}" for n in range(12)}
+    await asyncio.gather(*(engine.constraints.create(SCOPE, rule) for rule in rules))
+    assert {each.text for each in await engine.constraints.list(SCOPE)} == rules
+
+
 @pytest.mark.req("B-02")
 async def test_what_is_stored_and_told_is_redacted(engine: ContextEngine, tmp_path: Path) -> None:
     first = await engine.constraints.create(SCOPE, f"Never write to {MAIL}")
