@@ -9,6 +9,7 @@ from typing import Any
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, TurnAmbiguousError
 from ce_engine.ports import IdGenerator
+from ce_engine.prepare.assemble_input import as_text
 from ce_engine.records import Records
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
@@ -101,6 +102,7 @@ class ByHand(ABC):
         *,
         tools: Sequence[Mapping[str, Any]] = (),
         request_id: str = "",
+        text: bool = False,
     ) -> PrepareResult:
         """Record what is new and assemble the input of the next model call, within the budget (A-13).
 
@@ -112,6 +114,7 @@ class ByHand(ABC):
             runtime_config: for this turn; else the engine's.
             tools: JSON schemas that you send along; they are counted.
             request_id: your own id of the request; turns of one tool loop share it.
+            text: give the input as one text, too, for models that take no messages.
 
         Raises:
             SchemaValidationError: there is no message, or a result that answers no call.
@@ -138,8 +141,11 @@ class ByHand(ABC):
         except BaseException:  # the caller is cancelled: nobody will end this turn
             self._give_up(prepared.turn)
             raise
+        assembled = prepared.assembled
+        if text:
+            assembled = assembled.model_copy(update={"text": as_text(assembled.parts)})
         return PrepareResult(
-            assembled_input=prepared.assembled,
+            assembled_input=assembled,
             report=prepared.report,
             session_version=stored.version,
         )
