@@ -139,8 +139,9 @@ async def test_results_go_to_the_agent_that_asked_whatever_the_ids(engine: Conte
             ("assistant", ""),
             ("tool", f"Result of {name}"),
         ]
+    stray = Message(role=Role.TOOL, tool_call_id="call_0", content="of nobody")
     with pytest.raises(SchemaValidationError, match="call_0"):
-        await engine.prepare_turn(SCOPE, result)  # nobody's lane asked for it
+        await engine.prepare_turn(SCOPE, stray)  # this lane did not ask
 
 
 @pytest.mark.req("A-13", "A-14")
