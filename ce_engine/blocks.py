@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from ce_engine.config import RuntimeConfig
@@ -150,12 +151,16 @@ class BlockSource(Tracing):
         tasks, blocks = view.kept or ((), ())
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
-        return await block_materials(
-            SessionDocument(session=session, context_blocks=list(blocks)),
-            deriver=self.deriver,
-            renderer=self.renderer,
-            resolver=ViewResolver(view, self.selectors),
-        )
+        try:
+            async with asyncio.timeout(self.config.collect.deadline_s):
+                return await block_materials(
+                    SessionDocument(session=session, context_blocks=list(blocks)),
+                    deriver=self.deriver,
+                    renderer=self.renderer,
+                    resolver=ViewResolver(view, self.selectors),
+                )
+        except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
+            return Collected(degradations=[Degradation(DERIVE_FAILED)])
 
     async def _read(self, scope: Scope) -> tuple[list[Task], list[ContextBlock]]:
         journal, store = self._journal, self.store

@@ -42,9 +42,20 @@ def go_on(call: ModelCall, records: Records) -> ModelCall:
     assert caller is not None
     new = [_answering(m, ingest) for m in call.messages if m.origin is not Origin.SYSTEM]
     brought = {m.message.tool_call_id for m in new}
+    _see_that_all_are_answered(view, caller, brought)
     line = [_host(view, n, version(ingest)) for n in _line(view, caller, brought)]
     system = [m for m in call.messages if m.origin is Origin.SYSTEM]
     return replace(call, messages=[*system, *line, *new], request_id=view.rows[caller].request_id)
+
+
+def _see_that_all_are_answered(view: SessionView, caller: int, brought: set[str | None]) -> None:
+    entry = view.log[caller]
+    answered = {view.log[n].call_id for n in view.log.results(caller)} | brought
+    if missing := [call for call in entry.calls if call not in answered]:
+        raise SchemaValidationError(
+            f"the results of the tool calls {missing} are missing; a model is given all results of one "
+            "answer together. Bring them in one prepare_turn, one that failed with status='error'."
+        )
 
 
 def _line(view: SessionView, caller: int, brought: set[str | None]) -> Iterator[int]:

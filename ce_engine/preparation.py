@@ -22,6 +22,7 @@ from ce_engine.prepare.line import Item
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.pipeline import Outcome, assemble
+from ce_engine.prepare.prune import GuardedPruner
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.prepare.sharing import Share, share_of
 from ce_engine.recall import Recall
@@ -32,6 +33,7 @@ from ce_engine.rehydration import Rehydrated, rehydrate
 from ce_engine.reporting import Telling, announce, stored_report
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
+from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
 from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
@@ -119,6 +121,7 @@ class Preparation:
         sources.saved = given.saved
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
+        pruner = GuardedPruner(self.pruner)
         outcome = assemble(
             items,
             fixed=sum(extras.values()),
@@ -126,9 +129,11 @@ class Preparation:
             marks=marks,
             config=config,
             sources=sources,
-            pruner=self.pruner,
+            pruner=pruner,
             inject=chat,
         )
+        if pruner.failed:
+            self.records.degrade(Degradation(PRUNE_FAILED))
         factor, lanes = self.view.lane(self.lane_key).calibration.factor, self.history.lanes
         materials = self.collected.materials
         made = Chosen(

@@ -121,6 +121,7 @@ def record_content(
         row.dedup_key = ingest.pure_key(source.name, source.uri, asked.pure_args)
     else:
         row.dedup_key = ingest.dedup_key(source, content)
+    row.lane_key = ingest.id(ingest.scope.agent_id)
     evidence_id = records.add_evidence(row, "", ingest.id(turn_id))
     return records.view.evidence[evidence_id].evidence.model_copy(deep=True)
 

@@ -136,7 +136,7 @@ class Records:
 
     def add_evidence(self, row: EvidenceRow, request_id: str, turn_id: str | None = None) -> str:
         """Record evidence once: the same content of the same source only gets another link (A-09)."""
-        known = self.view.by_dedup.get(row.dedup_key)
+        known = self._known(row)
         if known is not None:
             self.ingest.untold(row.evidence.evidence_id)
             self.writes.append(LinkEvidence(known, row.evidence.links, row.message_id))
@@ -161,6 +161,18 @@ class Records:
         )
         self._remember(request_id, evidence.evidence_id)
         return evidence.evidence_id
+
+    def _known(self, row: EvidenceRow) -> str | None:
+        """The same evidence, if the row's lane may read it; else one of the lane's own (decision 7)."""
+        known = self.view.by_dedup.get(row.dedup_key)
+        if known is None or not row.lane_key:
+            return known
+        there = self.view.evidence[known]
+        if there.shared or there.lane_key in ("", row.lane_key):
+            return known
+        own = f"lane\x00{row.lane_key}\x00{row.dedup_key.hex()}"
+        row.dedup_key = self.view.fingerprinter.mac("evidence", own)
+        return self.view.by_dedup.get(row.dedup_key)
 
     def _remember(self, request_id: str, evidence_id: str) -> None:
         if request_id:

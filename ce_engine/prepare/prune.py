@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from ce_engine.ports import PruneBudget, PruneResult, PruneRules
+from ce_engine.ports import PruneBudget, Pruner, PruneResult, PruneRules
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.report import PruneDecision
@@ -32,6 +32,23 @@ class GreedyPriorityPruner:
         chosen = _Choice(blocks, budget, rules or PruneRules())
         chosen.take([[position] for position in range(len(blocks))])
         return chosen.result()
+
+
+class GuardedPruner:
+    """A pruner of somebody else's; where it fails, the greedy one stands in, and `failed` says so (A-25)."""
+
+    def __init__(self, pruner: Pruner) -> None:
+        self._pruner = pruner
+        self.failed = False
+
+    def prune(
+        self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
+    ) -> PruneResult:
+        try:
+            return self._pruner.prune(blocks, budget, rules)
+        except Exception:  # noqa: BLE001 - somebody else's code may raise anything
+            self.failed = True
+            return GreedyPriorityPruner().prune(blocks, budget, rules)
 
 
 class GroupAwarePruner:

@@ -20,12 +20,14 @@ from ce_engine.schema.events import EventType
 DEDUP_SKIPPED = "CONTEXT_DEDUP_SKIPPED"
 DERIVE_FAILED = "CONTEXT_DERIVE_FAILED"
 RENDER_FAILED = "CONTEXT_RENDER_FAILED"
+PRUNE_FAILED = "CONTEXT_PRUNE_FAILED"
 
 REASONS = {
     RedactionError.code: "redaction_failed",
     DEDUP_SKIPPED: "dedup_skipped",
     DERIVE_FAILED: "derive_failed",
     RENDER_FAILED: "render_failed",
+    PRUNE_FAILED: "prune_failed",
     SelectorResolveError.code: "selector_resolve_failed",
     EvidenceNotFoundError.code: "evidence_not_found",
     SummarizerError.code: "summarize_failed",

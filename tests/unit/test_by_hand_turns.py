@@ -139,9 +139,9 @@ async def test_results_go_to_the_agent_that_asked_whatever_the_ids(engine: Conte
             ("assistant", ""),
             ("tool", f"Result of {name}"),
         ]
-    lost = Message(role=Role.TOOL, tool_call_id="call_0", content="Result")
+    stray = Message(role=Role.TOOL, tool_call_id="call_0", content="of nobody")
     with pytest.raises(SchemaValidationError, match="call_0"):
-        await engine.prepare_turn(SCOPE, lost)  # nobody's lane asked for it
+        await engine.prepare_turn(SCOPE, stray)  # this lane did not ask
 
 
 @pytest.mark.req("A-13", "A-14")
@@ -159,3 +159,30 @@ async def test_a_question_is_stored_once_though_its_stream_broke_off(engine: Con
         ("assistant", "It is 42."),
         ("user", "Sure?"),
     ]
+
+
+@pytest.mark.req("A-13")
+async def test_results_of_one_answer_come_together(engine: ContextEngine) -> None:
+    await engine.prepare_turn("s1", user("Both?"))
+    calls = [{"id": f"call_{n}", "name": "f", "args": {}} for n in (0, 1)]
+    await engine.commit_assistant_message("s1", answer("", tool_calls=calls))
+    results = [
+        Message(role=Role.TOOL, tool_call_id=f"call_{n}", content=f"result {n}") for n in (0, 1)
+    ]
+    with pytest.raises(SchemaValidationError, match="call_1"):
+        await engine.prepare_turn("s1", results[0])
+    step = await engine.prepare_turn("s1", results)
+    assert [role for role, _ in said(step)] == ["user", "assistant", "tool", "tool"]
+
+
+@pytest.mark.req("A-09", "B-16")
+async def test_what_two_agents_find_is_told_to_both_and_to_no_third(engine: ContextEngine) -> None:
+    source = EvidenceSource(kind=SourceKind.RAG, name="kb")
+    anna, ben, cleo = (Scope(session_id="s1", agent_id=name) for name in ("anna", "ben", "cleo"))
+    for agent in (anna, ben, ben):
+        await engine.ingest(agent, "The shop opens at 9.", source, EvidenceType.RAG_DOC)
+    assert len(await engine.store.list_evidences(anna)) == 2, "one for each lane"
+    for agent, knows in ((anna, True), (ben, True), (cleo, False)):
+        turn = await engine.prepare_turn(agent, user("When does it open?"))
+        assert ("opens at 9" in str(said(turn))) is knows
+        await engine.fail_turn(agent, "not_sent", turn_id=turn.report.turn_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.errors import VersionConflictError
-from ce_engine.ports import LlmRequest, LlmResponse
+from ce_engine.ports import LlmRequest, LlmResponse, PruneResult
 from ce_engine.ports_redaction import RedactedData, RedactResult, Restored
 from ce_engine.prepare.derive_session import SessionDeriver
 from ce_engine.schema.rows import Placeholder
@@ -163,6 +164,45 @@ async def test_prune_must_is_over_the_budget() -> None:
         await ask(engine, long, RuntimeConfig(budget=tiny, fail="closed"))
     errors = await told(engine, "Error")
     assert [payload["code"] for payload in errors] == ["CONTEXT_BUDGET_EXCEEDED"]
+    await engine.close()
+
+
+class BrokenPruner:
+    """A pruner of somebody else's that cannot do it."""
+
+    def prune(self, *_: object) -> PruneResult:
+        raise RuntimeError(SECRET)
+
+
+@pytest.mark.req("A-25", "A-11")
+async def test_prune_fails_and_the_default_one_stands_in() -> None:
+    engine = make(pruner=BrokenPruner())
+    await engine.ingest(SCOPE, "The shop opens at 9.", WIKI, EvidenceType.RAG_DOC)
+    result = await engine.prepare_turn(SCOPE, Message(role=Role.USER, content="When?"))
+    assert "The shop opens at 9." in str(result.assembled_input.parts)
+    assert result.report.degradations == ["CONTEXT_PRUNE_FAILED"]
+    assert (await told(engine, "Degraded"))[0]["reason"] == "prune_failed"
+    await engine.close()
+
+
+class SlowDeriver(SessionDeriver):
+    """A deriver of somebody else's that never ends."""
+
+    async def derive(
+        self,
+        session_doc: SessionDocument,
+        evidences: Sequence[Evidence],
+        options: DeriveOptions | None = None,
+    ) -> list[ContextBlock]:
+        await asyncio.Event().wait()
+        return []
+
+
+@pytest.mark.req("A-25", "A-15")
+async def test_derive_hangs_and_the_call_does_not() -> None:
+    engine = make(deriver=SlowDeriver(CharBasedEstimator()))
+    async with asyncio.timeout(10):
+        assert "CONTEXT_DERIVE_FAILED" in (await ask(engine)).degradations
     await engine.close()
 
 
