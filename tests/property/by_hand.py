@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -27,7 +26,6 @@ from ce_engine import (
 )
 from ce_engine.ports import Store
 from ce_engine.runtime.loop import LoopThread
-from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.stores.file import FileStore
 from ce_engine.stores.sql import SqlStore
@@ -81,9 +79,10 @@ class Side:
 
 
 def sides(folder: Path) -> list[Side]:
-    memory = Kept()
+    clock = Ticking()
+    memory = Kept(clock=clock)
     return [
-        Side(lambda _: memory),
+        Side(lambda _: memory, clock),
         Side(lambda clock: FileStore((folder / "sessions").as_uri(), clock=clock)),
         Side(lambda clock: SqlStore(f"sqlite:///{folder / 'ce.db'}", clock=clock)),
     ]
@@ -120,6 +119,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+def differences(one: Any, other: Any, place: str = "") -> list[str]:
+    """Where two plain values differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = sorted({*one, *other})
+        found = [differences(one.get(key), other.get(key), f"{place}.{key}") for key in keys]
+        return [line for lines in found for line in lines]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        found = [differences(*pair, f"{place}[{k}]") for k, pair in pairs]
+        return [line for lines in found for line in lines]
+    return [] if one == other else [f"{place}: {one!r} is not {other!r}"]
 
 
 def told(callers: Callers, engine: ContextEngine, call: Call, by: int) -> tuple[str, Any]:
@@ -164,9 +176,10 @@ class Run:
         answers = [told(self.callers, side.engine, call, by) for side in self.sides]
         for side in self.sides:
             assert side.engine.sync.flush()
-        first = (answers[0][0], plain(answers[0][1]))
-        for how, answer in answers[1:]:
-            assert (how, plain(answer)) == first, (call, first, how, plain(answer))
+        first = plain(list(answers[0]))
+        for side, each in zip(self.sides, answers, strict=True):
+            differ = differences(first, plain(list(each)))
+            assert differ == [], (side.engine.store.url, call.method, call.args)
         how, answer = answers[0]
         if call.good is not None:
             assert (how == "done") == call.good, (call, how)
@@ -188,8 +201,11 @@ class Run:
 
     def _judge_all(self) -> None:
         for scope in self.model.scopes:
-            found = [self._document(side, scope) for side in self.sides]
-            assert [plain(document) for document in found] == [plain(found[0])] * 3
+            found = [
+                side.engine.loop.run(side.engine.store.get_session(scope)) for side in self.sides
+            ]
+            for side, document in zip(self.sides, found, strict=True):
+                assert differences(plain(found[0]), plain(document)) == [], side.engine.store.url
             self.model.judge_session(scope, found[0])
             if found[0] is not None:
                 assert check_invariants(found[0]) == []
@@ -199,11 +215,6 @@ class Run:
                 if side.engine.loop.run(side.engine.store.chain(scope)) is not None:
                     assert side.engine.sync.verify(scope).status in {"intact", "deleted"}
         self._judge_deleted()
-
-    def _document(self, side: Side, scope: Scope) -> SessionDocument | None:
-        return asyncio.run_coroutine_threadsafe(
-            side.engine.store.get_session(scope), side.engine.loop.get()
-        ).result(60)
 
     def _judge_deleted(self) -> None:
         """What was deleted is in no byte of what is kept."""
