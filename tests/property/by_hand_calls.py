@@ -335,8 +335,7 @@ WEIGHTS: dict[Callable[[Caller], Call], int] = {
 }
 
 
-def calls(rng: random.Random, model: Model) -> Call:
-    """A random call of a random session."""
-    scope = rng.choice(model.scopes)
+def calls(rng: random.Random, model: Model, scope: Scope) -> Call:
+    """A random call of a session."""
     make = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
     return make(Caller(rng, model, scope))
