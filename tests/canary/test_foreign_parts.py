@@ -46,6 +46,8 @@ class Redactor(PatternRedactor):
 
 
 class Bound:
+    held_bytes = 0
+
     def text(self, text: str) -> RedactResult:
         raise ValueError(text)
 

@@ -20,7 +20,6 @@ from ce_engine import (
     MemoryStore,
     Replay,
     RuntimeConfig,
-    Scope,
     StoreConfig,
     check_invariants,
     create_context_engine,
@@ -149,7 +148,7 @@ class Run:
     """One random case."""
 
     def __init__(self, seed: int, folder: Path) -> None:
-        self.random = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
+        self.random = random.Random(seed)
         self.folder = folder
         self.sides = sides(folder)
         self.callers = Callers()

@@ -164,7 +164,7 @@ class Caller:
         return call
 
     def fail(self) -> Call:
-        from tests.property.by_hand_model import fail  # noqa: PLC0415 - the model makes calls, too
+        from tests.property.by_hand_model import fail
 
         turn_id = self.turn()
         if turn_id is not None:
