@@ -140,5 +140,8 @@ class Admission(ABC):
 
     def _abandon(self, future: Future[Prepared]) -> None:
         if not future.cancelled() and future.exception() is None:
-            turn = future.result().turn
-            self.loop.submit(self.fail(turn, "cancelled", status=TurnStatus.ABANDONED))
+            self._give_up(future.result().turn)
+
+    def _give_up(self, turn: TurnHandle) -> None:
+        """End a turn of which its caller does not know: it was cancelled."""
+        self.loop.submit(self.fail(turn, "cancelled", status=TurnStatus.ABANDONED))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ce_engine.counting import Counter
-from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.reconcile import place_answer
+from ce_engine.recognising import stored as recognised
 from ce_engine.records import Records, put_turn
 from ce_engine.schema.call import Answer, HostMessage, TurnHandle, Usage
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
@@ -121,7 +121,9 @@ def _record_answer_message(
     if status is not TurnStatus.COMMITTED:
         stored.message.status = str(status)
     agent = records.ingest.name(turn.handle.scope.agent_id)
-    place = place_answer(view.log, turn.question, _incoming(stored), agent=agent, since=turn.since)
+    place = place_answer(
+        view.log, turn.question, recognised(stored, stored.speaker), agent=agent, since=turn.since
+    )
     if place.n is not None and place.n not in view.answers:
         # The host's next list brought it before it was committed.
         records.ingest.untold(stored.message.message_id)
@@ -176,18 +178,6 @@ def _tell_finalized(records: Records, turn: OpenTurn, status: TurnStatus) -> Non
             turn_id=row.turn_id,
             request_id=row.request_id,
         )
-    )
-
-
-def _incoming(row: MessageRow) -> Incoming:
-    message = row.message
-    return Incoming(
-        key=row.key,
-        role=message.role.value,
-        author=row.speaker,
-        calls=tuple(call.id or "" for call in message.tool_calls or ()),
-        host_id=row.host_id,
-        loose_key=row.loose_key or None,
     )
 
 

@@ -65,7 +65,7 @@ async def _derived(
         degraded.append(Degradation(DERIVE_FAILED, evidence_id))
 
     try:
-        return await deriver.derive(document, evidences, DeriveOptions(on_error=failed))
+        return list(await deriver.derive(document, evidences, DeriveOptions(on_error=failed)))
     except Exception:  # noqa: BLE001 - a deriver of somebody else's: what was stored stands
         degraded.append(Degradation(DERIVE_FAILED))
         return document.context_blocks
@@ -80,13 +80,14 @@ async def _rendered(
 ) -> str:
     try:
         rendered: RenderedBlock = await renderer.render_block(block, resolver, hints)
+        codes, text = list(rendered.degradations), rendered.rendered_content
     except Exception as error:  # noqa: BLE001 - a renderer of somebody else's may raise anything
         ours = isinstance(error, ContextEngineError) and error.code in REASONS
         code = error.code if isinstance(error, ContextEngineError) and ours else RENDER_FAILED
         degraded.append(Degradation(code, block.block_id))
         return block.content
-    degraded += [Degradation(code, block.block_id) for code in rendered.degradations]
-    return rendered.rendered_content
+    degraded += [Degradation(code, block.block_id) for code in codes]
+    return text
 
 
 def _material(block: ContextBlock, text: str, confidence: dict[str, float | None]) -> Material:

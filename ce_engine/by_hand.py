@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, TurnAmbiguousError
 from ce_engine.ports import IdGenerator
+from ce_engine.prepare.assemble_input import as_text
+from ce_engine.records import Records
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
@@ -82,6 +84,16 @@ class ByHand(ABC):
     ) -> None:
         """End a streamed answer."""
 
+    @abstractmethod
+    def _give_up(self, turn: TurnHandle) -> None:
+        """End a turn of which its caller does not know."""
+
+    @abstractmethod
+    async def _record(
+        self, scope: Scope, record: Callable[[Records], Any], *, as_known: bool = False
+    ) -> Any:
+        """Run `record` on the session's view."""
+
     async def prepare_turn(
         self,
         session: Scope | str,
@@ -90,6 +102,7 @@ class ByHand(ABC):
         *,
         tools: Sequence[Mapping[str, Any]] = (),
         request_id: str = "",
+        text: bool = False,
     ) -> PrepareResult:
         """Record what is new and assemble the input of the next model call, within the budget (A-13).
 
@@ -101,6 +114,7 @@ class ByHand(ABC):
             runtime_config: for this turn; else the engine's.
             tools: JSON schemas that you send along; they are counted.
             request_id: your own id of the request; turns of one tool loop share it.
+            text: give the input as one text, too, for models that take no messages.
 
         Raises:
             SchemaValidationError: there is no message, or a result that answers no call.
@@ -122,9 +136,16 @@ class ByHand(ABC):
                 f"{len(given)} message(s), none of them from a user or a tool."
             )
         prepared = await self.prepare(call)
-        stored = await self._stored(scope)
+        try:
+            stored = await self._stored(scope)
+        except BaseException:  # the caller is cancelled: nobody will end this turn
+            self._give_up(prepared.turn)
+            raise
+        assembled = prepared.assembled
+        if text:
+            assembled = assembled.model_copy(update={"text": as_text(assembled.parts)})
         return PrepareResult(
-            assembled_input=prepared.assembled,
+            assembled_input=assembled,
             report=prepared.report,
             session_version=stored.version,
         )
@@ -156,7 +177,7 @@ class ByHand(ABC):
         scope = as_scope(session)
         turn = self.open_turn(scope, turn_id)
         named = [*(refs or ()), *(assistant_message.refs or ())]
-        self._check(scope, named)
+        await self._check(scope, named)
         answer = Answer(
             assistant_message,
             assistant_message.message_id,
@@ -202,7 +223,7 @@ class ByHand(ABC):
         """
         scope = as_scope(session)
         turn = self.open_turn(scope, turn_id)
-        self._check(scope, refs)
+        await self._check(scope, refs)
         status = TurnStatus.COMMITTED if complete else TurnStatus.INCOMPLETE
         await self.finalize(turn, status=status, usage=usage, refs=refs)
         return await self._stored(scope)
@@ -229,8 +250,7 @@ class ByHand(ABC):
             TurnAmbiguousError: none is open, or several are.
         """
         scope = as_scope(session)
-        view = self._sessions.under_way(scope)
-        turns = view.turns if view is not None else {}
+        turns = self._sessions.turns(scope)
         if turn_id is not None:
             found = turns.get(turn_id)
             if found is None:
@@ -246,10 +266,12 @@ class ByHand(ABC):
             )
         return next(iter(turns.values())).handle
 
-    def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
-        view = self._sessions.under_way(scope)
-        for ref in refs or ():
-            if view is None or ref.evidence_id not in view.evidence:
+    async def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
+        if not refs:
+            return
+        evidence = await self._record(scope, lambda records: records.view.evidence, as_known=True)
+        for ref in refs:
+            if ref.evidence_id not in evidence:
                 raise EvidenceNotFoundError(
                     f"session {scope.session_id!r} has no evidence {ref.evidence_id!r}. "
                     "Record it first (record_evidence, ingest), and refer to the id that gives."

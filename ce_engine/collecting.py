@@ -150,10 +150,12 @@ def _material(source: ContextSource, piece: ContextPiece, view: SessionView) -> 
     most = Priority.MEDIUM if source.section == RULES else Priority.HIGH
     # Ids are stored with decisions: a source's own might say what must not be stored.
     digest = view.fingerprinter.mac("material", piece.text)[:8].hex()
+    # Half an emoji, where a source cut a text, would keep the host's own client from sending it.
+    text = piece.text.encode("utf-8", "replace").decode("utf-8")
     return Material(
         f"{source.name}:{digest}",
         source.section,
-        lettered(piece.text),
+        lettered(text),
         source.name,
         max(piece.priority, most, key=_IMPORTANCE.index),
         piece.score,

@@ -50,11 +50,12 @@ class Constraints:
     `Constraint.redacted` says so. The placeholder is the constraints' own: it is not the session's of
     this name. So word them without what the redactor takes out.
 
-    Two that change them at once are tried once more; the changes of both stand.
+    Changes of one engine follow each other. Where another process is faster, a change is tried once
+    more; the changes of both stand.
 
     Raises:
         StoreUnavailableError: the store does not answer.
-        VersionConflictError: somebody else was faster, twice.
+        VersionConflictError: another process was faster, twice.
     """
 
     def __init__(self, settings: Settings, parts: Parts) -> None:

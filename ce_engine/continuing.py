@@ -9,7 +9,8 @@ from typing import Any
 
 from ce_engine.errors import SchemaValidationError
 from ce_engine.ports import SessionRedactor
-from ce_engine.prepare.match import Incoming
+from ce_engine.recognising import stored as recognised
+from ce_engine.recognising import version
 from ce_engine.recording import find_call
 from ce_engine.records import Records
 from ce_engine.schema.call import HostMessage, ModelCall
@@ -22,14 +23,15 @@ def go_on(call: ModelCall, records: Records) -> ModelCall:
     """The call with the messages of its turn before the results that it brings; else the call itself.
 
     Raises:
-        SchemaValidationError: no message of the session asks for what is answered.
+        SchemaValidationError: no message of the session's lane asks for what is answered.
     """
     first = next((m for m in call.messages if m.origin is not Origin.SYSTEM), None)
     if first is None or first.origin is not Origin.TOOL_RESULT:
         return call
     view = records.view
-    ingest = records.ingest
-    asked = find_call(view, ingest.id(first.message.tool_call_id), call.request_id)
+    lane_key, ingest = call.lane_key or call.scope.agent_id, records.ingest
+    host_call_id = ingest.id(first.message.tool_call_id)
+    asked = find_call(view, host_call_id, call.request_id, lane_key)
     if asked is None:
         raise SchemaValidationError(
             f"no message of session {call.scope.session_id!r} asks for the tool call "
@@ -40,8 +42,7 @@ def go_on(call: ModelCall, records: Records) -> ModelCall:
     assert caller is not None
     new = [_answering(m, ingest) for m in call.messages if m.origin is not Origin.SYSTEM]
     brought = {m.message.tool_call_id for m in new}
-    version = (view.fingerprinter.key_id, records.ingest.redactor_version)
-    line = [_host(view, n, version) for n in _line(view, caller, brought)]
+    line = [_host(view, n, version(ingest)) for n in _line(view, caller, brought)]
     system = [m for m in call.messages if m.origin is Origin.SYSTEM]
     return replace(call, messages=[*system, *line, *new], request_id=view.rows[caller].request_id)
 
@@ -55,7 +56,7 @@ def _line(view: SessionView, caller: int, brought: set[str | None]) -> Iterator[
                 yield result
 
 
-def _host(view: SessionView, n: int, version: tuple[str, str]) -> HostMessage:
+def _host(view: SessionView, n: int, of: tuple[str, str]) -> HostMessage:
     """A stored message as a host would send it, live; it is recognised by what is stored of it."""
     row = view.rows[n]
     stored = row.message
@@ -73,17 +74,8 @@ def _host(view: SessionView, n: int, version: tuple[str, str]) -> HostMessage:
             "refs": None,
         }
     )
-    known = Incoming(
-        key=row.key,
-        role=stored.role.value,
-        author=stored.author.id if stored.author else None,
-        origin=row.origin,
-        calls=tuple(call.id or "" for call in stored.tool_calls or ()),
-        call_id=stored.tool_call_id,
-        host_id=row.host_id,
-        loose_key=row.loose_key or None,
-    )
-    return HostMessage(message, Origin(row.origin), recognised=(version, known))
+    known = recognised(row, stored.author.id if stored.author else None)
+    return HostMessage(message, Origin(row.origin), recognised=(of, known))
 
 
 def _live(redactor: SessionRedactor | None, value: Any) -> Any:

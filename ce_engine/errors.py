@@ -26,6 +26,7 @@ ContextEngineError
 ├── StoreError                   the store failed
 │   ├── StoreUrlError            the store's URL is not understood
 │   └── StoreUnavailableError    the store is down, locked, full, read-only, or too slow
+│       └── FileDamagedError     a file of one session or user is damaged; the store's others are not
 └── AdapterError                 an adapter cannot do what was asked
     ├── UnsupportedTargetError   this object cannot be governed
     ├── UnsupportedVersionError  the framework's installed release is out of range
@@ -191,6 +192,10 @@ class StoreUnavailableError(StoreError):
     """The store is down, locked, full, read-only, or slower than its deadline."""
 
     code = "CONTEXT_STORE_UNAVAILABLE"
+
+
+class FileDamagedError(StoreUnavailableError):
+    """A file of one session or user is damaged: for them the store is away, for all others it is not."""
 
 
 class AdapterError(ContextEngineError):

@@ -25,12 +25,13 @@ from ce_engine.prepare.pipeline import Outcome, assemble
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.prepare.sharing import Share, share_of
 from ce_engine.recall import Recall
+from ce_engine.recognising import incoming
 from ce_engine.recording import record_tool_message
 from ce_engine.records import Records, put_turn
 from ce_engine.rehydration import Rehydrated, rehydrate
 from ce_engine.reporting import Telling, announce, stored_report
 from ce_engine.runtime.process import is_gone, owner
-from ce_engine.schema.call import HostMessage, ModelCall, Prepared, TurnHandle
+from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
@@ -162,54 +163,25 @@ class Preparation:
 
     # Reconcile
 
-    def _incoming(self, messages: Sequence[HostMessage]) -> list[Incoming]:
-        """The messages as reconcile knows them; each is made once for a session."""
-        of = (self.view.fingerprinter.key_id, self.records.ingest.redactor_version)
-        found: list[Incoming] = []
-        for host in messages:
-            if host.recognised is None or host.recognised[0] != of:
-                host.recognised = (of, self._recognised(host))
-            found.append(host.recognised[1])
-        return found
-
-    def _recognised(self, host: HostMessage) -> Incoming:
-        message, fingerprinter = host.message, self.view.fingerprinter
-        if host.origin is Origin.SYSTEM:
-            return Incoming(b"", "system")
-        key, loose = fingerprinter.message(message, host.media)
-        calls = message.tool_calls
-        mac = fingerprinter.mac
-        return Incoming(
-            key=key,
-            role=message.role.value,
-            author=self.records.ingest.name(message.author.id) if message.author else None,
-            origin=host.origin.value,
-            calls=self.records.ingest.call_ids(calls),
-            call_id=self.records.ingest.id(message.tool_call_id),
-            host_id=mac("host-id", host.host_id) if host.host_id else None,
-            loose_key=loose or None,
-        )
-
     def _reconcile(self) -> None:
         call, view = self.call, self.view
-        retried = next(
-            (t.question for t in view.failed.values() if t.row.turn_id == call.retry_of), None
-        )
-        incoming = self._incoming(call.messages)
+        arrived = incoming(call.messages, self.records.ingest)
         found = reconcile(
             view.log,
-            incoming,
+            arrived,
             agent=self.records.ingest.name(call.scope.agent_id),
             lane_key=self.lane_key,
             known=view.known_places(self.lane_key, call.messages),
-            flags=Flags(view.in_flight(), frozenset(view.failed), retried, call.new_conversation),
+            flags=Flags(
+                view.in_flight(), frozenset(view.failed), self._retried(), call.new_conversation
+            ),
         )
         self.found = found
         self.new = len(found.new)
         added: list[int] = []
         for new in found.new:
             parent = settle(new.parent, added)
-            added.append(self._append(new, parent, incoming[new.index]))
+            added.append(self._append(new, parent, arrived[new.index]))
         self.places = [settle(place, added) for place in found.positions]
         self.question = settle(found.tip, added)
         view.remember_sent(self.lane_key, call.messages, self.places)
@@ -231,7 +203,16 @@ class Preparation:
                 )
             )
 
-    def _append(self, new: NewEntry, parent: int | None, incoming: Incoming) -> int:
+    def _retried(self) -> int | None:
+        """The failed question that this call repeats: its caller says so, or the engine keeps the line."""
+        view, call = self.view, self.call
+        newest = view.log.newest_root(self.lane_key) if call.by_hand else None
+        for question, turn in view.failed.items():
+            if turn.row.turn_id == call.retry_of or question == newest:
+                return question
+        return None
+
+    def _append(self, new: NewEntry, parent: int | None, arrived: Incoming) -> int:
         host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest
         message = host.message
         speaker = message.author.id if message.author else None
@@ -240,7 +221,7 @@ class Preparation:
         row = ingest.message_row(
             host,
             message_id=ingest.ids.generate(),
-            keys=(incoming.key, incoming.loose_key or b""),
+            keys=(arrived.key, arrived.loose_key or b""),
             speaker=speaker,
             tokens=(self.counter.name, self.counter.host(host)),
         )

@@ -37,22 +37,25 @@ CALLS_BACK = 64
 
 
 def find_call(
-    view: SessionView, host_call_id: str | None, request_id: str = ""
+    view: SessionView, host_call_id: str | None, request_id: str = "", lane_key: str | None = None
 ) -> tuple[str, str, int] | None:
     """(our id, message id, position) of the newest call with the host's id, if a message asked for it.
 
-    One of the same request comes first: requests side by side may all say `call_0`.
+    One of the same request comes first: requests side by side may all say `call_0`. With `lane_key`,
+    one of another lane is none.
     """
     newest = view.log.caller(host_call_id)
     if newest is None or host_call_id is None:
         return None
-    back = range(newest, max(-1, newest - CALLS_BACK), -1) if request_id else ()
-    own = (
+    back = [
         n
-        for n in back
-        if view.rows[n].request_id == request_id and host_call_id in view.log[n].calls
-    )
-    n = next(own, newest)
+        for n in range(newest, max(-1, newest - CALLS_BACK), -1)
+        if host_call_id in view.log[n].calls and lane_key in (None, view.rows[n].lane_key)
+    ]
+    own = (n for n in back if view.rows[n].request_id == request_id)
+    n = next(own, back[0] if back else None)
+    if n is None:
+        return None
     entry = view.log[n]
     position = entry.calls.index(host_call_id)
     return tool_call_key(entry.message_id, position), entry.message_id, position

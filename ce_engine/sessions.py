@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
 
 from ce_engine.config import RuntimeConfig
@@ -23,7 +24,7 @@ from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import CreateSession, SessionHead, SessionState
 from ce_engine.schema.scope import Scope, check_project
-from ce_engine.view import Bounded, SessionView
+from ce_engine.view import Bounded, OpenTurn, SessionView
 
 
 security = logging.getLogger("ce_engine.security")
@@ -127,9 +128,10 @@ class Sessions:
         """The view as it is remembered, without asking the store."""
         return self._views.get(scope)
 
-    def under_way(self, scope: Scope) -> SessionView | None:
-        """What this process knows of a session that has a turn open, also where its view was dropped."""
-        return self.known(scope) or self._replaced.get(scope.key)
+    def turns(self, scope: Scope) -> Mapping[str, OpenTurn]:
+        """The open turns by id, also those that wait for the view to be built anew."""
+        view = self._views.get(scope) or self._replaced.get(scope.key)
+        return view.turns if view is not None else {}
 
     def drop(self, scope: Scope) -> None:
         """Forget a view; the next call builds it anew from the store and goes on with its open turns."""

@@ -16,6 +16,7 @@ from ce_engine.errors import (
 )
 from ce_engine.ports import Store
 from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope
@@ -60,6 +61,7 @@ class Settings:
         self._store = store
         self._journal = journal
         self._known: Bounded[Key, Owned] = Bounded(MAX_OWNERS)
+        self._changing = KeyedLocks()
 
     async def owned(self, scope: Scope, version: int | None) -> Owned:
         """The settings for a model call, within the store's deadline; without the store, the last known.
@@ -113,15 +115,16 @@ class Settings:
         return await answered(self._store.put_setting(scope, name, value, expected_version))
 
     async def change(self, scope: Scope, name: str, change: Change) -> None:
-        """Change a setting as it is stored now; once more if somebody else was faster.
+        """Change a setting as it is stored now; once more if another process was faster.
 
         Raises:
-            VersionConflictError: somebody was faster twice.
+            VersionConflictError: others were faster twice.
         """
-        try:
-            await self._change(scope, name, change)
-        except VersionConflictError:
-            await self._change(scope, name, change)
+        async with self._changing.hold((*_key(scope), name)):
+            try:
+                await self._change(scope, name, change)
+            except VersionConflictError:
+                await self._change(scope, name, change)
 
     async def _change(self, scope: Scope, name: str, change: Change) -> None:
         found = await self.get(scope, name)

@@ -131,10 +131,11 @@ class SyncEngine:
         *,
         tools: Sequence[Mapping[str, Any]] = (),
         request_id: str = "",
+        text: bool = False,
     ) -> PrepareResult:
         return self._run(
             self._engine.prepare_turn(
-                session, user_message, runtime_config, tools=tools, request_id=request_id
+                session, user_message, runtime_config, tools=tools, request_id=request_id, text=text
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import threading
@@ -58,11 +59,21 @@ class InMemoryEventBus:
                 result = handler(event)
                 if inspect.isawaitable(result):
                     await result
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                self._report(handler, error)  # something inside the handler was cancelled
             except Exception as error:  # noqa: BLE001 - a handler is somebody else's code
                 self._report(handler, error)
 
-    def _report(self, handler: EventHandler, error: Exception) -> None:
+    def _report(self, handler: EventHandler, error: BaseException) -> None:
         if id(handler) in self._reported:
             return
         self._reported.add(id(handler))
         logger.warning("an event handler failed (%s); it is reported once", type(error).__name__)
+
+
+def _is_cancelled() -> bool:
+    """Whether whoever emits is to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

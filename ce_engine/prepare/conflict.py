@@ -58,6 +58,8 @@ class _Claim:
 
     evidence: Evidence
     value: str
+    plain: str
+    source: tuple[str, str, str]
     about: Mapping[str, str]
     named: bool = False
     """The field says itself what it speaks of: a declared one, or one inside a named object."""
@@ -65,16 +67,20 @@ class _Claim:
     def disputes(self, other: _Claim) -> bool:
         """Whether the two speak of one thing, from two sources, and say different things."""
         return (
-            _plain(self.value) != _plain(other.value)
-            and self.evidence.source != other.evidence.source
+            self.plain != other.plain
+            and self.source != other.source
             and self._is_about_the_same(other)
         )
 
     def _is_about_the_same(self, other: _Claim) -> bool:
         """Two nameless objects without an id in common may speak of anything."""
-        shared = self.about.keys() & other.about.keys()
-        same = all(self.about[name] == other.about[name] for name in shared)
-        return same and (self.named or bool(shared))
+        shared = False
+        for name, value in self.about.items():
+            found = other.about.get(name)
+            if found is not None and found != value:
+                return False
+            shared = shared or found is not None
+        return self.named or shared
 
 
 def settle_conflicts(
@@ -131,13 +137,20 @@ def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
         declared = evidence.metadata.get("field")
         if isinstance(declared, str) and declared:
             value = str(evidence.metadata.get("value", evidence.content))
-            found[declared].append(_Claim(evidence, value, {}, named=True))
+            found[declared].append(_claim(evidence, value, {}, named=True))
             continue
         fields = _fields(evidence.content)
         about = {name: _plain(value) for name, value in fields.items() if _is_id(name)}
         for name, value in fields.items():
-            found[name].append(_Claim(evidence, value, about, named=name.count(".") > 1))
+            found[name].append(_claim(evidence, value, about, named=name.count(".") > 1))
     return found
+
+
+def _claim(evidence: Evidence, value: str, about: Mapping[str, str], *, named: bool) -> _Claim:
+    """A claim with what is compared of it, made once: it is compared with many."""
+    told = evidence.source
+    source = (str(told.kind), told.name, told.uri)
+    return _Claim(evidence, value, _plain(value), source, about, named)
 
 
 def _fields(content: str) -> dict[str, str]:
@@ -174,9 +187,7 @@ def _plain(value: str) -> str:
 def _disputes(claims: Sequence[_Claim]) -> Iterator[list[_Claim]]:
     """Claims that disagree, with those that hang together by disagreeing, in their order."""
     claims = claims[-MAX_CLAIMS:]
-    sources = {
-        (c.evidence.source.kind, c.evidence.source.name, c.evidence.source.uri) for c in claims
-    }
+    sources = {claim.source for claim in claims}
     left = list(range(len(claims))) if len(sources) > 1 else []
     while left:
         group, new = set(), {left[0]}
@@ -196,18 +207,18 @@ def _losers(dispute: Sequence[_Claim], strategy: ConflictStrategy) -> list[_Clai
     """Who is wrong, by the strategy; nobody where it cannot tell."""
     if strategy == "prefer_tool_over_rag":
         tools = [claim for claim in dispute if claim.evidence.source.kind is SourceKind.TOOL]
-        values = {_plain(claim.value) for claim in tools}
-        rest = [claim for claim in dispute if _plain(claim.value) not in values]
+        values = {claim.plain for claim in tools}
+        rest = [claim for claim in dispute if claim.plain not in values]
         others = {claim.evidence.source.kind for claim in rest} - {SourceKind.RAG}
         return rest if len(values) == 1 and not others else []
     if strategy == "prefer_latest_by_at":
         times = [_at(claim.evidence) for claim in dispute]
         newest = max((time for time in times if time is not None), default=None)
         pairs = zip(dispute, times, strict=True)
-        latest = {_plain(claim.value) for claim, time in pairs if time == newest}
+        latest = {claim.plain for claim, time in pairs if time == newest}
         if None in times or len(latest) != 1:
             return []
-        return [claim for claim in dispute if _plain(claim.value) not in latest]
+        return [claim for claim in dispute if claim.plain not in latest]
     return []
 
 

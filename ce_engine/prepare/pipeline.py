@@ -111,6 +111,7 @@ class _Assembly:
             out.standing = self._stand(total)
         room = self._room(total) - out.standing.tokens
         if self.limit.tokens is None:
+            room = max(room, total)  # the host's own list is never touched
             out.cut = Cut(tokens=total, marks=marks)
         else:
             out.cut = self._cut(room, marks, total, self.limit.tokens if sharing else 0)
@@ -125,14 +126,19 @@ class _Assembly:
         return out
 
     def _stand(self, said: int) -> Standing:
-        return stand(
+        least = sum(group.tokens for group in self.line.groups if group.must)
+        unlimited = self.limit.tokens is None
+        made = stand(
             self.sources.materials,
-            room=None if self.limit.tokens is None else self._room(said),
+            room=None if unlimited else self._room(said),
             said=said,
+            most=self._room(said) - (said if unlimited else least) - FRAMING,
             budget=self.config.budget,
             count=self.sources.count,
             render=self._section,
         )
+        made.tokens += FRAMING if made.contexts else 0
+        return made
 
     def _section(self, name: str, found: Sequence[Material]) -> str:
         """A section's text; constraints have a form of their own (D-06)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.config import BudgetConfig
@@ -18,6 +18,9 @@ FACTS = "knowledge__context"
 
 LINE = 2
 """Tokens that a line costs beyond its text: a number, a dash, the line's end."""
+
+TRIMMED = (Layer.SETTINGS, Layer.IMMEDIATE, Layer.RULES)
+"""The layers of what stands, in the order in which they are trimmed."""
 
 Render = Callable[[str, Sequence[Material]], str]
 """The text of a section with its heading."""
@@ -40,6 +43,7 @@ def stand(
     *,
     room: int | None,
     said: int,
+    most: int,
     budget: BudgetConfig,
     count: Callable[[str], int],
     render: Render,
@@ -53,6 +57,8 @@ def stand(
         materials: in the order of their sources.
         room: tokens for messages and materials together; `None` is no limit.
         said: tokens of the line's messages.
+        most: tokens that all sections together may have, whatever the shares say: beside what may
+            never be left out. Only what is `must` goes beyond.
         budget: shares and minima of the layers.
         count: tokens of a text.
         render: makes a section's text of its materials.
@@ -68,40 +74,78 @@ def stand(
         wanted[layer] = wanted.get(layer, 0) + costs[material.id]
     allotted = wanted if room is None else shares(room, budget, wanted)
     allotted = {**allotted, Layer.IMMEDIATE: wanted[Layer.IMMEDIATE]}  # the cut makes its room
-    if room is not None and wanted.get(Layer.RULES, 0) > share(Layer.RULES, room, budget):
+    gone = _over_shares(standing, costs, allotted)
+    _render(made, standing, gone, count, render)
+    while made.tokens > most and (more := _least(standing, gone, costs, made.tokens - most)):
+        gone |= dict.fromkeys(more, "over_budget")
+        _render(made, standing, gone, count, render)
+    made.truncated = {LAYERS[m.section] for m in standing if m.id in gone}
+    made.decisions = [
+        _decision(m, costs[m.id], gone.get(m.id)) for m in sorted(standing, key=_rank)
+    ]
+    over = room is not None and wanted.get(Layer.RULES, 0) > share(Layer.RULES, room, budget)
+    if over or Layer.RULES in made.truncated:
         made.warnings.append("CONTEXT_RULES_OVERBUDGET")
-    kept = _kept(standing, costs, allotted, made)
+    return made
+
+
+def _rank(material: Material) -> tuple[int, float]:
+    return RANK[material.priority], -(material.score or 0.0)
+
+
+def _over_shares(
+    standing: Sequence[Material], costs: dict[str, int], allotted: dict[Layer, int]
+) -> dict[str, str]:
+    """What goes, with the reason: by priority, then by score, each layer has room for so much."""
+    left, gone = dict(allotted), {}
+    for material in sorted(standing, key=_rank):
+        layer, tokens = LAYERS[material.section], costs[material.id]
+        if material.priority is Priority.MUST or tokens <= left.get(layer, 0):
+            left[layer] = left.get(layer, 0) - tokens
+        else:
+            gone[material.id] = "over_layer_budget"
+    return gone
+
+
+def _render(
+    made: Standing,
+    standing: Sequence[Material],
+    gone: Collection[str],
+    count: Callable[[str], int],
+    render: Render,
+) -> None:
+    """The sections' texts, and what they cost."""
+    made.contexts, made.layers, made.tokens = {}, {}, 0
     for section, layer in LAYERS.items():
-        texts = [m for m in standing if m.section == section and m.id in kept]
+        texts = [m for m in standing if m.section == section and m.id not in gone]
         if not texts:
             continue
         made.contexts[section] = text = render(section, texts)
         tokens = count(text) + LINE
         made.tokens += tokens
         made.layers[layer] = made.layers.get(layer, 0) + tokens
-    return made
 
 
-def _kept(
-    standing: Sequence[Material], costs: dict[str, int], allotted: dict[Layer, int], made: Standing
-) -> set[str]:
-    """What stays: by priority, then by score, while the layer has room; each fate is told."""
-    left, kept = dict(allotted), set()
-    for material in sorted(standing, key=lambda m: (RANK[m.priority], -(m.score or 0.0))):
-        layer, tokens = LAYERS[material.section], costs[material.id]
-        must = material.priority is Priority.MUST
-        fits = must or tokens <= left.get(layer, 0)
-        if fits:
-            kept.add(material.id)
-            left[layer] = left.get(layer, 0) - tokens
-        else:
-            made.truncated.add(layer)
-        made.decisions.append(
-            PruneDecision(
-                block_id=material.id,
-                action="kept" if fits else "dropped",
-                reason="must" if must else "fits" if fits else "over_layer_budget",
-                token_estimate=tokens,
-            )
-        )
-    return kept
+def _least(
+    standing: Sequence[Material], gone: Collection[str], costs: dict[str, int], over: int
+) -> list[str]:
+    """What goes next so that it is `over` tokens less: settings, then tasks and summary, then rules (D-02)."""
+    left = [m for m in standing if m.id not in gone and m.priority is not Priority.MUST]
+    left.sort(key=_rank, reverse=True)
+    found: list[str] = []
+    for material in sorted(left, key=lambda m: TRIMMED.index(LAYERS[m.section])):
+        if over <= 0:
+            break
+        found.append(material.id)
+        over -= costs[material.id]
+    return found
+
+
+def _decision(material: Material, tokens: int, gone: str | None) -> PruneDecision:
+    must = material.priority is Priority.MUST
+    return PruneDecision(
+        block_id=material.id,
+        action="kept" if gone is None else "dropped",
+        reason=gone or ("must" if must else "fits"),
+        token_estimate=tokens,
+    )

@@ -15,6 +15,7 @@ from typing import TypeVar
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
     ContextEngineError,
+    FileDamagedError,
     SessionNotFoundError,
     StoreUnavailableError,
     VersionConflictError,
@@ -150,7 +151,7 @@ class Journal:
             raise StoreUnavailableError(
                 f"the store did not answer within {self._config.deadline_s} s"
             ) from None
-        except VersionConflictError:
+        except (VersionConflictError, FileDamagedError):  # which say nothing of other sessions
             raise
         except ContextEngineError as error:
             self.breaker.trip(error.code)
@@ -255,6 +256,9 @@ class Journal:
         while True:
             try:
                 result = await self._store.apply(group.scope, group.writes)
+            except FileDamagedError as error:
+                self._refuse(group, error)
+                return None
             except StoreUnavailableError as error:
                 self.breaker.trip(error.code)
                 self._all_late()
@@ -267,18 +271,18 @@ class Journal:
                 if not _without_keys(group):
                     self._count_lost(group.scope)
                     return None
-            except ContextEngineError as error:
-                # It would fail again: drop this group rather than hold up all that follow.
-                logger.warning("a group of records was refused (%s)", error.code)
-                self._count_lost(group.scope)
-                return None
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
-                logger.warning("a group of records was refused (%s)", type(error).__name__)
-                self._count_lost(group.scope)
+                self._refuse(group, error)
                 return None
             else:
                 self.breaker.reset()
                 return result
+
+    def _refuse(self, group: Group, error: Exception) -> None:
+        """It would fail again: drop this group rather than hold up all that follow."""
+        why = error.code if isinstance(error, ContextEngineError) else type(error).__name__
+        logger.warning("a group of records was refused (%s)", why)
+        self._count_lost(group.scope)
 
 
 def _without_keys(group: Group) -> bool:

@@ -73,25 +73,48 @@ class FieldPaths:
         Raises:
             RedactionError: it looks like JSON but is too long to be read, or a path leads too deep.
         """
-        if not self.paths or text.lstrip()[:1] not in ("{", "["):
+        body = text.removeprefix("\ufeff")  # files begin with it
+        if not self.paths or body.lstrip()[:1] not in ("{", "["):
             return text, []
         if len(text) > MAX_TEXT:
             raise RedactionError(
                 f"the text may be JSON and has {len(text)} characters; fields are looked up in "
                 f"{MAX_TEXT} at most"
             )
+        twice: list[str] = []
         try:
-            value = json.loads(text)
-        except ValueError:
+            value = json.loads(body, object_pairs_hook=lambda pairs: _object(pairs, twice))
+        except json.JSONDecodeError:
             return text, []
-        except RecursionError as error:
-            raise RedactionError("the JSON is nested too deep to look up fields in") from error
+        except (RecursionError, ValueError) as error:
+            raise RedactionError(
+                "the JSON is nested too deep, or has a number too long, to look up fields in"
+            ) from error
         fresh, hits = self.replaced(value, place, is_placeholder)
-        if not hits:
+        if not hits and not twice:
             return text, []
         # Anew, not in place: of two equal keys the parser sees one, and the other must go as well.
         indent = 2 if "\n" in text.strip() else None
-        return json.dumps(fresh, ensure_ascii=False, indent=indent), hits
+        written = json.dumps(fresh, ensure_ascii=False, indent=indent)
+        if not _is_encodable(written):  # half an emoji, spelled `\ud83d`, must stay spelled so
+            written = json.dumps(fresh, indent=indent)
+        return written, hits
+
+
+def _object(pairs: list[tuple[str, Any]], twice: list[str]) -> dict[str, Any]:
+    """A JSON object; `twice` gets a key of it that is there more than once."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice.append(pairs[0][0])
+    return made
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _label(path: str) -> str:

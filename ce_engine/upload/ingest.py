@@ -135,7 +135,7 @@ class Ingest:
         """Plain JSON data as it may be stored; `None` where redaction failed."""
         try:
             plain = json.loads(json.dumps(value, ensure_ascii=True, default=str))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             return None
         if self.redactor is None:
             return plain

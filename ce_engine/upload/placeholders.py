@@ -21,7 +21,7 @@ CAPACITY = 100_000
 _SPELLED_IN_GROUPS = frozenset({"PHONE", "ID_CARD", "SSN", "CARD", "IBAN"})
 
 
-_NUMBERED = re.compile(r"\[([^\W\d_]+(?:_[^\W\d_]+)*)_(\d{1,9})\]")
+_NUMBERED = re.compile(r"\[([^\W\d_]\w*)_([0-9]{1,12})\]")
 
 
 class Numbering:

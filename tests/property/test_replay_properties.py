@@ -179,6 +179,7 @@ def test_another_process_makes_the_same(kind: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env=env,
+        cwd=Path(__file__).parents[2],
     )
     lines = done.stdout.split("\n")[:-1]
     assert len(lines) >= 8

@@ -339,3 +339,16 @@ def test_the_error_code_is_in_the_stored_report(engine: ContextEngine) -> None:
     stored(engine)
     [turn] = engine.loop.run(engine.store.list_turns(SCOPE))
     assert turn.report["errors"] == ["Timeout"]
+
+
+@pytest.mark.req("B-02")
+def test_metadata_nested_too_deep_is_left_out_and_the_evidence_is_kept(
+    engine: ContextEngine,
+) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(20_000):
+        deep = {"in": deep}
+    kept = engine.sync.record_evidence(
+        SCOPE, "the handbook", RAG, EvidenceType.RAG_DOC, metadata=deep
+    )
+    assert (kept.content, "in" in kept.metadata) == ("the handbook", False)

@@ -124,6 +124,16 @@ async def test_a_system_prompt_goes_first_and_is_not_stored(engine: ContextEngin
     assert [m.role for m in (await document(engine)).session.messages].count(Role.SYSTEM) == 0
 
 
+@pytest.mark.req("A-12", "A-13")
+async def test_the_input_as_one_text(engine: ContextEngine) -> None:
+    await engine.prepare_turn("s1", user("你好"))
+    await engine.commit_assistant_message("s1", answer("Hello."))
+    result = await engine.prepare_turn("s1", user("Bye"), text=True)
+    text = result.assembled_input.text
+    assert text == "user: 你好\n\nassistant: Hello.\n\nuser: Bye"
+    assert CharBasedEstimator().estimate_text(text) <= result.assembled_input.total_tokens
+
+
 @pytest.mark.req("A-13", "A-17")
 async def test_the_default_budget_holds_and_history_gives_way(engine: ContextEngine) -> None:
     for n in range(30):

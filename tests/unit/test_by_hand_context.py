@@ -208,3 +208,18 @@ async def test_the_stable_prefix_changes_with_rules_and_settings_only(
     assert second.report.stable_prefix_unchanged
     assert third.report.stable_prefix_hash != second.report.stable_prefix_hash
     assert not third.report.stable_prefix_unchanged
+
+
+@pytest.mark.req("D-02")
+@pytest.mark.parametrize("kind", [BlockType.PLAN, BlockType.MEMORY, BlockType.INSTRUCTION])
+async def test_what_stands_gives_way_before_the_budget_does(
+    engine: ContextEngine, kind: BlockType
+) -> None:
+    await engine.put_context_blocks(SCOPE, [block(f"b{n}", kind, "do it " * 60) for n in range(9)])
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=500, reserved_reply_tokens=0))
+    result = await ask(engine, "hello " * 100, config)
+    assert not result.report.over_budget
+    assert result.assembled_input.total_tokens <= 500
+    dropped = [d for d in result.report.prune_decisions if d.action == "dropped"]
+    assert {d.reason for d in dropped} <= {"over_budget", "over_layer_budget"}
+    assert dropped

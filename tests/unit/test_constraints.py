@@ -17,6 +17,7 @@ from ce_engine import (
     MemoryStore,
     RedactionConfig,
     RedactionError,
+    RedactionRules,
     RuntimeConfig,
     SchemaValidationError,
     Scope,
@@ -178,6 +179,12 @@ async def test_of_two_that_change_them_at_once_both_stand(tmp_path: Path) -> Non
     await asyncio.gather(*(each.close() for each in engines))
 
 
+async def test_many_may_be_created_at_once(engine: ContextEngine) -> None:
+    rules = {f"rule {n}" for n in range(12)}
+    await asyncio.gather(*(engine.constraints.create(SCOPE, rule) for rule in rules))
+    assert {each.text for each in await engine.constraints.list(SCOPE)} == rules
+
+
 @pytest.mark.req("B-02")
 async def test_what_is_stored_and_told_is_redacted(engine: ContextEngine, tmp_path: Path) -> None:
     first = await engine.constraints.create(SCOPE, f"Never write to {MAIL}")
@@ -188,6 +195,20 @@ async def test_what_is_stored_and_told_is_redacted(engine: ContextEngine, tmp_pa
     assert told(await collect(engine, call())) == rules, "no number of the session's own"
     await engine.flush()
     assert MAIL.encode() not in bytes_in(tmp_path)
+
+
+@pytest.mark.req("B-02", "A-19")
+async def test_a_rule_whose_name_has_a_digit_has_no_number_of_the_sessions_either() -> None:
+    rules = RedactionRules(patterns={"badge2": "badge-[0-9]+"})
+    config = PATIENT.model_copy(update={"redaction": RedactionConfig(rules=rules)})
+    engine = create_context_engine(MemoryStore(), config=config)
+    await engine.constraints.create(SCOPE, "Never let badge-1 in")
+    await engine.prepare(call(text="I am badge-7"))
+    assert told(await collect(engine, call())) == ["Never let [BADGE2_A] in"]
+    prepared = await engine.prepare(call(text="May I come in?"))
+    texts = [str(getattr(step, "text", "")) for step in prepared.plan]
+    assert "badge-7" not in "".join(texts), "another person than the rule means"
+    await engine.close()
 
 
 class Fails:

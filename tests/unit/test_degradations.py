@@ -253,3 +253,34 @@ async def test_a_working_engine_has_no_degradation() -> None:
     assert (report.degradations, report.errors, report.warnings) == ([], [], [])
     assert await told(engine, "Degraded") == []
     await engine.close()
+
+
+class SilentRenderer:
+    """A renderer of somebody else's that gives nothing back."""
+
+    async def render_block(self, *_: Any) -> Any:
+        return None
+
+
+class SilentDeriver:
+    """A deriver of somebody else's that gives nothing back."""
+
+    async def derive(self, *_: Any) -> Any:
+        return None
+
+
+@pytest.mark.req("A-25")
+@pytest.mark.parametrize(
+    ("component", "code"),
+    [
+        ({"renderer": SilentRenderer()}, "CONTEXT_RENDER_FAILED"),
+        ({"deriver": SilentDeriver()}, "CONTEXT_DERIVE_FAILED"),
+    ],
+)
+async def test_a_component_that_gives_nothing_back_harms_no_turn(
+    component: dict[str, Any], code: str
+) -> None:
+    engine = make(**component)
+    await keep(engine, Ref(evidence_id="none"))
+    assert (await ask(engine)).degradations[:1] == [code]
+    await engine.close()

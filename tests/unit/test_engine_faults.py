@@ -209,3 +209,28 @@ def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
     assert len(gaps) == 1
     assert gaps[0].payload["groups"] > 0
     engine.sync.close()
+
+
+@pytest.mark.req("A-07", "D-09")
+@pytest.mark.parametrize("name", ["session.json", "settings.json"])
+def test_a_damaged_file_of_one_user_harms_no_other(tmp_path: Path, name: str) -> None:
+    patient = RuntimeConfig(store=StoreConfig(deadline_s=20, breaker_s=60))
+    engine = create_context_engine((tmp_path / "data").as_uri(), config=patient)
+    harmed, other = (Scope(session_id="s", user_id=user_id) for user_id in "ab")
+    engine.sync.constraints.create(harmed, "short")
+    HostApp(engine, harmed).ask("one?", "1")
+    engine.sync.close()
+    [file] = tmp_path.rglob(name)
+    file.write_text("{")
+    engine = create_context_engine((tmp_path / "data").as_uri(), config=patient)
+    app = HostApp(engine, other)
+    for text in ("two?", "three?"):
+        HostApp(engine, harmed).prepare(user(text))
+        report = app.ask(text, "1").report
+        assert (report.degradations, report.warnings) == ([], ["CONTEXT_BUDGET_UNKNOWN"])
+    assert engine.sync.flush(20)
+    found = engine.loop.run(engine.store.get_session(other))
+    assert found is not None
+    assert len(found.session.messages) == 4
+    assert file.read_text() == "{"
+    engine.sync.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 
@@ -218,3 +219,35 @@ def test_a_bus_of_somebody_elses_hears_all_and_harms_nothing(
     assert [event.event_id for event in bus.heard if event.event_type in STORED] == kept
     assert caplog.text.count("the event bus failed") == 1
     assert "secret words" not in caplog.text
+
+
+@pytest.mark.req("A-20")
+async def test_a_handler_in_which_something_was_cancelled_harms_nothing() -> None:
+    async def cancelled(_: Event) -> None:
+        raise asyncio.CancelledError
+
+    bus, heard = InMemoryEventBus(), Heard()
+    bus.on_all(cancelled)
+    bus.on_all(heard)
+    engine = create_context_engine(MemoryStore(), event_bus=bus)
+    await engine.prepare_turn("s", Message(role=Role.USER, content="hi"))
+    await engine.commit_assistant_message("s", Message(role=Role.ASSISTANT, content="hello"))
+    await engine.close()
+    assert heard.types().count(EventType.MESSAGE_APPENDED) == 2
+
+
+async def test_who_emits_can_be_cancelled_while_a_handler_works() -> None:
+    begun = asyncio.Event()
+
+    async def slow(_: Event) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    bus = InMemoryEventBus()
+    bus.on_all(slow)
+    event = Event(event_type=EventType.ERROR, session_id="s")
+    task = asyncio.create_task(bus.emit(event))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -163,7 +163,26 @@ def test_a_field_and_a_pattern_give_one_value_one_number() -> None:
 @pytest.mark.req("A-19")
 def test_of_two_equal_keys_neither_is_left() -> None:
     redactor = PatternRedactor(field_paths=["$.name"])
-    assert "first" not in redactor.redact('{"name": "first", "name": "second"}', numbering()).text
+    for second in ('"second"', "null", '""'):
+        text = f'{{"name": "first", "name": {second}}}'
+        assert "first" not in redactor.redact(text, numbering()).text
+
+
+@pytest.mark.req("A-19")
+def test_a_text_that_begins_with_a_byte_order_mark_is_json_too() -> None:
+    redactor = PatternRedactor(field_paths=["$.name"])
+    assert redactor.redact('\ufeff{"name": "Li"}', numbering()).text == '{"name": "[NAME_1]"}'
+
+
+@pytest.mark.req("A-19")
+def test_half_an_emoji_in_json_stays_what_can_be_sent() -> None:
+    """It goes out again in a recalled message, and no HTTP client takes half a pair."""
+    redactor = PatternRedactor(field_paths=["$.name"])
+    text = '{"name": "Li", "note": "\\ud83d 字"}'
+    assert json.loads(redactor.redact(text, numbering()).text.encode()) == {
+        "name": "[NAME_1]",
+        "note": "\ud83d 字",
+    }
 
 
 def test_text_that_is_no_json_or_has_no_such_field_is_left_as_it_is() -> None:
@@ -182,8 +201,12 @@ def test_text_that_is_no_json_or_has_no_such_field_is_left_as_it_is() -> None:
 @pytest.mark.req("A-19", "B-02")
 @pytest.mark.parametrize(
     "text",
-    ["[" + "1," * (MAX_TEXT // 2) + "1]", "[" * 100_000 + "]" * 100_000],
-    ids=["long", "deep"],
+    [
+        "[" + "1," * (MAX_TEXT // 2) + "1]",
+        "[" * 100_000 + "]" * 100_000,
+        f'{{"name": "Li", "n": {"1" * 5000}}}',
+    ],
+    ids=["long", "deep", "long-number"],
 )
 def test_json_that_cannot_be_looked_through_is_stored_without_content(
     engine: ContextEngine, text: str

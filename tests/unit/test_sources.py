@@ -330,6 +330,11 @@ async def test_a_rule_of_a_source_never_outranks_the_users_own(engines: Engines)
     ]
 
 
+async def test_a_text_that_was_cut_within_an_emoji_can_still_be_sent(engines: Engines) -> None:
+    engine = engine_with(engines, Notes([ContextPiece("Now green \ud83c, not blue")]))
+    assert told(await collect(engine, call())) == ["Now green ?, not blue"]
+
+
 @pytest.mark.parametrize(
     ("sources", "cure"),
     [

@@ -116,6 +116,34 @@ def test_the_oldest_schema_is_brought_up_to_date(path: Path, with_a_row: bool) -
         assert connection.execute("SELECT version_num FROM ce_revision").fetchall() == [(HEAD,)]
 
 
+UPGRADES = """
+import asyncio, sys, threading
+from ce_engine.stores.sql import SqlStore
+from ce_engine.testing.samples import SCOPE
+
+async def version(path):
+    store = SqlStore(f"sqlite:///{path}", lock_timeout_s=30)
+    print(*await store.version(SCOPE))
+    await store.close()
+
+threads = [threading.Thread(target=asyncio.run, args=(version(path),)) for path in sys.argv[1:]]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_several_older_files_are_upgraded_at_once_in_one_process(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{n}.db" for n in range(6)]
+    for path in paths:
+        alembic_on(path, lambda connection: alembic_upgrade.upgrade(connection, KNOWN[0]))
+    command = [sys.executable, "-c", UPGRADES, *map(str, paths)]  # it may crash the interpreter
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["0"] * 3 * len(paths)), done.stderr
+    for path in paths:
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT * FROM ce_revision").fetchall() == [(HEAD,)]
+
+
 NEXT_REVISION = '''"""A later revision."""
 import sqlalchemy as sa
 from alembic import op

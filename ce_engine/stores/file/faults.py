@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from ce_engine.errors import MigrationError, StoreUnavailableError
+from ce_engine.errors import FileDamagedError, MigrationError, StoreUnavailableError
 
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -56,9 +56,9 @@ def locked(folder: Path, root: Path, waited_s: float) -> StoreUnavailableError:
     )
 
 
-def damaged(path: Path, why: object) -> StoreUnavailableError:
+def damaged(path: Path, why: object) -> FileDamagedError:
     """Say that a file is not as it was written; `why` holds no content."""
-    return StoreUnavailableError(
+    return FileDamagedError(
         f"the session's file {str(path)!r} is damaged ({why}). It was left as it is: restore its "
         "folder from a backup, or move that away to begin the session anew."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from alembic import command
@@ -10,11 +11,14 @@ from sqlalchemy import Connection
 
 
 FOLDER = Path(__file__).parent
+_one_at_a_time = threading.Lock()
+"""Alembic keeps the connection of a run in its module: two runs at once would share it."""
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Run the revisions that are missing, inside the connection's open transaction."""
-    command.upgrade(config(connection), revision)
+    with _one_at_a_time:
+        command.upgrade(config(connection), revision)
 
 
 def config(connection: Connection | None = None) -> Config:
