@@ -100,13 +100,14 @@ def handler(canary: Canaries) -> Callable[[Event], None]:
 
 
 def parts(name: str, canary: Canaries) -> dict[str, Any]:
-    return {
+    given: dict[str, dict[str, Any]] = {
         "redactor": {"redactor": Redactor()},
         "store": {"store": Store(canary)},
         "source": {"sources": [Source()]},
         "llm": {"llm_adapter": Llm()},
         "handler": {},
-    }[name]
+    }
+    return given[name]
 
 
 def use(engine: ContextEngine, canary: Canaries) -> list[str]:

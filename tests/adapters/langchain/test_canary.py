@@ -58,7 +58,7 @@ def tool(canary: Canaries) -> StructuredTool:
 def talk(model: Any, canary: Canaries) -> None:
     """An app's own loop: retrieval, two rounds of tools of which one fails, a stream."""
     c, sender = canary, tool(canary)
-    config = {
+    config: Any = {
         "run_name": c("run name"),
         "tags": [c("tag")],
         "metadata": {c("config key"): c("config"), "conversation_id": "s"},
