@@ -13,7 +13,7 @@ from ce_engine.prepare.cut import Marks
 from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import LAYERS, Material
-from ce_engine.prepare.pipeline import Outcome
+from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.render import Locale, short_result
 from ce_engine.prepare.sources import Sources
 from ce_engine.records import Records

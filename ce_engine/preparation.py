@@ -21,7 +21,8 @@ from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
-from ce_engine.prepare.pipeline import Outcome, assemble
+from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.pipeline import assemble
 from ce_engine.prepare.prune import GuardedPruner
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.prepare.sharing import Share, share_of

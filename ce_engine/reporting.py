@@ -12,7 +12,7 @@ from typing import Any
 from ce_engine.counting import Counter
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.material import LAYERS
-from ce_engine.prepare.pipeline import Outcome
+from ce_engine.prepare.outcome import Outcome
 from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.enums import Layer

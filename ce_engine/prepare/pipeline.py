@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ce_engine.config import RuntimeConfig
@@ -14,42 +13,17 @@ from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
-from ce_engine.prepare.line import Group, Item, Line, split
+from ce_engine.prepare.line import Group, Item, split
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.nominate import FRAMING, given, nominate, relevant
+from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.render import fitted, knowledge, left_out, replaced, section, short_result
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
-from ce_engine.schema.call import Keep, Step
+from ce_engine.schema.call import Keep
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer, Origin
-from ce_engine.schema.report import PruneDecision
 from ce_engine.schema.settings import CONSTRAINTS
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The plan and what there is to tell about it. Tokens are counted as `used`, of `limit`."""
-
-    plan: list[Step]
-    unchanged: bool
-    used: int
-    before: int
-    cut: Cut
-    line: Line
-    over_budget: bool = False
-    injected: str = ""
-    injected_tokens: int = 0
-    injected_count: int = 0
-    evidence_ids: list[str] = field(default_factory=list)
-    decisions: list[PruneDecision] = field(default_factory=list)
-    blocks: list[ContextBlock] = field(default_factory=list)
-    restored: int = 0
-    shortened: int = 0
-    task_text: str | None = None
-    standing: Standing = field(default_factory=Standing)
-    contexts: dict[str, str] = field(default_factory=dict)
-    saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
 
 
 def assemble(

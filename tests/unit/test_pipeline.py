@@ -10,7 +10,8 @@ from ce_engine import BudgetConfig, RuntimeConfig
 from ce_engine.prepare.budget import Limit
 from ce_engine.prepare.cut import Marks
 from ce_engine.prepare.line import Item
-from ce_engine.prepare.pipeline import Outcome, assemble
+from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.pipeline import assemble
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.prepare.render import Snippet, fitted
 from ce_engine.prepare.sources import Candidate, Sources, Span

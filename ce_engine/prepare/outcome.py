@@ -1,0 +1,35 @@
+"""What the stages make of a line: a plan, and all that there is to tell about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ce_engine.prepare.cut import Cut
+from ce_engine.prepare.line import Line
+from ce_engine.prepare.standing import Standing
+from ce_engine.schema.call import Step
+from ce_engine.schema.report import PruneDecision
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The plan and what there is to tell about it. Tokens are counted as `used`, of `limit`."""
+
+    plan: list[Step]
+    unchanged: bool
+    used: int
+    before: int
+    cut: Cut
+    line: Line
+    over_budget: bool = False
+    injected: str = ""
+    injected_tokens: int = 0
+    injected_count: int = 0
+    evidence_ids: list[str] = field(default_factory=list)
+    decisions: list[PruneDecision] = field(default_factory=list)
+    restored: int = 0
+    shortened: int = 0
+    task_text: str | None = None
+    standing: Standing = field(default_factory=Standing)
+    contexts: dict[str, str] = field(default_factory=dict)
+    saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
