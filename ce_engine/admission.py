@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ce_engine.config import BudgetConfig, RuntimeConfig
+from ce_engine.config import BudgetConfig
 from ce_engine.errors import BackpressureError, StoreUnavailableError
-from ce_engine.ports import IdGenerator
+from ce_engine.parts import Parts
 from ce_engine.reporting import refusal
-from ce_engine.runtime.gate import Gate
-from ce_engine.runtime.loop import LoopThread
-from ce_engine.runtime.posted import Posted
 from ce_engine.schema.call import Keep, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.report import Report
@@ -33,24 +30,12 @@ class Queued:
     chunks: dict[int, str] = field(default_factory=dict)
 
 
-class Admission(ABC):
+class Admission(Parts):
     """Lets calls in, a few of a session at once. All of it runs on the engine's own loop."""
-
-    config: RuntimeConfig
-    ids: IdGenerator
-    loop: LoopThread
-    _gate: Gate
-    _posted: Posted
 
     @abstractmethod
     async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:
         """Prepare a call, or record one that went on unprepared as the turn `queued`."""
-
-    @abstractmethod
-    async def fail(
-        self, turn: TurnHandle, error_code: str, *, status: TurnStatus = TurnStatus.FAILED
-    ) -> None:
-        """Close a turn without a whole answer."""
 
     async def _admitted(self, call: ModelCall) -> Prepared:
         """Prepare a call when there is room for it; without any in time, let it go on as it is."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, TurnAmbiguousError
-from ce_engine.ports import IdGenerator
+from ce_engine.parts import Parts
 from ce_engine.prepare.assemble_input import as_text
-from ce_engine.records import Records
-from ce_engine.runtime.journal import Journal
-from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.call import Answer, HostMessage, ModelCall, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.report import PrepareResult, PutResult
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.sessions import Sessions
 from ce_engine.view import OpenTurn
 
 
@@ -29,44 +26,13 @@ ORIGINS = {
 }
 
 
-class ByHand(ABC):
+class ByHand(Parts):
     """The turn of one question: `prepare_turn`, your own model call, `commit_assistant_message`.
 
     The engine keeps the conversation: give it what is new, send what it assembled. A session is named
     by its id (of no account and no user), or by a `Scope`. Without `turn_id` the methods mean the one
     open turn of the session; turns side by side are told apart by `report.turn_id`.
     """
-
-    ids: IdGenerator
-    _journal: Journal
-    _sessions: Sessions
-
-    @abstractmethod
-    async def prepare(self, call: ModelCall) -> Prepared:
-        """Prepare a model call."""
-
-    @abstractmethod
-    async def commit(
-        self,
-        turn: TurnHandle,
-        answer: Answer,
-        *,
-        status: TurnStatus = TurnStatus.COMMITTED,
-        usage: Usage | None = None,
-    ) -> None:
-        """Record the answer and close the turn."""
-
-    @abstractmethod
-    async def fail(
-        self,
-        turn: TurnHandle,
-        error_code: str,
-        *,
-        status: TurnStatus = TurnStatus.FAILED,
-        partial: str = "",
-        usage: Usage | None = None,
-    ) -> None:
-        """Close a turn without a whole answer."""
 
     @abstractmethod
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
@@ -87,12 +53,6 @@ class ByHand(ABC):
     @abstractmethod
     def _give_up(self, turn: TurnHandle) -> None:
         """End a turn of which its caller does not know."""
-
-    @abstractmethod
-    async def _record(
-        self, scope: Scope, record: Callable[[Records], Any], *, as_known: bool = False
-    ) -> Any:
-        """Run `record` on the session's view."""
 
     async def prepare_turn(
         self,

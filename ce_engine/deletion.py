@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
-from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
-from ce_engine.observe.announcer import Announcer
-from ce_engine.originals import Originals
-from ce_engine.ports import Clock, EventBus, IdGenerator, Store
-from ce_engine.runtime.journal import Journal
-from ce_engine.runtime.locks import KeyedLocks
-from ce_engine.runtime.loop import LoopThread
+from ce_engine.parts import Parts
+from ce_engine.ports import Store
 from ce_engine.schema.events import Event, EventType, Verification, payload_mac, verify_log
 from ce_engine.schema.ids import Fingerprinter, chain_key
 from ce_engine.schema.report import Deleted, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, check_project
-from ce_engine.sessions import Sessions
-from ce_engine.settings import Settings
 from ce_engine.stores.waiting import STORE_S, answered
 
 
@@ -27,7 +19,7 @@ PURGE_S = 600.0
 """How long it waits for the store to be rid of the bytes: a large file is written anew."""
 
 
-class Deletions(ABC):
+class Deletions(Parts):
     """Deletes and verifies, in one session at a time and under its lock.
 
     What is deleted is gone from the store, from what this process remembers, and from every byte of
@@ -39,27 +31,6 @@ class Deletions(ABC):
     Deletions wait longer than the engine's other calls (seconds, not milliseconds), and are
     repeatable: one that raised is completed by the next.
     """
-
-    store: Store
-    config: RuntimeConfig
-    bus: EventBus
-    clock: Clock
-    ids: IdGenerator
-    loop: LoopThread
-    _announcer: Announcer
-    _journal: Journal
-    _originals: Originals
-    _sessions: Sessions
-    _locks: KeyedLocks
-    _settings: Settings
-
-    @abstractmethod
-    async def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything handed over is stored."""
-
-    @abstractmethod
-    async def _settle(self, scope: Scope) -> None:
-        """Wait for what was posted of a session."""
 
     async def delete_session(self, scope: Scope) -> Deleted:
         """Delete all content of a session; a turn that is open in it records nothing any more (A-30).

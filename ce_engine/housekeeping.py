@@ -5,30 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from ce_engine.errors import StoreUnavailableError
-from ce_engine.observe.announcer import Announcer
-from ce_engine.originals import Originals
-from ce_engine.ports import Store
-from ce_engine.runtime.background import Background
-from ce_engine.runtime.journal import Journal
-from ce_engine.runtime.loop import LoopThread
-from ce_engine.runtime.posted import Posted
-from ce_engine.sessions import Sessions
+from ce_engine.parts import Parts
 
 
 CHECK_S = 15.0
 
 
-class Housekeeping:
+class Housekeeping(Parts):
     """Waits for what the engine has under way, within bounds."""
-
-    store: Store
-    loop: LoopThread
-    _announcer: Announcer
-    _journal: Journal
-    _originals: Originals
-    _sessions: Sessions
-    _posted: Posted
-    _background: Background
 
     async def check(self) -> None:
         """Open the store and prove that it works; it may take its time, once (`CHECK_S`).

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from ce_engine.collecting import Collector
-from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.errors import InspectForbiddenError
-from ce_engine.facts import Record
-from ce_engine.ports import Pruner, Store, TokenEstimator
+from ce_engine.parts import Parts
 from ce_engine.preparation import Preparation
-from ce_engine.prepare.material import Collected
 from ce_engine.records import Records
-from ce_engine.runtime.locks import KeyedLocks
-from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Role
@@ -28,7 +20,6 @@ from ce_engine.schema.replay import Inspection
 from ce_engine.schema.rows import HEAD_ONLY
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.sent import Shown
-from ce_engine.sessions import Sessions
 from ce_engine.tracing import SETTLE_S
 from ce_engine.view import OpenTurn, RequestMemory, SessionView
 
@@ -42,49 +33,10 @@ def only_the_owner(scope: Scope, actor: str) -> bool:
     return actor == scope.user_id
 
 
-class Inspecting(ABC):
+class Inspecting(Parts):
     """The part of the engine that shows what it would do."""
 
-    store: Store
-    loop: LoopThread
-    config: RuntimeConfig
-    estimator: TokenEstimator
-    pruner: Pruner
     authorize: Authorize
-    _collector: Collector
-    _sessions: Sessions
-    _locks: KeyedLocks
-
-    @abstractmethod
-    async def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything handed over is stored."""
-
-    @abstractmethod
-    async def _record(
-        self,
-        scope: Scope,
-        record: Record,
-        *,
-        framework: str = "",
-        ephemeral: bool = False,
-        wait: bool = False,
-    ) -> Any:
-        """Run `record` on the session's view and submit what it made."""
-
-    @abstractmethod
-    def _records(
-        self,
-        view: SessionView,
-        scope: Scope,
-        framework: str,
-        config: RuntimeConfig,
-        tags: Mapping[str, str] | None = None,
-    ) -> Records:
-        """A group of records in the making."""
-
-    @abstractmethod
-    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
-        """What the session itself keeps for a call."""
 
     async def inspect(
         self, call: ModelCall | tuple[Scope | str, Message | str], *, actor: str

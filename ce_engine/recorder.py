@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,19 +11,13 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.facts import Record
-from ce_engine.observe.announcer import Announcer
-from ce_engine.originals import Originals
-from ce_engine.ports import Clock, EventBus, Hasher, IdGenerator, Redactor, TokenEstimator
+from ce_engine.parts import Parts
 from ce_engine.records import Records
-from ce_engine.runtime.journal import Group, Journal
-from ce_engine.runtime.locks import KeyedLocks
-from ce_engine.runtime.loop import LoopThread
-from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.journal import Group
 from ce_engine.schema.call import TurnHandle
 from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
-from ce_engine.sessions import Sessions
 from ce_engine.upload.ingest import Ingest
 from ce_engine.view import OpenTurn, SessionView
 
@@ -31,23 +25,8 @@ from ce_engine.view import OpenTurn, SessionView
 logger = logging.getLogger("ce_engine")
 
 
-class Recorder(ABC):
+class Recorder(Parts):
     """The way of every record, whatever it is of: lock, view, one group of writes, its events."""
-
-    config: RuntimeConfig
-    estimator: TokenEstimator
-    redactor: Redactor
-    bus: EventBus
-    clock: Clock
-    ids: IdGenerator
-    hasher: Hasher
-    loop: LoopThread
-    _announcer: Announcer
-    _journal: Journal
-    _originals: Originals
-    _sessions: Sessions
-    _locks: KeyedLocks
-    _posted: Posted
 
     @abstractmethod
     async def _recorded_first(self, turn: TurnHandle | None) -> None:

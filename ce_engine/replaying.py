@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ce_engine.archiving import (
     Chosen,
     input_hash,
 )
-from ce_engine.collecting import Collector
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.errors import SessionNotFoundError, TurnNotFoundError
 from ce_engine.history import History
+from ce_engine.parts import Parts
 from ce_engine.past import Past
-from ce_engine.ports import Pruner, Store, TokenEstimator
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
-from ce_engine.records import Records
-from ce_engine.runtime.loop import LoopThread
-from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.replay import Replay
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.sent import Shown, difference
 from ce_engine.tracing import SETTLE_S
-from ce_engine.view import SessionView
 
 
 SHORT_ID = 8
@@ -59,33 +53,8 @@ def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: st
     return found[0]
 
 
-class Replaying(ABC):
+class Replaying(Parts):
     """The part of the engine that makes a turn's input again; it writes nothing."""
-
-    store: Store
-    loop: LoopThread
-    estimator: TokenEstimator
-    pruner: Pruner
-    _collector: Collector
-
-    @abstractmethod
-    async def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything handed over is stored."""
-
-    @abstractmethod
-    def _records(
-        self,
-        view: SessionView,
-        scope: Scope,
-        framework: str,
-        config: RuntimeConfig,
-        tags: Mapping[str, str] | None = None,
-    ) -> Records:
-        """A group of records in the making."""
-
-    @abstractmethod
-    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
-        """What the session itself keeps for a call."""
 
     async def replay(
         self,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ce_engine.config import RuntimeConfig, SummaryConfig
+from ce_engine.config import SummaryConfig
 from ce_engine.counting import Counter
 from ce_engine.coverage import standing, uncovered
 from ce_engine.errors import (
@@ -19,18 +18,15 @@ from ce_engine.errors import (
     SummarizerError,
 )
 from ce_engine.own_calls import OwnCall, Summarizer, own_calls
-from ce_engine.ports import LlmAdapter, Store, TokenEstimator
+from ce_engine.parts import Parts
+from ce_engine.ports import LlmAdapter
 from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.reconcile import had_history
-from ce_engine.records import Records
 from ce_engine.runtime.background import Background
-from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
-from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
 from ce_engine.schema.enums import Role
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.sessions import Sessions
 from ce_engine.summing import Due, record_failure, record_summary
 from ce_engine.upload.summarize import RollingSummarizer
 from ce_engine.view import Bounded, OpenTurn, SessionView
@@ -46,20 +42,12 @@ Aim = Callable[[SessionView], tuple[int, Lanes | None] | None]
 """Finds the newest entry of a line, and the lanes before it where the host sends no history."""
 
 
-class Summaries(ABC):
+class Summaries(Parts):
     """Keeps a summary of each line of conversation that grows long.
 
     It is made after a turn, on the engine's own loop, at most one a lane at a time; no turn waits for
     it: prepare uses what is there. Where it fails, the messages go on as they are.
     """
-
-    config: RuntimeConfig
-    estimator: TokenEstimator
-    loop: LoopThread
-    store: Store
-    _journal: Journal
-    _sessions: Sessions
-    _locks: KeyedLocks
 
     def _begin_summaries(self, llm: LlmAdapter | None, summarizer: Summarizer | None) -> None:
         if summarizer is None and llm is not None:
@@ -68,17 +56,6 @@ class Summaries(ABC):
         self._background = Background(self.loop)
         self._lanes = KeyedLocks()
         self._failures: Bounded[Any, tuple[int, int]] = Bounded(1000)
-
-    @abstractmethod
-    async def _record(
-        self,
-        scope: Scope,
-        record: Callable[[Records], Any],
-        *,
-        as_known: bool = False,
-        wait: bool = False,
-    ) -> Any:
-        """Run `record` on the session's view and submit what it made."""
 
     async def summarize(
         self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False

@@ -1,0 +1,126 @@
+"""What the engine is made of; each part of its behaviour is a class of its own that works on these."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from ce_engine.collecting import Collector
+from ce_engine.config import RuntimeConfig
+from ce_engine.facts import Record
+from ce_engine.observe.announcer import Announcer
+from ce_engine.originals import Originals
+from ce_engine.ports import (
+    Clock,
+    EventBus,
+    Hasher,
+    IdGenerator,
+    Pruner,
+    Redactor,
+    Store,
+    TokenEstimator,
+)
+from ce_engine.prepare.material import Collected
+from ce_engine.records import Records
+from ce_engine.runtime.background import Background
+from ce_engine.runtime.gate import Gate
+from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.posted import Posted
+from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.scope import Scope
+from ce_engine.sessions import Sessions
+from ce_engine.settings import Settings
+from ce_engine.view import SessionView
+
+
+class Parts(ABC):
+    """Components (A-26), what is shared between calls, and what one part asks of another."""
+
+    store: Store
+    config: RuntimeConfig
+    estimator: TokenEstimator
+    redactor: Redactor
+    pruner: Pruner
+    bus: EventBus
+    clock: Clock
+    ids: IdGenerator
+    hasher: Hasher
+    loop: LoopThread
+    _announcer: Announcer
+    _background: Background
+    _collector: Collector
+    _gate: Gate
+    _journal: Journal
+    _locks: KeyedLocks
+    _originals: Originals
+    _posted: Posted
+    _sessions: Sessions
+    _settings: Settings
+
+    @abstractmethod
+    async def prepare(self, call: ModelCall) -> Prepared:
+        """Prepare a model call."""
+
+    @abstractmethod
+    async def commit(
+        self,
+        turn: TurnHandle,
+        answer: Answer,
+        *,
+        status: TurnStatus = TurnStatus.COMMITTED,
+        usage: Usage | None = None,
+    ) -> None:
+        """Record the answer and close the turn."""
+
+    @abstractmethod
+    async def fail(
+        self,
+        turn: TurnHandle,
+        error_code: str,
+        *,
+        status: TurnStatus = TurnStatus.FAILED,
+        partial: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        """Close a turn without a whole answer."""
+
+    @abstractmethod
+    async def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything handed over is stored."""
+
+    @abstractmethod
+    async def _settle(self, scope: Scope) -> None:
+        """Wait for what was posted of a session."""
+
+    @abstractmethod
+    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
+        """What the session itself keeps for a call."""
+
+    @abstractmethod
+    def _records(
+        self,
+        view: SessionView,
+        scope: Scope,
+        framework: str,
+        config: RuntimeConfig,
+        tags: Mapping[str, str] | None = None,
+    ) -> Records:
+        """A group of records in the making."""
+
+    @abstractmethod
+    async def _record(
+        self,
+        scope: Scope,
+        record: Record,
+        *,
+        turn: TurnHandle | None = None,
+        framework: str = "",
+        ephemeral: bool = False,
+        as_known: bool = False,
+        wait: bool = False,
+    ) -> Any:
+        """Run `record` on the session's view and submit what it made."""
