@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,9 @@ from ce_engine.schema.replay import Replay, Sent, SentPart
 
 
 NUMBERS = frozenset({"#", "tokens"})
+
+Key = tuple[int, int | str]
+"""Where a message stands: 1 and its place in the app's list, or 0 and its id."""
 
 Settings = Annotated[
     Path | None,
@@ -115,23 +119,47 @@ def _total(name: str, sent: Sent) -> str:
 
 
 def _rows(found: Replay) -> Iterator[tuple[object, ...]]:
-    """A line a message: its place in the app's list, what was done with it, and what would have been."""
+    """A line a message: its place in the app's list, what was done with it, and what would have been.
+
+    Messages that stand side by side and are left out in both have one line together.
+    """
     first, second = _by_key(found.sent), _by_key(found.instead)
-    for key in sorted(first | second):
-        was, then = first.get(key), second.get(key)
-        part = was or then
-        assert part is not None
-        row: tuple[object, ...] = (key[1] if key[0] else "+", part.role.value, *_fate(was))
-        if found.instead is not None:
-            row += _fate(then)
-        yield (*row, short_id(part.message_id or "-"))
+    pairs = [(key, first.get(key), second.get(key)) for key in sorted(first | second)]
+    for gone, run in groupby(pairs, key=lambda pair: _is_gone(pair[1]) and _is_gone(pair[2])):
+        several = list(run)
+        if gone and len(several) > 1:
+            yield _together(several, compared=found.instead is not None)
+            continue
+        for key, was, then in several:
+            part = was or then
+            assert part is not None
+            row: tuple[object, ...] = (key[1] if key[0] else "+", part.role.value, *_fate(was))
+            if found.instead is not None:
+                row += _fate(then)
+            yield (*row, short_id(part.message_id or "-"))
+
+
+def _is_gone(part: SentPart | None) -> bool:
+    return part is None or part.action == "dropped"
+
+
+def _together(
+    several: Sequence[tuple[Key, SentPart | None, SentPart | None]], *, compared: bool
+) -> tuple[object, ...]:
+    first, last = several[0][0][1], several[-1][0][1]
+    was = sum(part.tokens for _, part, _ in several if part is not None)
+    row: tuple[object, ...] = (f"{first}-{last}", "", "dropped", number(was))
+    if compared:
+        then = sum(part.tokens for _, _, part in several if part is not None)
+        row += ("dropped", number(then))
+    return (*row, f"{len(several)} messages")
 
 
 def _fate(part: SentPart | None) -> tuple[str, str]:
     return (part.action, number(part.tokens)) if part is not None else ("-", "-")
 
 
-def _by_key(sent: Sent | None) -> dict[tuple[int, int | str], SentPart]:
+def _by_key(sent: Sent | None) -> dict[Key, SentPart]:
     """The parts by their place in the app's list; before them what is not of it, by its id."""
     parts = [*sent.parts, *sent.dropped] if sent is not None else []
     return {
