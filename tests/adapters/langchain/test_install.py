@@ -334,6 +334,8 @@ def test_copies_in_depth_pickles_and_cache_keys_are_as_before(engine: Any, chat:
 
 def test_a_target_that_is_dropped_frees_all(engine: Any) -> None:
     engine.sync.flush()  # its loop keeps the context in which it was first used
+    gc.collect()
+    install_ce(a_model(), engine=engine).uninstall()  # what other tests dropped is tidied up now
     classes = attributes()
     model = a_model()
     gone = weakref.ref(install_ce(model, engine=engine))
