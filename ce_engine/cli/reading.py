@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from ce_engine.cli.errors import AmbiguousSessionError
-from ce_engine.config import RedactionConfig, RuntimeConfig
+from ce_engine.config import RedactionConfig, RuntimeConfig, StoreConfig
 from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError, StoreUrlError
 from ce_engine.ports import Store
@@ -19,6 +19,9 @@ from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, local_path, scheme_
 
 NAMED_USERS = 5
 """Users that an error names."""
+
+PATIENT = StoreConfig(deadline_s=15)
+"""Who types a command rather waits than reads that the store is busy; an app's turn does not."""
 
 
 @asynccontextmanager
@@ -53,9 +56,10 @@ async def engine_over(
     url: str | None, originals: str | None = None, config: RuntimeConfig | None = None
 ) -> AsyncIterator[ContextEngine]:
     """An engine over the store at `url`, which is there already, and the one of the originals."""
+    config = (config or RuntimeConfig()).model_copy(update={"store": PATIENT})
     if originals:
         redaction = RedactionConfig(mode="dual_store", originals_url=originals)
-        config = RuntimeConfig(redaction=redaction)
+        config = config.model_copy(update={"redaction": redaction})
     async with reading(url) as store:
         engine = create_context_engine(store, config=config)
         try:

@@ -26,6 +26,8 @@ from ce_engine import (
 )
 from ce_engine.ports import LlmRequest, LlmResponse, RedactResult
 from ce_engine.ports_context import ContextPiece
+from ce_engine.schema.document import ContextBlock
+from ce_engine.schema.pruning import PruneResult
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import Write
 from ce_engine.upload.redact import PatternRedactor
@@ -87,6 +89,16 @@ class Source:
         raise ValueError(scope, query, limit)
 
 
+class Pruner:
+    """Raises what it was to choose from."""
+
+    def prune(self, blocks: Sequence[ContextBlock], *_: Any) -> PruneResult:
+        raise ValueError(blocks, self.canary("pruner"))
+
+    def __init__(self, canary: Canaries) -> None:
+        self.canary = canary
+
+
 class Llm:
     async def generate(self, request: LlmRequest) -> LlmResponse:
         raise ValueError(request)
@@ -104,6 +116,7 @@ def parts(name: str, canary: Canaries) -> dict[str, Any]:
         "redactor": {"redactor": Redactor()},
         "store": {"store": Store(canary)},
         "source": {"sources": [Source()]},
+        "pruner": {"pruner": Pruner(canary)},
         "llm": {"llm_adapter": Llm()},
         "handler": {},
     }
@@ -128,7 +141,7 @@ def use(engine: ContextEngine, canary: Canaries) -> list[str]:
 
 
 @pytest.mark.req("B-02")
-@pytest.mark.parametrize("name", ["redactor", "store", "source", "llm", "handler"])
+@pytest.mark.parametrize("name", ["redactor", "store", "source", "pruner", "llm", "handler"])
 def test_errors_of_foreign_parts_tell_nothing(
     name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +153,9 @@ def test_errors_of_foreign_parts_tell_nothing(
         engine.bus.on_all(handler(canary))
     told = use(engine, canary)
     assert told
+    if name == "pruner":
+        assert "pruner" in canary.doors
+        assert "CONTEXT_PRUNE_FAILED" in told[-1]
     kept = repr(vars(engine.store)) if name != "store" else ""
     engine.sync.close()
     logged = [caplog.text, *(repr(vars(record)) for record in caplog.records)]

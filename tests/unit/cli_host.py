@@ -16,6 +16,7 @@ from ce_engine import (
     RetrievedDoc,
     RuntimeConfig,
     Scope,
+    StoreConfig,
     ToolRun,
     Usage,
     create_context_engine,
@@ -25,7 +26,10 @@ from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_
 
 
 TALK = Scope(session_id="会话-天气与下雨-1", account_id="acme", user_id="张伟")
-TIGHT = RuntimeConfig(budget=BudgetConfig(max_input_tokens=1200))
+TIGHT = RuntimeConfig(
+    budget=BudgetConfig(max_input_tokens=1200),
+    store=StoreConfig(deadline_s=30),  # a busy machine is no fault here
+)
 
 TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 """What a developer's shell may say about the terminal; it must change no result."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +24,11 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     ScopeViolationError,
+    StoreConfig,
     create_context_engine,
 )
+from ce_engine.schema.rows import SessionState
+from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.host import HostApp, system, user
 from tests.unit.cli_host import TALK, ce, fill, url_of
 
@@ -156,9 +162,29 @@ def test_the_command_shows_the_layers(tmp_path_factory: pytest.TempPathFactory) 
     fill(url, chatter=3)
     at = (TALK.session_id, "--store", url, "--account", "acme")
     shown = ce("inspect", TALK.session_id, "奥斯陆天气如何?", *at[1:])
-    assert shown.exit_code == 0
+    assert shown.exit_code == 0, shown.stderr
     assert "immediate" in shown.stdout
     assert "奥斯陆天气如何?" in shown.stdout
     found = json.loads(ce("inspect", *at, "--json").stdout)
     assert found["layers"]["immediate"]["parts"][-1]["content"].startswith("Tell me about topic 2")
     assert found["tokens"] > 0
+
+
+class Slow(SqlStore):
+    """A store that takes longer than a turn of an app waits for it."""
+
+    async def state(self, *args: Any, **more: Any) -> SessionState | None:
+        await asyncio.sleep(2 * StoreConfig().deadline_s)
+        return await super().state(*args, **more)
+
+
+@pytest.mark.req("D-08")
+def test_the_command_waits_for_a_slow_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of(tmp_path / "ce.db")
+    fill(url)
+    monkeypatch.setattr("ce_engine.cli.reading.open_store", Slow)
+    shown = ce("inspect", TALK.session_id, "?", "--store", url, "--account", "acme")
+    assert shown.exit_code == 0, shown.stderr
+    assert "restored user" in shown.stdout
