@@ -19,7 +19,7 @@ from ce_engine.errors import (
     SummarizerError,
 )
 from ce_engine.own_calls import OwnCall, Summarizer, own_calls
-from ce_engine.ports import LlmAdapter, Store, TokenEstimator
+from ce_engine.ports import Clock, LlmAdapter, Store, TokenEstimator
 from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.reconcile import had_history
 from ce_engine.records import Records
@@ -53,6 +53,7 @@ class Summaries(ABC):
     it: prepare uses what is there. Where it fails, the messages go on as they are.
     """
 
+    clock: Clock
     config: RuntimeConfig
     estimator: TokenEstimator
     loop: LoopThread
@@ -63,7 +64,9 @@ class Summaries(ABC):
 
     def _begin_summaries(self, llm: LlmAdapter | None, summarizer: Summarizer | None) -> None:
         if summarizer is None and llm is not None:
-            summarizer = RollingSummarizer(llm, self.estimator, locale=self.config.locale)
+            summarizer = RollingSummarizer(
+                llm, self.estimator, locale=self.config.locale, clock=self.clock
+            )
         self.summarizer = summarizer
         self._background = Background(self.loop)
         self._lanes = KeyedLocks()
