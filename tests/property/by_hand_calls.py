@@ -216,7 +216,9 @@ class Caller:
 
     def same_evidence(self) -> Call:
         """What is there already is given again, and not stored twice."""
-        if not self.known.evidence:
+        if (
+            not self.known.evidence or self.known.tags
+        ):  # a copy does not recognise what came with it
             return self.evidence()
         evidence_id, text = self.rng.choice(list(self.known.evidence.items()))
         call = self.call("record_evidence", text, SOURCE, EvidenceType.USER_INPUT)

@@ -94,7 +94,8 @@ class Model:
 
     def copied(self, known: Conversation, to: Scope) -> None:
         self.copies.append(to)
-        tags = {tag for text in known.texts() for tag in tags_of(text)}
+        (name,) = (scope for scope, each in self.sessions.items() if each is known)
+        tags = {whose(name)}
         self.sessions[to] = Conversation(
             list(known.messages), dict(known.evidence), tags=tags | known.tags
         )
