@@ -51,7 +51,9 @@ class Summaries(Parts):
 
     def _begin_summaries(self, llm: LlmAdapter | None, summarizer: Summarizer | None) -> None:
         if summarizer is None and llm is not None:
-            summarizer = RollingSummarizer(llm, self.estimator, locale=self.config.locale)
+            summarizer = RollingSummarizer(
+                llm, self.estimator, locale=self.config.locale, clock=self.clock
+            )
         self.summarizer = summarizer
         self._background = Background(self.loop)
         self._lanes = KeyedLocks()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import random
 from pathlib import Path
 
 import pytest
 
+from ce_engine import MemoryStore, create_context_engine
 from tests.property.by_hand import run_case
+from tests.property.by_hand_model import Model
+from tests.property.by_hand_more import calls
 
 
 @pytest.mark.req("A-13", "A-14", "B-03")
@@ -16,3 +21,39 @@ def test_three_stores_and_the_model_agree(
 ) -> None:
     monkeypatch.setenv("CE_SECRET", "the same for all stores, and long enough")
     assert run_case(seed, tmp_path).total()
+
+
+NOT_CALLED = {
+    "close": "ends the engine: each is closed, and its store opened again, between the calls",
+    "last_report": "asked and compared after every call",
+}
+
+
+def public(thing: object, prefix: str = "") -> set[str]:
+    found = inspect.getmembers(type(thing), inspect.isfunction)
+    return {f"{prefix}{name}" for name, _ in found if not name.startswith("_")}
+
+
+def tried(draws: int = 3000) -> set[str]:
+    """The methods that the makers of calls draw in a session that has a bit of all."""
+    scope, rng = Model.scopes[0], random.Random(1)
+    methods = set()
+    for _ in range(draws):
+        model = Model()
+        known = model.sessions[scope]
+        known.turns["turn"], known.evidence["evidence"] = {}, "text"
+        if rng.random() < 0.5:
+            known.prepared["prepared"] = {}
+        methods.add(calls(rng, model, scope).method)
+    return methods
+
+
+def test_every_public_method_is_called() -> None:
+    engine = create_context_engine(MemoryStore())
+    there = public(engine) | public(engine.constraints, "constraints.")
+    there |= public(engine.budgets, "budgets.")
+    engine.sync.close()
+    called = tried()
+    assert sorted(there - called - NOT_CALLED.keys()) == []
+    assert sorted((NOT_CALLED.keys() | called) - there) == ["store.put_session"]
+    assert sorted(NOT_CALLED.keys() & called) == []

@@ -14,6 +14,7 @@ from ce_engine import (
     HostMessage,
     MemoryStore,
     ModelUsageStage,
+    create_context_engine,
     open_store,
 )
 from ce_engine.ports import Store
@@ -267,3 +268,20 @@ def test_stored_messages_are_not_touched(engine: ContextEngine) -> None:
     contents = [m.content for m in document(engine).session.messages]
     assert contents == [m.message.content for m in app.messages]
     assert all(isinstance(m, Message) for m in document(engine).session.messages)
+
+
+class Noon:
+    """A clock of the app's own."""
+
+    def now_iso(self) -> str:
+        return "2030-01-01T12:00:00.000Z"
+
+
+@pytest.mark.req("A-16", "A-26")
+def test_a_summary_has_the_time_of_the_engine_s_clock() -> None:
+    engine = create_context_engine(
+        MemoryStore(), llm_adapter=MockLlmAdapter(), config=config(), clock=Noon()
+    )
+    talk(HostApp(engine, SCOPE), 1, 4)
+    assert summary(engine).updated_at == Noon().now_iso()
+    engine.sync.close()
