@@ -149,6 +149,8 @@ class BlockSource(Tracing):
         except StoreUnavailableError as error:
             return Collected(warnings=[error.code])
         tasks, blocks = view.kept or ((), ())
+        if not (tasks or blocks) and type(self.deriver) is SessionDeriver:
+            return Collected()  # the default deriver has nothing to go by
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
         try:
