@@ -40,13 +40,12 @@ class Admission(Parts):
     async def _admitted(self, call: ModelCall) -> Prepared:
         """Prepare a call when there is room for it; without any in time, let it go on as it is."""
         config = call.config or self.config
-        lane = call.lane_key or call.scope.agent_id
         most, wait_s = config.collect.concurrent, config.store.deadline_s
         try:
             if call.purpose == "helper":  # nothing is assembled
                 prepared = await self._prepare(call)
             else:
-                async with self._gate.enter(call.scope.key, lane, most, wait_s):
+                async with self._gate.enter(call.scope.key, call.lane, most, wait_s):
                     prepared = await self._prepare(call)
         except BackpressureError:
             if config.fail == "closed" or call.by_hand:  # its list is not the whole conversation
@@ -62,7 +61,7 @@ class Admission(Parts):
             self.ids.generate(),
             call.scope,
             call.request_id,
-            call.lane_key or call.scope.agent_id,
+            call.lane,
             state=Queued(),
         )
         # Not under the session's key: the session's next phases do not wait for it, its own do.

@@ -6,8 +6,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ce_engine.answers import joined
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, TurnAmbiguousError
+from ce_engine.errors import (
+    EvidenceNotFoundError,
+    SchemaValidationError,
+    StoreUnavailableError,
+    TurnAmbiguousError,
+)
 from ce_engine.parts import Parts
 from ce_engine.prepare.assemble_input import as_text
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, TurnHandle, Usage
@@ -199,8 +205,7 @@ class ByHand(Parts):
         scope = as_scope(session)
         turn = self.open_turn(scope, turn_id)
         chunks = turn.state.chunks if isinstance(turn.state, OpenTurn) else {}
-        partial = "".join(chunks[index] for index in sorted(chunks))
-        await self.fail(turn, error_code, partial=partial)
+        await self.fail(turn, error_code, partial=joined(chunks))
         return await self._stored(scope)
 
     def open_turn(self, session: Scope | str, turn_id: str | None = None) -> TurnHandle:
@@ -242,7 +247,7 @@ class ByHand(Parts):
         landed = await self._journal.settle(scope)
         view = self._sessions.known(scope)
         version = view.head.version if view is not None else 0
-        late = None if landed else "CONTEXT_STORE_UNAVAILABLE"
+        late = None if landed else StoreUnavailableError.code
         return PutResult(success=landed, version=version, error=late)
 
 

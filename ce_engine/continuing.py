@@ -29,9 +29,9 @@ def go_on(call: ModelCall, records: Records) -> ModelCall:
     if first is None or first.origin is not Origin.TOOL_RESULT:
         return call
     view = records.view
-    lane_key, ingest = call.lane_key or call.scope.agent_id, records.ingest
+    ingest = records.ingest
     host_call_id = ingest.id(first.message.tool_call_id)
-    asked = find_call(view, host_call_id, call.request_id, lane_key)
+    asked = find_call(view, host_call_id, call.request_id, call.lane)
     if asked is None:
         raise SchemaValidationError(
             f"no message of session {call.scope.session_id!r} asks for the tool call "

@@ -52,7 +52,7 @@ class Records:
         return replace(
             call,
             request_id=ingest.id(call.request_id),
-            lane_key=ingest.id(call.lane_key or call.scope.agent_id),
+            lane_key=ingest.id(call.lane),
             framework=ingest.name(call.framework),
             parent_turn_id=ingest.id(call.parent_turn_id),
         )

@@ -17,16 +17,12 @@ from ce_engine.parts import Parts
 from ce_engine.past import Past
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
-from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.ids import SHORT_ID, Fingerprinter
 from ce_engine.schema.replay import Replay
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.sent import Shown, difference
 from ce_engine.tracing import SETTLE_S
-
-
-SHORT_ID = 8
-"""Digits of an id that are shown; fewer of them are a turn's number."""
 
 
 def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: str) -> int:

@@ -13,6 +13,7 @@ from ce_engine.config import ConflictStrategy
 from ce_engine.prepare.material import Material
 from ce_engine.schema.document import Evidence
 from ce_engine.schema.enums import Priority, SourceKind
+from ce_engine.schema.ids import SHORT_ID
 from ce_engine.schema.report import ConflictRecord
 
 
@@ -27,8 +28,6 @@ MAX_FIELDS = 100
 MAX_CLAIMS = 40
 """Pieces of evidence that are compared on one field, the last ones."""
 MAX_VALUE_CHARS = 80
-SHORT_ID = 8
-
 _WORDS = {
     "en": {
         "header": "## Sources disagree",

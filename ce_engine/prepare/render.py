@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ce_engine.prepare.material import Material
+from ce_engine.schema.ids import SHORT_ID
 
 
 Locale = Literal["en", "zh"]
@@ -51,9 +52,6 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "evidence": "证据 {id}",
     },
 }
-
-SHORT_ID = 8
-"""Characters of an evidence id that are shown to a model."""
 
 KEEP_CHARS = 200
 """Characters of a shortened tool result that stay."""

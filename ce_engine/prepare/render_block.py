@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, SelectorResolveError
 from ce_engine.ports import EvidenceResolver, RenderHints, TokenEstimator
 from ce_engine.schema.document import ContextBlock
+from ce_engine.schema.ids import SHORT_ID
 from ce_engine.schema.report import RenderedBlock
 
 
 _LEFT_OUT = {"en": "[… {chars} characters left out]", "zh": "[… 略去 {chars} 个字符]"}
 _EVIDENCE = {"en": "evidence", "zh": "证据"}
 _END = re.compile(r"[\n。！？；]|[.!?](?=\s)")
-
-SHORT_ID = 8
-"""Characters of an evidence id that are shown to a model."""
 
 
 @dataclass(frozen=True, slots=True)

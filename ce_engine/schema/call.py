@@ -94,6 +94,11 @@ class ModelCall:
     role: CallerRole = "agent"
     want: frozenset[str] = frozenset()
 
+    @property
+    def lane(self) -> str:
+        """The line of conversation that it belongs to: its own name, else the agent's."""
+        return self.lane_key or self.scope.agent_id
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:

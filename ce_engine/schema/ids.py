@@ -38,6 +38,9 @@ class Sha256Hasher:
 _CITATION = re.compile(r"\[\^?\d{1,4}\]|【[^】]{0,80}】")
 _SPACE = re.compile(r"\s+")
 
+SHORT_ID = 8
+"""Characters of an id that are shown, to people and to models."""
+
 SCHEME = "ce1"
 """Names how fingerprints are made; part of every `key_id`."""
 

@@ -34,44 +34,14 @@ from ce_engine import (
 )
 from ce_engine.errors import VersionConflictError
 from ce_engine.ports import LlmRequest, LlmResponse, PruneResult
-from ce_engine.ports_redaction import RedactedData, RedactResult, Restored
 from ce_engine.prepare.derive_session import SessionDeriver
-from ce_engine.schema.rows import Placeholder
 from ce_engine.testing import MockLlmAdapter
+from tests.unit.broken_parts import BrokenHasher, BrokenRedactor
 
 
 SCOPE = Scope(session_id="s1")
 WIKI = EvidenceSource(kind=SourceKind.RAG, name="wiki")
 SECRET = "write to ann@example.org"
-
-
-class BrokenRedactor:
-    """A redactor of somebody else's that cannot do it."""
-
-    version = "broken"
-    held_bytes = 0
-
-    def bind(self, *_: object) -> BrokenRedactor:
-        return self
-
-    def text(self, text: str) -> RedactResult:
-        raise RuntimeError(text)
-
-    def data(self, value: Any) -> RedactedData:
-        raise RuntimeError(str(value))
-
-    def learned(self) -> list[Placeholder]:
-        return []
-
-    def restore(self, text: str) -> Restored:
-        return Restored(text)
-
-
-class BrokenHasher:
-    """A hasher of somebody else's that cannot do it."""
-
-    def digest(self, content: str) -> str:
-        raise RuntimeError(content)
 
 
 class BrokenLlm:

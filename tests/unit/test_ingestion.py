@@ -38,11 +38,10 @@ from ce_engine import (
     ToolRun,
     create_context_engine,
 )
-from ce_engine.ports import RedactedData, RedactResult, Restored
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.rows import Placeholder
 from ce_engine.testing.host import HostApp
 from ce_engine.upload.confidence import SCORES, by_rule, from_score
+from tests.unit.broken_parts import BrokenHasher, BrokenRedactor
 
 
 SCOPE = Scope(session_id="s", user_id="u", account_id="a")
@@ -301,36 +300,6 @@ def test_blocks_and_tasks_are_stored_redacted(engine: ContextEngine) -> None:
     assert stored.token_estimate > 0
     assert stored.created_at
     assert block.content.endswith(MAIL), "what was handed in is left as it was"
-
-
-class BrokenHasher:
-    """A hasher of somebody else's."""
-
-    def digest(self, content: str) -> str:
-        raise RuntimeError(content)
-
-
-class BrokenRedactor:
-    """A redactor of somebody else's."""
-
-    version = "broken"
-
-    def bind(self, *_: object) -> BrokenRedactor:
-        return self
-
-    def text(self, text: str) -> RedactResult:
-        raise RuntimeError(text)
-
-    def data(self, value: Any) -> RedactedData:
-        raise RuntimeError(str(value))
-
-    def learned(self) -> list[Placeholder]:
-        return []
-
-    def restore(self, text: str) -> Restored:
-        raise RuntimeError(text)
-
-    held_bytes = 0
 
 
 @pytest.mark.req("A-25", "A-09", "A-26")
