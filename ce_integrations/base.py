@@ -11,7 +11,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
 from ce_engine import (
     Answer,
@@ -46,6 +46,7 @@ __all__ = [
     "Hooks",
     "Installation",
     "Turn",
+    "Way",
     "begun_call",
     "governing",
     "is_inside",
@@ -59,17 +60,29 @@ Detach = Callable[[], None]
 """Undoes exactly what `attach` did."""
 
 
+Way = Literal["sync", "async", "stream", "astream"]
+"""How an app asks: for a whole answer or piece by piece, waiting or awaiting."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a framework takes.
+    """What a framework takes, and what its apps can do; `AdapterContract` asks for nothing else.
 
     Attributes:
         several_system_messages: messages of the system role may stand anywhere.
         single_string_input: some of its models take one text in place of messages.
+        ways: how its apps ask.
+        tools: its apps run tools, and the adapter hears of each run.
+        teams: one of its agents may ask another.
+        threads: one app serves several conversations, told apart by an id, at the same time.
     """
 
     several_system_messages: bool = False
     single_string_input: bool = False
+    ways: tuple[Way, ...] = ("sync", "async", "stream", "astream")
+    tools: bool = True
+    teams: bool = True
+    threads: bool = True
 
 
 class Adapter(ABC, Generic[Target, Native]):

@@ -1,0 +1,182 @@
+"""An app of a framework, run as it is and run with us, over equal model servers; and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+from ce_engine import ContextEngine, Scope, Store, create_context_engine
+from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.rows import TurnRow
+from ce_engine.testing.faults import SwitchStore
+from ce_integrations.base import Hooks, Installation, Way
+from ce_integrations.testing.answers import JsonObject, Script
+from ce_integrations.testing.framework_apps import FrameworkApps, Tool
+from ce_integrations.testing.wire import Wire
+
+
+SESSION = "session-1"
+
+Drive = Callable[[Any], Any]
+"""Asks an app, and gives what is to be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What an app raised, to be compared."""
+
+    kind: type[BaseException]
+    text: str
+
+
+@dataclass
+class Played:
+    """What an app gave, and what it sent.
+
+    Attributes:
+        given: the framework's messages that the hooks were shown, preparation by preparation.
+        received: those that reached the model's code, call by call.
+    """
+
+    result: Any = None
+    raw: list[bytes] = field(default_factory=list)
+    bodies: list[JsonObject] = field(default_factory=list)
+    given: list[list[Any]] = field(default_factory=list)
+    received: list[list[Any]] = field(default_factory=list)
+    installation: Installation[Any, Any] | None = None
+    target: Any = None
+
+
+class Trial:
+    """One test's engine, event loop and apps."""
+
+    def __init__(self, apps: FrameworkApps, store: Store | None = None) -> None:
+        self.apps = apps
+        self.store = store or SwitchStore()
+        self.engine: ContextEngine = create_context_engine(self.store)
+        self.patch = pytest.MonkeyPatch()
+        self.prepared: list[list[Any]] = []
+        """The messages of each preparation so far."""
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._runner = self._ends.enter_context(asyncio.Runner())
+        self._ends.callback(self.engine.sync.close)
+        self._ends.callback(self.patch.undo)
+        self.patch.setenv("CE_GUARD", "raise")  # faults of ours are to be seen
+        self._listen()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ends.close()
+
+    def _listen(self) -> None:
+        """See each list that an adapter hands to the hooks, as it is."""
+        before, abefore, prepared = Hooks.before_model, Hooks.abefore_model, self.prepared
+
+        def before_model(hooks: Any, natives: Any, info: Any) -> Any:
+            prepared.append(list(natives))
+            return before(hooks, natives, info)
+
+        async def abefore_model(hooks: Any, natives: Any, info: Any) -> Any:
+            prepared.append(list(natives))
+            return await abefore(hooks, natives, info)
+
+        self.patch.setattr(Hooks, "before_model", before_model)
+        self.patch.setattr(Hooks, "abefore_model", abefore_model)
+
+    # Asking
+
+    def ask(self, target: Any, text: str, way: Way, session_id: str = SESSION) -> str:
+        """One question to an app, in one of the ways."""
+        if way == "sync":
+            return self.apps.ask(target, text, session_id)
+        if way == "stream":
+            return "".join(self.apps.stream(target, text, session_id))
+        return str(self.run(self.aask(target, text, way, session_id)))
+
+    async def aask(self, target: Any, text: str, way: Way, session_id: str = SESSION) -> str:
+        """The same inside a running loop."""
+        if way == "async":
+            return await self.apps.aask(target, text, session_id)
+        return "".join([piece async for piece in self.apps.astream(target, text, session_id)])
+
+    def run(self, work: Any) -> Any:
+        """Run a coroutine on the test's one event loop, as an app has it."""
+        return self._runner.run(work, context=copy_context())
+
+    def asking(self, questions: Sequence[str], way: Way, session_id: str = SESSION) -> Drive:
+        """Asks one after the other; what the app raises is compared, too."""
+
+        def drive(target: Any) -> list[str | Raised]:
+            return [self._tried(target, question, way, session_id) for question in questions]
+
+        return drive
+
+    def _tried(self, target: Any, text: str, way: Way, session_id: str) -> str | Raised:
+        try:
+            return self.ask(target, text, way, session_id)
+        except Exception as error:  # noqa: BLE001 - whatever the framework lets through
+            return Raised(type(error), str(error))
+
+    # Playing
+
+    def plain(self, drive: Drive, script: Script = None, tools: Sequence[Tool] = ()) -> Played:
+        """Drive an app without us."""
+        with Wire(script) as wire:
+            target = self.apps.make_target(wire, tools)
+            return self._played(wire, target, drive)
+
+    def ours(
+        self, drive: Drive, script: Script = None, tools: Sequence[Tool] = (), **options: Any
+    ) -> Played:
+        """Drive an app with us; `options` are those of `install_ce`."""
+        with Wire(script) as wire:
+            return self.installed(wire, self.apps.make_target(wire, tools), drive, **options)
+
+    def installed(self, wire: Wire, target: Any, drive: Drive, **options: Any) -> Played:
+        """Drive a given target while it is installed."""
+        options.setdefault("engine", self.engine)
+        start = len(self.prepared)
+        with self.apps.adapter.install_ce(target, **options) as installation:
+            played = self._played(wire, target, drive)
+            assert installation.flush()
+        played.installation, played.given = installation, self.prepared[start:]
+        return played
+
+    def _played(self, wire: Wire, target: Any, drive: Drive) -> Played:
+        result = drive(target)
+        assert wire.refusals == [], "the provider refuses what was sent"
+        return Played(
+            result,
+            [sent.raw for sent in wire.requests],
+            wire.bodies,
+            received=[list(natives) for natives in self.apps.received(target)],
+            target=target,
+        )
+
+    # What is in the store
+
+    def document(self, session_id: str = SESSION) -> SessionDocument:
+        """A session as it is stored."""
+        assert self.engine.sync.flush()
+        found = self.engine.loop.run(self.store.get_session(Scope(session_id=session_id)))
+        assert found is not None, f"nothing is recorded of {session_id!r}"
+        return found
+
+    def turns(self, session_id: str = SESSION) -> list[TurnRow]:
+        """Its model calls, in order."""
+        assert self.engine.sync.flush()
+        return list(self.engine.loop.run(self.store.list_turns(Scope(session_id=session_id))))
