@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ce_engine import Extend, Shorten, image_tokens
+from ce_engine import Extend, Insert, Keep, Restore, Shorten, Step, ToolRequest, image_tokens
+
+
+__all__ = [
+    "call_args",
+    "changed",
+    "media_digests",
+    "media_tokens",
+    "other_blocks",
+    "text_of",
+    "tool_requests",
+]
 
 
 TEXT = frozenset({"text", "input_text", "output_text", "refusal"})
@@ -69,8 +80,18 @@ def call_args(call: Mapping[Any, Any]) -> dict[str, Any]:
     return dict(args) if isinstance(args, Mapping) else {"": args}
 
 
-def changed(content: Any, step: Shorten | Extend) -> Any:
+def tool_requests(calls: Iterable[Any]) -> list[ToolRequest]:
+    """Calls of tools as frameworks keep them: mappings or objects with name, arguments and id."""
+    told = (call if isinstance(call, Mapping) else vars(call) for call in calls)
+    return [ToolRequest(name=t.get("name") or "", id=t.get("id"), args=call_args(t)) for t in told]
+
+
+def changed(content: Any, step: Step) -> Any:
     """A content as a step of the plan wants it, as a new value; parts that are no text stay."""
+    if isinstance(step, Keep):
+        return content
+    if isinstance(step, Insert | Restore):
+        return step.text if isinstance(step, Insert) else step.message.content
     if isinstance(content, str):
         if isinstance(step, Shorten):
             return step.text

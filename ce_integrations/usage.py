@@ -8,6 +8,8 @@ from typing import Any
 from ce_engine import Usage
 
 
+__all__ = ["usage_of"]
+
 _KINDS = {"input": ("input", "prompt"), "output": ("output", "completion")}
 
 

@@ -19,6 +19,8 @@ from types import (
 from typing import Any
 
 
+__all__ = ["walk"]
+
 MAX_DEPTH = 16
 MAX_OBJECTS = 50_000
 """Bounds on the search; what lies beyond is reached by inherited callbacks, if at all."""

@@ -1,0 +1,82 @@
+"""Context engineering for Acme agents: the whole adapter."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+from acme_agents import Agent, Listener, Message, ToolCall, join
+
+import ce_engine as ce
+from ce_integrations.base import Adapter, CallInfo, Capabilities, Detach, Hooks
+from ce_integrations.blocks import call_args, changed, tool_requests
+from ce_integrations.marks import Mark, Marking, heard
+from ce_integrations.usage import usage_of
+
+
+ORIGINS = {"system": "system", "user": "task", "assistant": "answer", "tool": "tool_result"}
+METHODS = ("ask_model", "aask_model", "stream_model", "astream_model")
+INJECTION = Marking("listeners", {Agent: METHODS}, text=lambda piece: piece.text, join=join)
+
+
+class Recorder(Mark, Listener):
+    """Recorder: stands among an agent's listeners, knows its calls, and hears its tools."""
+
+    run = ""
+
+    def info(self, agent: Agent) -> CallInfo:
+        name, model, tools = agent.name, agent.model.name, agent.schemas
+        return CallInfo(self.run, agent=name, model=model, tools=tools, keeps_history=True)
+
+    @heard
+    def on_run_start(self, agent: Agent, text: str) -> None:
+        self.run = secrets.token_hex(8)
+
+    @heard
+    def on_tool_start(self, agent: Agent, call: ToolCall) -> None:
+        self.runs.begin(
+            self.run + call.id, call.name, call_args(vars(call)), self.info(agent), call.id
+        )
+
+    @heard
+    def on_tool_end(self, agent: Agent, call: ToolCall, result: Message) -> None:
+        self.runs.tool_ended(self.run + call.id, result.text, failed=result.failed)
+
+
+class AcmeAdapter(Adapter[Agent, Message]):
+    """Installer (`accepts`, `attach`) and Mapper (the rest)."""
+
+    name, requires, targets = "acme", ("acme-agents>=2,<3",), "an Agent"
+    capabilities = Capabilities(threads=False)
+
+    def accepts(self, target: object) -> bool:
+        return isinstance(target, Agent)
+
+    def attach(self, target: Agent, hooks: Hooks[Message]) -> Detach:
+        hooks.agents.update(agent.name for agent in INJECTION.found(target))
+        return INJECTION.attach(target, hooks, Recorder)
+
+    def is_attached(self, target: Agent) -> bool:
+        return INJECTION.is_attached(target)
+
+    def to_schema(self, native: Message) -> ce.HostMessage:
+        calls = tool_requests(native.calls)
+        author = ce.Author(kind=ce.AuthorKind.USER, id=native.speaker) if native.speaker else None
+        message = ce.Message(role=ce.Role(native.role), content=native.text, author=author)
+        message.tool_calls, message.tool_call_id = calls or None, native.answers or None
+        origin = ce.Origin("tool_call" if calls else ORIGINS[native.role])
+        return ce.HostMessage(message, origin, error=native.failed)
+
+    def to_native(self, step: ce.Step, native: Message | None) -> Message:
+        if native is None:
+            return Message("system", changed("", step))
+        return replace(native, text=changed(native.text, step))
+
+    def parts(self, native: Message) -> tuple[object, ...]:
+        return native.text, native.calls, len(native.calls), native.failed
+
+    def map_model_usage(self, native: Message) -> ce.Usage | None:
+        return usage_of(native.usage)
+
+
+ADAPTER = AcmeAdapter()

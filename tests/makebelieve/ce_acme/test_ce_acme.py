@@ -1,0 +1,76 @@
+"""Acme's adapter keeps the contract of adapters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from acme_agents import Agent, Message, Model, Piece
+from ce_acme import ADAPTER
+
+from ce_integrations import ce_session
+from ce_integrations.testing.answers import text, tool_calls
+from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool
+from ce_integrations.testing.wire import Wire
+
+
+class Noting(Model):
+    """Notes the messages that it is given."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(MODEL, wire.base_url)
+        self.received: list[list[Message]] = []
+
+    def complete(self, messages: Sequence[Message], *args: Any) -> Message:
+        self.received.append(list(messages))
+        return super().complete(messages, *args)
+
+    async def acomplete(self, messages: Sequence[Message], *args: Any) -> Message:
+        self.received.append(list(messages))
+        return await super().acomplete(messages, *args)
+
+    def stream(self, messages: Sequence[Message], *args: Any) -> Iterator[Piece]:
+        self.received.append(list(messages))
+        return super().stream(messages, *args)
+
+    def astream(self, messages: Sequence[Message], *args: Any) -> AsyncIterator[Piece]:
+        self.received.append(list(messages))
+        return super().astream(messages, *args)
+
+
+class AcmeApps(FrameworkApps):
+    adapter = ADAPTER
+    packages = ("acme_agents",)
+    team_script = (
+        tool_calls([("ask_expert", {"text": "What is a lane?"})]),
+        text("A lane is a line of conversation."),
+        text("The expert says: a line."),
+    )
+
+    def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Agent:
+        return Agent("helper", Noting(wire), SYSTEM, tools)
+
+    def make_team(self, wire: Wire) -> Agent:
+        model = Noting(wire)
+        return Agent("helper", model, SYSTEM, (), [Agent("expert", model, "You know it all.")])
+
+    def ask(self, target: Agent, text: str, session_id: str) -> str:
+        with ce_session(session_id):
+            return target.run(text)
+
+    async def aask(self, target: Agent, text: str, session_id: str) -> str:
+        async with ce_session(session_id):
+            return await target.arun(text)
+
+    def stream(self, target: Agent, text: str, session_id: str) -> Iterator[str]:
+        with ce_session(session_id):
+            yield from target.stream(text)
+
+    async def astream(self, target: Agent, text: str, session_id: str) -> AsyncIterator[str]:
+        async with ce_session(session_id):
+            async for piece in target.astream(text):
+                yield piece
+
+    def received(self, target: Agent) -> list[list[Message]]:
+        assert isinstance(target.model, Noting)
+        return target.model.received
