@@ -207,6 +207,8 @@ class Hooks(Generic[Native]):
                 turn.outer.inner.append(used)
             return None
         answer = self.adapter.to_answer(native)
+        if not answer.model and turn.prepared is not None:
+            answer.model = turn.prepared.call.model_hint or ""
         resolved = turn.resolved
         if resolved is not None and resolved.ephemeral:
             cached = used is not None and used.cached

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, Self
@@ -27,6 +28,11 @@ class Mark:
     def __init__(self, hooks: Hooks[Any]) -> None:
         self.hooks = hooks
         self.runs: OpenRuns[str] = OpenRuns(hooks)
+        self.request_id = ""
+
+    def new_request(self) -> None:
+        """The app asks anew, where the framework has no id for that: an object has one run at a time."""
+        self.request_id = secrets.token_hex(8)
 
     def info(self, subject: Any) -> CallInfo:
         """What is known of a call that the object is about to make."""

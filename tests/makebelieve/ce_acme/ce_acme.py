@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 
 from acme_agents import Agent, Listener, Message, ToolCall, join
@@ -22,25 +21,22 @@ INJECTION = Marking("listeners", {Agent: METHODS}, text=lambda piece: piece.text
 class Recorder(Mark, Listener):
     """Recorder: stands among an agent's listeners, knows its calls, and hears its tools."""
 
-    run = ""
-
     def info(self, agent: Agent) -> CallInfo:
         name, model, tools = agent.name, agent.model.name, agent.schemas
-        return CallInfo(self.run, agent=name, model=model, tools=tools, keeps_history=True)
+        return CallInfo(self.request_id, agent=name, model=model, tools=tools, keeps_history=True)
 
     @heard
     def on_run_start(self, agent: Agent, text: str) -> None:
-        self.run = secrets.token_hex(8)
+        self.new_request()
 
     @heard
     def on_tool_start(self, agent: Agent, call: ToolCall) -> None:
-        self.runs.begin(
-            self.run + call.id, call.name, call_args(vars(call)), self.info(agent), call.id
-        )
+        key, args = self.request_id + call.id, call_args(vars(call))
+        self.runs.begin(key, call.name, args, self.info(agent), call.id)
 
     @heard
     def on_tool_end(self, agent: Agent, call: ToolCall, result: Message) -> None:
-        self.runs.tool_ended(self.run + call.id, result.text, failed=result.failed)
+        self.runs.tool_ended(self.request_id + call.id, result.text, failed=result.failed)
 
 
 class AcmeAdapter(Adapter[Agent, Message]):
