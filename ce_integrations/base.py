@@ -34,7 +34,7 @@ from ce_integrations.guard import Fail, Fault, Guard
 from ce_integrations.hooks import Hooks
 from ce_integrations.options import Options, kind_of
 from ce_integrations.session import CallInfo, Choice, IdChoice, ScopeChoice
-from ce_integrations.turns import Turn, governing, is_inside
+from ce_integrations.turns import Turn, call_around, governing, is_inside
 
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Turn",
     "Way",
     "begun_call",
+    "call_around",
     "governing",
     "is_inside",
     "share",

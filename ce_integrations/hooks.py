@@ -263,6 +263,7 @@ class Hooks(Generic[Native]):
     def _fail(self, turn: Turn | None, error: BaseException, text: str) -> Work | None:
         if turn is None or not turn.close() or turn.handle is None:
             return None
+        text = text or "".join(turn.heard)
         answer = Answer(Message(role=Role.ASSISTANT, content=text))
         usage = self._usage(turn, answer, None) if text else None
         if isinstance(error, Exception):

@@ -26,7 +26,15 @@ class Turn:
     started: float = field(default_factory=time.perf_counter)
     first: float | None = None
     inner: list[Usage] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    """Pieces of an answer that the framework streams to others while it gives us the whole."""
     _open: list[bool] = field(default_factory=lambda: [True])
+
+    def hear(self, text: str) -> None:
+        """Note a piece of the answer."""
+        if text and self.first is None:
+            self.first = time.perf_counter()
+        self.heard.append(text)
 
     def close(self) -> bool:
         """True for the first caller only, whatever the threads: a turn ends once."""

@@ -8,7 +8,11 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForLLMRun,
+    BaseCallbackManager,
+    CallbackManagerForLLMRun,
+)
 from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.messages.ai import add_ai_message_chunks
@@ -17,7 +21,7 @@ from langchain_core.prompt_values import StringPromptValue
 from langchain_core.runnables.config import ensure_config
 
 from ce_engine import Usage
-from ce_integrations.base import CallInfo, GovernedCall, begun_call, is_inside
+from ce_integrations.base import CallInfo, GovernedCall, begun_call, call_around, is_inside
 from ce_integrations.blocks import text_of
 from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, tree
 from ce_integrations.patches import Make
@@ -228,6 +232,20 @@ def _merged(chunks: list[Any]) -> BaseMessage:
     return whole if isinstance(whole, BaseMessage) else AIMessage("".join(chunks))
 
 
+def _hearing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Note what a whole answer's pieces tell other handlers: of one that is cancelled they are all there is."""
+
+    @same_kind(original)
+    def tell(self: Any, piece: Any, *args: Any, **kwargs: Any) -> Any:
+        around = call_around()
+        if around is not None and around.turn is not None:
+            said = piece if isinstance(piece, str) else (piece.get("delta") or {}).get("text")
+            around.turn.hear(said or "")
+        return original(self, piece, *args, **kwargs)
+
+    return tell
+
+
 _MODEL: dict[str, Make] = {
     **dict.fromkeys(("invoke", "ainvoke"), within(_entry)),
     **dict.fromkeys(("generate", "agenerate"), _generate),
@@ -241,6 +259,10 @@ MAKERS: dict[type, dict[str, Make]] = {
     **STARTS,
     BaseChatModel: _MODEL,
     BaseLLM: {**_MODEL, **dict.fromkeys(("batch", "abatch"), within(_entry))},
+    **dict.fromkeys(
+        (CallbackManagerForLLMRun, AsyncCallbackManagerForLLMRun),
+        dict.fromkeys(("on_llm_new_token", "on_stream_event"), _hearing),
+    ),
 }
 """What is wrapped. Never `_generate` or `_stream`: LangChain compares them with those of the base, and
 tracing and caches would see another input than the model."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from ce_integrations.base import Adapter, Way
-from ce_integrations.testing.answers import Script
+from ce_integrations.testing.answers import Answer
 from ce_integrations.testing.wire import Wire
 
 
@@ -29,12 +29,12 @@ class FrameworkApps:
         adapter: the adapter under test.
         packages: the framework's modules, as beginnings of their names.
         team_script: what the wire answers, request by request, to make one agent of `make_team` ask
-            the other; three requests or more.
+            the other; three answers or more, no two texts the same.
     """
 
     adapter: ClassVar[Adapter[Any, Any]]
     packages: ClassVar[tuple[str, ...]]
-    team_script: ClassVar[Script] = None
+    team_script: ClassVar[Sequence[str | Answer]] = ()
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         """An app as a user writes it: the model `MODEL` at `wire.base_url`, `SYSTEM` first, and the tools.
@@ -67,6 +67,9 @@ class FrameworkApps:
     def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
         """The same, awaited (`astream`)."""
         raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Close what the apps of a test have open, such as clients, on the loop that they ran on."""
 
     def received(self, target: Any) -> list[list[Any]]:
         """The framework's own messages that reached the model's code, call by call."""

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 
-from ce_engine import ContextEngine, Scope, Store, create_context_engine
+from ce_engine import ContextEngine, RuntimeConfig, Scope, StoreConfig, create_context_engine
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.testing.faults import SwitchStore
@@ -23,6 +23,9 @@ from ce_integrations.testing.wire import Wire
 
 
 SESSION = "session-1"
+
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=10, breaker_s=0.05))
+"""No slow machine changes a result, and a store that is back is used at once."""
 
 Drive = Callable[[Any], Any]
 """Asks an app, and gives what is to be compared."""
@@ -57,10 +60,10 @@ class Played:
 class Trial:
     """One test's engine, event loop and apps."""
 
-    def __init__(self, apps: FrameworkApps, store: Store | None = None) -> None:
+    def __init__(self, apps: FrameworkApps) -> None:
         self.apps = apps
-        self.store = store or SwitchStore()
-        self.engine: ContextEngine = create_context_engine(self.store)
+        self.store = SwitchStore()
+        self.engine: ContextEngine = create_context_engine(self.store, config=PATIENT)
         self.patch = pytest.MonkeyPatch()
         self.prepared: list[list[Any]] = []
         """The messages of each preparation so far."""
@@ -70,7 +73,8 @@ class Trial:
         self._runner = self._ends.enter_context(asyncio.Runner())
         self._ends.callback(self.engine.sync.close)
         self._ends.callback(self.patch.undo)
-        self.patch.setenv("CE_GUARD", "raise")  # faults of ours are to be seen
+        self._ends.callback(lambda: self.run(self.apps.aclose()))
+        self.patch.setenv("CE_GUARD", "raise")  # a fault of ours fails the test
         self._listen()
         return self
 
@@ -81,6 +85,10 @@ class Trial:
         traceback: TracebackType | None,
     ) -> None:
         self._ends.close()
+
+    def production(self) -> None:
+        """Swallow faults of ours, as users have it."""
+        self.patch.delenv("CE_GUARD")
 
     def _listen(self) -> None:
         """See each list that an adapter hands to the hooks, as it is."""
@@ -137,7 +145,7 @@ class Trial:
         """Drive an app without us."""
         with Wire(script) as wire:
             target = self.apps.make_target(wire, tools)
-            return self._played(wire, target, drive)
+            return self.played(wire, target, drive)
 
     def ours(
         self, drive: Drive, script: Script = None, tools: Sequence[Tool] = (), **options: Any
@@ -151,12 +159,13 @@ class Trial:
         options.setdefault("engine", self.engine)
         start = len(self.prepared)
         with self.apps.adapter.install_ce(target, **options) as installation:
-            played = self._played(wire, target, drive)
+            played = self.played(wire, target, drive)
             assert installation.flush()
         played.installation, played.given = installation, self.prepared[start:]
         return played
 
-    def _played(self, wire: Wire, target: Any, drive: Drive) -> Played:
+    def played(self, wire: Wire, target: Any, drive: Drive) -> Played:
+        """Drive a target, and note what it sent."""
         result = drive(target)
         assert wire.refusals == [], "the provider refuses what was sent"
         return Played(

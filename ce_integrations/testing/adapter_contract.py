@@ -1,0 +1,219 @@
+"""What every adapter must do, as tests: subclass `AdapterContract` and give it an app of the framework (A-27)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+from ce_integrations.base import Way
+from ce_integrations.testing.adapter_ends import Ends
+from ce_integrations.testing.answers import JsonObject
+from ce_integrations.testing.contract_case import QUESTIONS
+from ce_integrations.testing.framework_apps import FrameworkApps, ways
+from ce_integrations.testing.trial import Trial
+from ce_integrations.testing.wire import Wire
+from ce_integrations.walk import walk
+
+
+PEOPLE = ("ann", "李雷")
+ROUNDS = 3
+METHODS: dict[str, tuple[str, ...]] = {
+    "sync": ("ask",),
+    "async": ("aask",),
+    "stream": ("stream",),
+    "astream": ("astream",),
+    "teams": ("make_team",),
+}
+"""What a subclass gives for each way and capability."""
+
+
+class AdapterContract(Ends):
+    """Everything that an adapter promises to the apps of its framework.
+
+    A subclass gives the members of `FrameworkApps` and nothing else. What the framework cannot do
+    stands in its adapter's `Capabilities`; each test runs in each way of asking that is there.
+
+    ```python
+    class TestAcme(AdapterContract):
+        adapter = ADAPTER
+        packages = ("acme",)
+        ...
+    ```
+    """
+
+    def test_what_it_declares_is_what_it_gives(self) -> None:
+        able = self.adapter.capabilities
+        declared = {*able.ways, *(["teams"] if able.teams else [])}
+        given = {
+            name
+            for name, methods in METHODS.items()
+            if all(getattr(type(self), m) is not getattr(FrameworkApps, m) for m in methods)
+        }
+        assert given == declared
+        assert self.adapter.name
+        assert self.adapter.requires
+
+    # Sessions
+
+    def test_two_sessions_at_once_never_mix(self, trial: Trial, way: Way) -> None:
+        with Wire(_heard) as wire:
+            shared = self.make_target(wire)
+            threads = self.adapter.capabilities.threads
+            targets = [shared, shared if threads else self.make_target(wire)]
+            installed = [self.adapter.install_ce(each, engine=trial.engine) for each in targets]
+            self._talk_at_once(trial, targets, way)
+            for installation in installed:
+                installation.uninstall()
+            assert wire.refusals == []
+            bodies = wire.bodies
+        assert len(bodies) == len(PEOPLE) * ROUNDS
+        for body in bodies:
+            assert len(_people(str(body["messages"]))) == 1
+        for person in PEOPLE:
+            said = [m.content for m in trial.document(f"session of {person}").session.messages]
+            assert said == [
+                words
+                for n in range(ROUNDS)
+                for words in (f"{person} says {n}", f"heard: {person} says {n}")
+            ]
+
+    def _talk_at_once(self, trial: Trial, targets: list[Any], way: Way) -> None:
+        if way in ("async", "astream"):
+            trial.run(self._tasks(trial, targets, way))
+            return
+        ready = Barrier(len(PEOPLE), timeout=20)
+
+        def talk(person: str, target: Any) -> None:
+            for n in range(ROUNDS):
+                ready.wait()
+                trial.ask(target, f"{person} says {n}", way, f"session of {person}")
+
+        with ThreadPoolExecutor(len(PEOPLE)) as pool:
+            list(pool.map(talk, PEOPLE, targets))
+
+    async def _tasks(self, trial: Trial, targets: list[Any], way: Way) -> None:
+        for n in range(ROUNDS):
+            await asyncio.gather(
+                *(
+                    trial.aask(target, f"{person} says {n}", way, f"session of {person}")
+                    for person, target in zip(PEOPLE, targets, strict=True)
+                )
+            )
+
+    # When we fail
+
+    def test_without_a_store_the_app_goes_on_as_before(self, trial: Trial, way: Way) -> None:
+        asking = trial.asking(QUESTIONS, way)
+
+        def drive(target: Any) -> Any:
+            trial.store.refuses = True
+            result = asking(target)
+            trial.store.refuses = False
+            return result
+
+        trial.production()
+        plain, ours = self.both(trial, drive)
+        assert trial.store.asked > 0
+        assert ours.result == plain.result
+        assert ours.raw == plain.raw
+
+    def test_a_fault_of_ours_is_not_the_app_s(self, trial: Trial, way: Way) -> None:
+        def fails(*args: Any) -> Any:
+            raise LookupError(f"a fault of ours, at {len(args)} arguments")
+
+        trial.production()
+        trial.patch.setattr(self.adapter, "to_schema", fails)
+        plain, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        assert ours.result == plain.result
+        assert ours.raw == plain.raw
+        assert ours.installation is not None
+        assert {fault.kind for fault in ours.installation.faults} == {"LookupError"}
+
+    @ways("async", "astream")
+    def test_who_waits_for_the_store_does_not_hold_the_app_s_loop(
+        self, trial: Trial, way: Way
+    ) -> None:
+        """The store hangs until a callback of the app's own loop lets it go on."""
+        store = trial.store
+
+        async def ask(target: Any) -> str:
+            store.hangs = True
+            asyncio.get_running_loop().call_later(0.05, setattr, store, "hangs", False)
+            return await trial.aask(target, QUESTIONS[0], way)
+
+        script, tools = self.talk()
+        ours = trial.ours(lambda target: trial.run(ask(target)), script, tools)
+        assert ours.installation is not None
+        assert ours.installation.faults == ()
+        assert {tuple(turn.report.get("errors", ())) for turn in trial.turns()} == {()}
+        assert not store.hangs
+
+    # Coming and going
+
+    def test_installing_twice_is_one_installation(self, trial: Trial, way: Way) -> None:
+        with Wire(list(self.talk()[0])) as wire:
+            target = self.make_target(wire, self.talk()[1])
+            with self.adapter.install_ce(target, engine=trial.engine) as first:
+                ours = trial.installed(wire, target, trial.asking(QUESTIONS, way))
+                assert ours.installation is first
+        self.check_calls(trial, ours)
+
+    def test_uninstalling_leaves_no_trace(self, trial: Trial, way: Way) -> None:
+        with Wire(_heard) as wire:
+            target = self.make_target(wire)
+            trial.ask(target, "warm up", way)  # what frameworks keep of their first call is theirs
+            classes, own = list(self._definitions()), list(self._objects(target))
+            installation = self.adapter.install_ce(target, engine=trial.engine)
+            installation.uninstall()
+            _check_same(own)
+            installation = self.adapter.install_ce(target, engine=trial.engine)
+            trial.ask(target, "governed", way)
+            installation.uninstall()
+            installation.uninstall()
+            _check_same(classes)
+            before, rows = len(trial.prepared), trial.document().session.messages
+            trial.ask(target, "on its own", way)
+        assert before == 1
+        assert len(trial.prepared) == before
+        assert trial.document().session.messages == rows
+
+    def _definitions(self) -> Iterator[Held]:
+        """What the framework's modules and classes define; modules may count and cache as they run."""
+        for name, module in list(sys.modules.items()):
+            if name.startswith(self.packages) and hasattr(module, "__dict__"):
+                yield module, {k: v for k, v in vars(module).items() if callable(v)}
+                for value in list(vars(module).values()):
+                    if isinstance(value, type) and value.__module__.startswith(self.packages):
+                        yield value, dict(vars(value))
+
+    def _objects(self, target: Any) -> Iterator[Held]:
+        """The attributes of what the target is made of."""
+        for each in walk(target, self.packages):
+            if hasattr(each, "__dict__") and not isinstance(each, type):
+                yield each, dict(vars(each))
+
+
+Held = tuple[Any, dict[str, Any]]
+"""An object, and the attributes that it had."""
+
+
+def _check_same(held: list[Held]) -> None:
+    for each, before in held:
+        now = vars(each)
+        changed = [key for key, value in before.items() if now.get(key) is not value]
+        added = [key for key in now if key not in before]
+        assert changed == [], f"{each!r:.80} has another {changed}"
+        assert added == [] or not isinstance(each, type), f"{each!r:.80} has a new {added}"
+
+
+def _heard(body: JsonObject) -> str:
+    asked = [m["content"] for m in body["messages"] if m["role"] == "user"]
+    return f"heard: {asked[-1]}"
+
+
+def _people(words: str) -> list[str]:
+    return [person for person in PEOPLE if person in words]

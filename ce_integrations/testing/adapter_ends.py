@@ -1,0 +1,119 @@
+"""Contract: however a call ends, the app notices nothing of us, and its turn is closed once."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, closing
+from typing import Any
+
+import pytest
+
+from ce_engine import ToolCallStatus
+from ce_integrations.base import Way
+from ce_integrations.testing.adapter_recording import Recording
+from ce_integrations.testing.answers import error, hang, text, tool_calls
+from ce_integrations.testing.contract_case import QUESTIONS, broken
+from ce_integrations.testing.framework_apps import needs, ways
+from ce_integrations.testing.trial import SESSION, Trial
+from ce_integrations.testing.wire import Wire
+
+
+LONG = "An answer that is long enough to be left in its midst: 很长的回答。" * 4
+TAKEN = 3
+"""Pieces that are taken of a stream before it is left."""
+
+HANGS = 6
+"""Seconds that a provider hangs whose caller is cancelled."""
+
+TIMEOUT = 20
+"""Seconds until a test gives up."""
+
+
+class Ends(Recording):
+    """Streams that are left, tasks that are cancelled, errors of providers and tools."""
+
+    @ways("stream", "astream")
+    def test_a_stream_that_is_left_is_recorded_once(self, trial: Trial, way: Way) -> None:
+        plain = trial.plain(lambda target: self.leave(trial, target, way), text(LONG))
+        ours = trial.ours(lambda target: self.leave(trial, target, way), text(LONG))
+        assert len(plain.result) == TAKEN
+        assert ours.result == plain.result
+        taken = "".join(plain.result)
+        (turn,) = trial.turns()
+        (said,) = [m for m in trial.document().session.messages if m.role == "assistant"]
+        # A framework may read ahead of its app: what it read is recorded.
+        assert turn.status == ("committed" if said.content == LONG else "incomplete")
+        assert said.content.startswith(taken)
+        assert LONG.startswith(said.content)
+
+    @ways("async", "astream")
+    def test_a_call_that_is_cancelled_is_recorded_once(self, trial: Trial, way: Way) -> None:
+        with Wire(hang(HANGS, after_chunks=TAKEN, then=text(LONG))) as wire:
+            target = self.make_target(wire)
+            with self.adapter.install_ce(target, engine=trial.engine) as installation:
+                trial.run(self.cancel(trial, target, wire, way))
+                assert installation.flush()
+            (turn,) = trial.turns()
+        assert (turn.status, turn.attempt) == ("incomplete", 1)
+        said = [m.content for m in trial.document().session.messages if m.role == "assistant"]
+        assert len(said) <= 1
+        assert all(LONG.startswith(words) for words in said)
+
+    def test_an_error_of_the_provider_is_the_app_s_as_before(self, trial: Trial, way: Way) -> None:
+        script = [error(500, "overloaded"), text("well")]
+        plain = trial.plain(trial.asking(QUESTIONS, way), script)
+        ours = trial.ours(trial.asking(QUESTIONS, way), script)
+        assert ours.result == plain.result
+        assert ours.raw == plain.raw
+        assert ours.result[1] == "well"
+        turns = trial.turns()
+        attempts = [each["status"] for turn in turns for each in turn.attempts]
+        assert [*attempts, *(turn.status for turn in turns)] == ["failed", "committed"]
+
+    @needs("tools")
+    def test_an_error_of_a_tool_is_the_app_s_as_before(self, trial: Trial, way: Way) -> None:
+        script = [tool_calls([("broken", {"word": "lane"})]), text("It does not work.")]
+        plain = trial.plain(trial.asking(QUESTIONS[:1], way), script, (broken,))
+        ours = trial.ours(trial.asking(QUESTIONS[:1], way), script, (broken,))
+        assert ours.result == plain.result
+        assert ours.raw == plain.raw
+        (run,) = trial.document().session.tool_state.tool_calls
+        assert (run.tool, run.status) == ("broken", ToolCallStatus.ERROR)
+        assert run.args_digest == {"word": "lane"}
+        assert {turn.status for turn in trial.turns()} == {"committed"}
+
+    def leave(self, trial: Trial, target: Any, way: Way) -> list[str]:
+        """Take some pieces of an answer, and go."""
+        if way == "stream":
+            with closing(self.stream(target, QUESTIONS[0], SESSION)) as pieces:  # type: ignore[type-var]  # frameworks give generators
+                return [next(pieces) for _ in range(TAKEN)]
+        return list(trial.run(self._aleave(trial, target)))
+
+    async def _aleave(self, trial: Trial, target: Any) -> list[str]:
+        taken = await self._take(target)
+        await self._closed(trial)
+        return taken
+
+    async def _take(self, target: Any) -> list[str]:
+        async with aclosing(self.astream(target, QUESTIONS[0], SESSION)) as pieces:  # type: ignore[type-var]  # frameworks give generators
+            return [await anext(pieces) for _ in range(TAKEN)]
+
+    async def cancel(self, trial: Trial, target: Any, wire: Wire, way: Way) -> None:
+        """Cancel a call while its model is at work."""
+        task = asyncio.create_task(trial.aask(target, QUESTIONS[0], way))
+        async with asyncio.timeout(TIMEOUT):
+            while not wire.requests:  # noqa: ASYNC110 - the server runs on another thread
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)  # between two reads, frameworks swallow it
+            while not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=1)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await self._closed(trial)
+
+    async def _closed(self, trial: Trial) -> None:
+        """Let the app's loop go on: frameworks leave generators to be closed by it."""
+        async with asyncio.timeout(TIMEOUT):
+            while any(t.status == "open" for t in await asyncio.to_thread(trial.turns)):  # noqa: ASYNC110 - it is in the store
+                await asyncio.sleep(0.01)

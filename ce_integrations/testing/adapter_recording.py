@@ -1,0 +1,136 @@
+"""Contract: each model call is prepared once and recorded once, and the rows are what was said and done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ce_engine import SessionDocument
+from ce_integrations.base import Way
+from ce_integrations.testing.adapter_transparency import Transparency
+from ce_integrations.testing.answers import JsonObject, simple_count
+from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, lookup
+from ce_integrations.testing.framework_apps import MODEL, needs
+from ce_integrations.testing.trial import Played, Trial
+
+
+Row = dict[str, Any]
+
+WORDS = (("lane", "turn"), ("cut",))
+"""What is looked up, question by question."""
+
+
+class Recording(Transparency):
+    """What is in the store afterwards."""
+
+    def test_each_model_call_is_prepared_and_recorded_once(self, trial: Trial, way: Way) -> None:
+        _, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        self.check_calls(trial, ours)
+
+    @needs("teams")
+    def test_each_call_of_a_team_is_prepared_and_recorded_once(
+        self, trial: Trial, way: Way
+    ) -> None:
+        _, ours = self.team(trial, way)
+        self.check_calls(trial, ours)
+        said = [m.content for m in trial.document().session.messages if m.role == "assistant"]
+        spoken = [words for words in said if words]
+        assert len(spoken) == len(set(spoken)), "an answer is recorded twice"
+
+    def check_calls(self, trial: Trial, ours: Played) -> None:
+        """As many preparations, turns and usages as requests."""
+        turns = trial.turns()
+        assert len(ours.given) == len(ours.raw) == len(turns)
+        expected = ("committed", 1, self.adapter.name)
+        assert {(turn.status, turn.attempt, turn.framework) for turn in turns} == {expected}
+        assert len(trial.document().session.model_usage) == len(turns)
+
+    def test_usage_is_the_provider_s_or_marked_as_estimated(self, trial: Trial, way: Way) -> None:
+        _, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        rows = trial.document().session.model_usage
+        for row, body in zip(rows, ours.bodies, strict=True):
+            assert bool(row.params.get("estimated")) is not _told(body)
+            assert row.prompt_tokens == simple_count(body) or not _told(body)
+            assert row.prompt_tokens > 0
+            assert row.completion_tokens > 0
+            assert row.total_tokens == row.prompt_tokens + row.completion_tokens
+            assert row.model == MODEL
+
+    def test_the_answer_is_recorded_whole(self, trial: Trial, way: Way) -> None:
+        _, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        assert ours.result == list(ANSWERS)
+        said = [m for m in trial.document().session.messages if m.role == "assistant"]
+        assert [m.content for m in said if m.content] == list(ANSWERS)
+        assert {m.status for m in said} == {None}
+
+    @needs("tools")
+    def test_the_rows_are_these_and_no_more(self, trial: Trial, way: Way) -> None:
+        self.both(trial, trial.asking(QUESTIONS, way))
+        document = trial.document()
+        assert list(_messages(document)) == list(_expected_messages())
+        looked = [word for words in WORDS for word in words]
+        evidence = {each.evidence_id: each for each in document.evidences.values()}
+        calls = document.session.tool_state.tool_calls
+        assert sorted(call.args_digest["word"] for call in calls) == sorted(looked)
+        for call in calls:
+            (result,) = (evidence.pop(each) for each in call.result_evidence_ids)
+            word = call.args_digest["word"]
+            assert (call.tool, call.status) == ("lookup", "success")
+            assert (result.type, result.content) == ("tool_result", lookup(word))
+            assert result.links is not None
+            assert result.links.tool_call_id == call.tool_call_id
+        usages = {usage.model_usage_id: usage.stage for usage in document.session.model_usage}
+        assert list(usages.values()) == ["tool_call", "answer"] * 2
+        outputs = [(e.type, e.content, usages[_usage_of(e)]) for e in evidence.values()]
+        assert outputs == [("llm_output", answer, "answer") for answer in ANSWERS]
+        assert document.context_blocks == []
+        assert document.session.task_state.todo_list.tasks == []
+
+
+def _told(body: JsonObject) -> bool:
+    """Whether the provider told the usage: to a stream only where it was asked."""
+    return not body.get("stream") or bool((body.get("stream_options") or {}).get("include_usage"))
+
+
+def _usage_of(evidence: Any) -> str:
+    return str(evidence.links.model_usage_id)
+
+
+def _messages(document: SessionDocument) -> Iterator[Row]:
+    """Messages without times; ids by their place, results by the call that they answer."""
+    places = {m.message_id: n for n, m in enumerate(document.session.messages)}
+    asked: dict[str | None, Any] = {}
+    contents = {e.evidence_id: e.content for e in document.evidences.values()}
+    for message in document.session.messages:
+        row = message.model_dump(mode="json", exclude_none=True)
+        for volatile in ("at", "message_id", "author"):
+            row.pop(volatile, None)
+        calls = message.tool_calls or ()
+        asked.update({call.id: call.args for call in calls})
+        row["parent_id"] = places.get(message.parent_id)
+        row["tool_calls"] = [(call.name, call.args) for call in calls]
+        row["tool_call_id"] = asked.get(message.tool_call_id)
+        row["refs"] = sorted(contents[ref.evidence_id] for ref in message.refs or ())
+        yield row
+
+
+def _expected_messages() -> Iterator[Row]:
+    """The conversation, a message a row: results hang on the call, and so does the answer after them."""
+    tip, n = None, 0
+    for question, words, answer in zip(QUESTIONS, WORDS, ANSWERS, strict=True):
+        results = [lookup(word) for word in words]
+        yield _row("user", question, n, tip)
+        asked = [("lookup", {"word": word}) for word in words]
+        yield _row("assistant", "", n + 1, n, tool_calls=asked)
+        for place, word in enumerate(words):
+            args, found = {"word": word}, lookup(word)
+            yield _row("tool", found, n + 2 + place, n + 1, tool_call_id=args, refs=[found])
+        tip = n + 2 + len(words)
+        yield _row("assistant", answer, tip, n + 1, refs=sorted(results))
+        n = tip + 1
+
+
+def _row(role: str, content: str, place: int, parent: int | None, **others: Any) -> Row:
+    empty: Row = {"tool_calls": [], "tool_call_id": None, "refs": []}
+    row = {"role": role, "content": content, "seq": place + 1, "parent_id": parent}
+    return {**empty, **row, **others}

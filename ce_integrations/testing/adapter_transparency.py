@@ -1,0 +1,120 @@
+"""Contract: with room the app sends and gets the same; without room, what goes out fits and is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ce_engine import BudgetConfig, RuntimeConfig
+from ce_integrations.base import Way
+from ce_integrations.testing.answers import JsonObject, text
+from ce_integrations.testing.contract_case import (
+    QUESTIONS,
+    ContractCase,
+    count,
+    read,
+    turning,
+)
+from ce_integrations.testing.framework_apps import SYSTEM, needs
+from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.wire import Wire
+
+
+PAGES = 8
+
+
+class Transparency(ContractCase):
+    """What the app and its provider notice of us."""
+
+    def test_with_room_the_provider_gets_the_same_bytes(self, trial: Trial, way: Way) -> None:
+        plain, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        assert len(plain.raw) == len(self.talk()[0])
+        assert ours.result == plain.result
+        assert ours.raw == plain.raw
+
+    def test_with_room_no_message_is_rebuilt(self, trial: Trial, way: Way) -> None:
+        _, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        assert len(ours.received) == len(ours.given) == len(self.talk()[0])
+        for received, given in zip(ours.received, ours.given, strict=True):
+            assert len(received) == len(given)
+            assert all(one is other for one, other in zip(received, given, strict=True))
+
+    @needs("teams")
+    def test_a_team_sends_the_same_bytes(self, trial: Trial, way: Way) -> None:
+        plain, ours = self.team(trial, way)
+        assert len(plain.raw) == len(self.team_script) > 2
+        assert ours.result == plain.result
+        assert ours.raw == plain.raw
+
+    @needs("tools")
+    @pytest.mark.parametrize("budget", [900, 1600])
+    def test_over_budget_what_goes_out_fits_and_is_whole(
+        self, trial: Trial, way: Way, budget: int
+    ) -> None:
+        plain, ours = self.reading(trial, way, budget)
+        assert len(ours.bodies) == len(plain.bodies) == 2 * (PAGES + 1)
+        assert ours.result == plain.result
+        for n, (body, whole) in enumerate(zip(ours.bodies, plain.bodies, strict=True)):
+            assert count(body) <= budget
+            assert body["messages"][0]["content"].startswith(SYSTEM)
+            asked = [m["content"] for m in body["messages"] if m["role"] == "user"]
+            assert asked[-1].endswith(QUESTIONS[n // (PAGES + 1)])
+            assert _unpaired(body) == []
+            assert _is_subsequence(_ids(body), _ids(whole))
+        assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
+
+    @needs("tools")
+    def test_over_budget_the_app_s_own_messages_stay(self, trial: Trial, way: Way) -> None:
+        plain, ours = self.reading(trial, way, 900)
+        for given, whole in zip(ours.given, plain.received, strict=True):
+            assert list(self._texts(given)) == list(self._texts(whole))
+
+    def team(self, trial: Trial, way: Way) -> tuple[Played, Played]:
+        """A team without us and with us."""
+        drive = trial.asking(QUESTIONS[:1], way)
+        with Wire(self.team_script) as wire:
+            plain = trial.played(wire, self.make_team(wire), drive)
+        with Wire(self.team_script) as wire:
+            return plain, trial.installed(wire, self.make_team(wire), drive)
+
+    def reading(self, trial: Trial, way: Way, budget: int) -> tuple[Played, Played]:
+        """A conversation that outgrows its budget, without us and with us."""
+        pages = [turning(page) for page in range(1, PAGES + 1)]
+        script = [*pages, text("Read."), *pages, text("And read again.")]
+        drive = trial.asking(QUESTIONS, way)
+        config = RuntimeConfig(
+            budget=BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
+        )
+        plain = trial.plain(drive, script, (read,))
+        ours = trial.ours(drive, script, (read,), config=config)
+        assert ours.installation is not None
+        report = ours.installation.last_report(SESSION)
+        assert report is not None
+        assert report.dropped + report.shortened > 0
+        return plain, ours
+
+    def _texts(self, natives: list[Any]) -> Iterator[str]:
+        return (self.adapter.to_schema(native).message.content for native in natives)
+
+
+def _ids(body: JsonObject) -> list[str]:
+    """The ids of calls and of results, in the order in which they go out."""
+    found = []
+    for message in body["messages"]:
+        found += [f"call {call['id']}" for call in message.get("tool_calls") or ()]
+        found += [f"result {message['tool_call_id']}"] if message["role"] == "tool" else []
+    return found
+
+
+def _unpaired(body: JsonObject) -> list[str]:
+    ids = [each.split(" ", 1) for each in _ids(body)]
+    calls = sorted(one for kind, one in ids if kind == "call")
+    results = sorted(one for kind, one in ids if kind == "result")
+    return [] if calls == results else [*calls, *results]
+
+
+def _is_subsequence(some: list[str], every: list[str]) -> bool:
+    remaining = iter(every)
+    return all(one in remaining for one in some)

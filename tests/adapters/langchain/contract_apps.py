@@ -1,0 +1,205 @@
+"""Apps of LangChain for the contract suite: an agent with a checkpointer, and a chain that keeps its messages."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+from pydantic import PrivateAttr
+
+from ce_integrations.base import Adapter
+from ce_integrations.langchain.installer import ADAPTER, PACKAGES, LangChainAdapter
+from ce_integrations.testing.answers import Answer, text, tool_calls
+from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool
+from ce_integrations.testing.wire import Wire
+from ce_integrations.walk import walk
+
+
+@cache
+def no_certificates() -> ssl.SSLContext:
+    """Loading the machine's certificates takes a tenth of a second, and there is nothing to verify."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+class Noting(ChatOpenAI):
+    """Notes the messages that reach a provider's own code."""
+
+    _received: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        self._received.append(messages)
+        return super()._generate(messages, *args, **kwargs)
+
+    async def _agenerate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        self._received.append(messages)
+        return await super()._agenerate(messages, *args, **kwargs)
+
+    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        self._received.append(messages)
+        return super()._stream(messages, *args, **kwargs)
+
+    def _astream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        self._received.append(messages)
+        return super()._astream(messages, *args, **kwargs)
+
+
+class LangChainApps(FrameworkApps):
+    packages = PACKAGES
+
+    @cached_property
+    def clients(self) -> tuple[DefaultHttpxClient, DefaultAsyncHttpxClient]:
+        return (
+            DefaultHttpxClient(verify=no_certificates()),
+            DefaultAsyncHttpxClient(verify=no_certificates()),
+        )
+
+    def model(self, wire: Wire) -> Noting:
+        return Noting(
+            model=MODEL,
+            base_url=wire.base_url,
+            api_key="no key",  # type: ignore[arg-type]  # a plain key is taken
+            max_retries=0,
+            http_client=self.clients[0],
+            http_async_client=self.clients[1],
+        )
+
+    async def aclose(self) -> None:
+        client, async_client = self.clients
+        client.close()
+        await async_client.aclose()
+
+    def received(self, target: Any) -> list[list[Any]]:
+        model = next(each for each in walk(target, PACKAGES) if isinstance(each, Noting))
+        return model._received
+
+
+class AgentApps(LangChainApps):
+    """`create_agent` with a checkpointer."""
+
+    adapter: ClassVar[Adapter[Any, Any]] = ADAPTER
+    team_script: ClassVar[Sequence[str | Answer]] = [
+        tool_calls([("ask_expert", {"question": "What is a lane?"})]),
+        text("A lane is a line of conversation."),
+        text("The expert says: a line."),
+    ]
+
+    def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
+        return create_agent(
+            self.model(wire),
+            [tool(each) for each in tools],
+            system_prompt=SYSTEM,
+            checkpointer=InMemorySaver(),
+        )
+
+    def make_team(self, wire: Wire) -> Any:
+        expert: Any = create_agent(self.model(wire), [], system_prompt="You are an expert.")
+
+        @tool
+        def ask_expert(question: str) -> str:
+            """Ask an expert."""
+            state = expert.invoke({"messages": [HumanMessage(question)]})
+            return str(state["messages"][-1].content)
+
+        return create_agent(
+            self.model(wire), [ask_expert], system_prompt=SYSTEM, checkpointer=InMemorySaver()
+        )
+
+    def ask(self, target: Any, text: str, session_id: str) -> str:
+        return _answer(target.invoke(_said(text), _thread(session_id)))
+
+    async def aask(self, target: Any, text: str, session_id: str) -> str:
+        return _answer(await target.ainvoke(_said(text), _thread(session_id)))
+
+    def stream(self, target: Any, text: str, session_id: str) -> Iterator[str]:
+        config = _thread(session_id)
+        for chunk, _ in target.stream(_said(text), config, stream_mode="messages"):
+            if isinstance(chunk, AIMessageChunk) and chunk.content:
+                yield str(chunk.content)
+
+    async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
+        config = _thread(session_id)
+        async for chunk, _ in target.astream(_said(text), config, stream_mode="messages"):
+            if isinstance(chunk, AIMessageChunk) and chunk.content:
+                yield str(chunk.content)
+
+
+def _said(text: str) -> dict[str, Any]:
+    return {"messages": [HumanMessage(text)]}
+
+
+def _thread(session_id: str) -> dict[str, Any]:
+    return {"configurable": {"thread_id": session_id}, "recursion_limit": 100}
+
+
+def _answer(state: dict[str, Any]) -> str:
+    return str(state["messages"][-1].content)
+
+
+class ChainsOnly(LangChainAdapter):
+    """Prompt and model alone run no tools and ask no other agent."""
+
+    capabilities = replace(LangChainAdapter.capabilities, tools=False, teams=False)
+
+
+class ChainApps(LangChainApps):
+    """A prompt and a model, where the app keeps the messages of each conversation."""
+
+    adapter: ClassVar[Adapter[Any, Any]] = ChainsOnly()
+
+    histories: ClassVar[dict[int, dict[str, list[BaseMessage]]]] = {}
+    """By target and session."""
+
+    def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
+        assert not tools
+        prompt = ChatPromptTemplate.from_messages([("system", SYSTEM), MessagesPlaceholder("said")])
+        chain = prompt | self.model(wire)
+        self.histories[id(chain)] = {}
+        return chain
+
+    def ask(self, target: Any, text: str, session_id: str) -> str:
+        given = self._with(target, text, session_id)
+        return self._kept(given, target.invoke({"said": list(given)}, _session(session_id)))
+
+    async def aask(self, target: Any, text: str, session_id: str) -> str:
+        given = self._with(target, text, session_id)
+        answer = await target.ainvoke({"said": list(given)}, _session(session_id))
+        return self._kept(given, answer)
+
+    def stream(self, target: Any, text: str, session_id: str) -> Iterator[str]:
+        given, pieces = self._with(target, text, session_id), []
+        for chunk in target.stream({"said": list(given)}, _session(session_id)):
+            pieces.append(chunk.content)
+            if chunk.content:
+                yield chunk.content
+        self._kept(given, AIMessage("".join(pieces)))
+
+    async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
+        given, pieces = self._with(target, text, session_id), []
+        async for chunk in target.astream({"said": list(given)}, _session(session_id)):
+            pieces.append(chunk.content)
+            if chunk.content:
+                yield chunk.content
+        self._kept(given, AIMessage("".join(pieces)))
+
+    def _with(self, target: Any, text: str, session_id: str) -> list[BaseMessage]:
+        history = self.histories[id(target)].setdefault(session_id, [])
+        history.append(HumanMessage(text))
+        return history
+
+    def _kept(self, history: list[BaseMessage], answer: AIMessage) -> str:
+        history.append(answer)
+        return str(answer.content)
+
+
+def _session(session_id: str) -> dict[str, Any]:
+    return {"configurable": {"session_id": session_id}}
