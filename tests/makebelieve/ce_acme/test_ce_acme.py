@@ -9,8 +9,9 @@ from acme_agents import Agent, Message, Model, Piece
 from ce_acme import ADAPTER
 
 from ce_integrations import ce_session
+from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.answers import text, tool_calls
-from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool
+from ce_integrations.testing.framework_apps import MODEL, SYSTEM, Tool
 from ce_integrations.testing.wire import Wire
 
 
@@ -38,7 +39,7 @@ class Noting(Model):
         return super().astream(messages, *args)
 
 
-class AcmeApps(FrameworkApps):
+class TestAcme(AdapterContract):
     adapter = ADAPTER
     packages = ("acme_agents",)
     team_script = (
