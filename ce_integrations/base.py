@@ -90,7 +90,7 @@ class Adapter(ABC, Generic[Target, Native]):
     """A framework as the engine sees it: what it installs on, and how its messages map.
 
     Attributes:
-        name: the framework's; tags every event, and names the extra of `pip install`.
+        name: the framework's; tags every event, and names the extra of `pip install` of ours.
         requires: what must be installed, as in PEP 508; the one place of version facts.
         targets: the kinds of objects that it installs on, for people.
         mapper: a module with `to_schema`, `to_native`, and perhaps `to_answer`, `map_model_usage`,
@@ -193,7 +193,8 @@ class Adapter(ABC, Generic[Target, Native]):
             StoreUrlError: the store's URL is not understood.
         """
         options = Options(engine, store, config, scope, session_id, user_id, fail)
-        check_requirements(self.requires, self.name)
+        ours = type(self).__module__.startswith("ce_integrations.")
+        check_requirements(self.requires, self.name if ours else "")
         if not self.accepts(target):
             raise UnsupportedTargetError(
                 f"{self.name} cannot be installed on a {kind_of(target)}; expected "
@@ -337,6 +338,8 @@ def check_requirements(
 ) -> None:
     """Compare what is installed with what is required (`found`: other versions than those, by name).
 
+    Without an `extra` of ours the framework itself is to be installed.
+
     Raises:
         MissingDependencyError: a distribution is not installed.
         UnsupportedVersionError: its version is outside the range.
@@ -345,7 +348,7 @@ def check_requirements(
 
     for text in requires:
         requirement = Requirement(text)
-        cure = f"pip install 'ce-integrations[{extra}]'"
+        cure = f"pip install 'ce-integrations[{extra}]'" if extra else f"pip install '{text}'"
         try:
             installed = (found or {}).get(requirement.name) or version(requirement.name)
         except PackageNotFoundError:

@@ -1,1 +1,30 @@
 """The contract suite for adapters, and `Wire`, a model server on loopback that records requests."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from ce_integrations.testing.adapter_contract import AdapterContract
+    from ce_integrations.testing.answers import text, tool_calls
+    from ce_integrations.testing.framework_apps import MODEL, SYSTEM, Tool
+    from ce_integrations.testing.wire import Wire
+
+__all__ = ["MODEL", "SYSTEM", "AdapterContract", "Tool", "Wire", "text", "tool_calls"]
+
+_HOMES = {
+    "AdapterContract": "adapter_contract",
+    "Wire": "wire",
+    "text": "answers",
+    "tool_calls": "answers",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for: the suite needs the test tools, the server does not."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f"{__name__}.{_HOMES.get(name, 'framework_apps')}")
+    return getattr(home, name)

@@ -20,6 +20,7 @@ from ce_engine import (
     Insert,
     MemoryStore,
     Message,
+    MissingDependencyError,
     Origin,
     Restore,
     Role,
@@ -147,6 +148,14 @@ def test_a_seventh_framework(engine: ContextEngine) -> None:
     messages = stored(engine).session.messages
     assert [m.content for m in messages] == [note.content for note in bot.history]
     assert {u.params["estimated"] for u in stored(engine).session.model_usage} == {True}
+
+
+def test_who_wrote_an_adapter_names_what_is_missing(
+    engine: ContextEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BotAdapter, "requires", ("no-such-bots>=2",))
+    with pytest.raises(MissingDependencyError, match="Run: pip install 'no-such-bots>=2'"):
+        ADAPTER.install_ce(Bot(), engine=engine)
 
 
 def test_with_room_the_very_list_goes_through(engine: ContextEngine) -> None:

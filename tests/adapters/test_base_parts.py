@@ -9,8 +9,28 @@ from typing import Any
 
 import pytest
 
-from ce_engine import Extend, HostMessage, Message, Origin, Role, Shorten, Usage
-from ce_integrations.blocks import call_args, changed, media_digests, media_tokens, text_of
+from ce_engine import (
+    Extend,
+    HostMessage,
+    Insert,
+    Keep,
+    Layer,
+    Message,
+    Origin,
+    Restore,
+    Role,
+    Shorten,
+    ToolRequest,
+    Usage,
+)
+from ce_integrations.blocks import (
+    call_args,
+    changed,
+    media_digests,
+    media_tokens,
+    text_of,
+    tool_requests,
+)
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.guard import Guard
 from ce_integrations.known import MAX_STRONG, KnownMessages
@@ -265,6 +285,23 @@ def test_blocks() -> None:
     assert call_args({"name": "f"}) == {"": None}
     assert changed("text", Shorten(0, "t")) == "t"
     assert changed("text", Extend(0, "! ", before=True)) == "! text"
+    assert changed("text", Keep(0)) == "text"
+    assert changed("", Insert("new", Layer.RULES)) == "new"
+    assert changed("", Restore(Message(role=Role.USER, content="old"))) == "old"
+
+
+def test_calls_of_tools_in_mappings_and_objects() -> None:
+    @dataclass
+    class Call:
+        id: str
+        name: str
+        arguments: str
+
+    args = '{"word": "车道"}'
+    expected = [ToolRequest(name="find", id="c1", args={"word": "车道"})]
+    assert tool_requests([Call("c1", "find", args)]) == expected
+    assert tool_requests([{"id": "c1", "name": "find", "args": {"word": "车道"}}]) == expected
+    assert tool_requests([{"name": None, "input": "{"}]) == [ToolRequest(name="", args={"": "{"})]
 
 
 @pytest.mark.req("A-29")

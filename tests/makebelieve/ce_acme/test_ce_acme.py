@@ -9,10 +9,7 @@ from acme_agents import Agent, Message, Model, Piece
 from ce_acme import ADAPTER
 
 from ce_integrations import ce_session
-from ce_integrations.testing.adapter_contract import AdapterContract
-from ce_integrations.testing.answers import text, tool_calls
-from ce_integrations.testing.framework_apps import MODEL, SYSTEM, Tool
-from ce_integrations.testing.wire import Wire
+from ce_integrations.testing import MODEL, SYSTEM, AdapterContract, Tool, Wire, text, tool_calls
 
 
 class Noting(Model):
