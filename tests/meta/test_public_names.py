@@ -35,7 +35,7 @@ def documented_imports() -> set[tuple[str, str]]:
         (node.module, name.name)
         for source in sources
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ce_")
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(("ce_engine", "ce_integrations"))
         for name in node.names
     }
 

@@ -22,6 +22,8 @@ TEST_COMMAND = "python -m pip install tox tox-uv && tox"
 @pytest.mark.parametrize("page", PAGES)
 def test_python_blocks_run(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the blocks of a page one after the other, in an empty folder, over a loopback model."""
+    for distribution in (ROOT / "tests" / "makebelieve").iterdir():
+        monkeypatch.syspath_prepend(distribution)
     namespace: dict[str, object] = {"__name__": "__main__"}
     with Wire() as wire:
         monkeypatch.setenv("OPENAI_BASE_URL", wire.base_url)
