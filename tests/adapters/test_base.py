@@ -326,6 +326,14 @@ def test_lane_and_purpose_reach_the_engine(engine: ContextEngine) -> None:
     assert (row.lane, row.purpose, row.framework) == ("branch", "helper", "bots")
 
 
+def test_a_model_that_an_answer_does_not_name_is_the_call_s(engine: ContextEngine) -> None:
+    own = ADAPTER.install_ce(Bot(), engine=engine, session_id="s").hooks
+    _, turn = own.before_model([Note("user", "q")], CallInfo(model="gpt-4"))
+    own.after_model(turn, Note("assistant", "a"))
+    (usage,) = stored(engine).session.model_usage
+    assert usage.model == "gpt-4"
+
+
 def test_facts_go_to_the_session_of_their_run(engine: ContextEngine) -> None:
     own = ADAPTER.install_ce(Bot(), engine=engine).hooks
     runs: OpenRuns[str] = OpenRuns(own)

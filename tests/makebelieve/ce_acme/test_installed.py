@@ -154,6 +154,39 @@ def test_copies_are_governed_and_fall_silent_with_their_original(
     assert len(turns()) == 2
 
 
+def test_a_message_that_the_app_changes_is_seen_anew(
+    expert: Agent, engine: ContextEngine, wire: Wire
+) -> None:
+    with install_ce(expert, engine=engine):
+        ask(expert, "My name is Ann.")
+        expert.history[1].text = "My name is 李雷."
+        ask(expert, "Who am I?")
+    assert [m["content"] for m in wire.bodies[-1]["messages"]][1] == "My name is 李雷."
+    engine.sync.flush()
+    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    assert document is not None
+    assert "My name is 李雷." in [m.content for m in document.session.messages]
+
+
+def test_a_run_is_one_request(helper: Agent, engine: ContextEngine, turns: Rows) -> None:
+    with install_ce(helper, engine=engine):
+        ask(helper)
+        ask(helper)
+    own = [turn.request_id for turn in turns() if turn.lane == "helper"]
+    assert own[0] == own[1] != own[2]
+
+
+def test_a_new_agent_begins_anew_in_the_same_session(
+    wire: Wire, engine: ContextEngine, turns: Rows
+) -> None:
+    for question in ("one", "two"):
+        agent = Agent("expert", Model("gpt-4", wire.base_url), "You know it all.")
+        with install_ce(agent, engine=engine):
+            ask(agent, question)
+    assert [len(body["messages"]) for body in wire.bodies] == [2, 2]
+    assert len(turns()) == 2
+
+
 class Polite(Agent):
     """A user's own agent, which asks in another way and lets Acme do the rest."""
 
