@@ -137,20 +137,30 @@ class AdapterContract(Ends):
     def test_who_waits_for_the_store_does_not_hold_the_app_s_loop(
         self, trial: Trial, way: Way
     ) -> None:
-        """The store hangs until a callback of the app's own loop lets it go on."""
+        """The store hangs until a task of the app's own loop lets it go on."""
         store = trial.store
+
+        async def let_go(asked: int) -> None:
+            while store.asked == asked:  # noqa: ASYNC110 - the store is asked on another thread
+                await asyncio.sleep(0.01)
+            store.hangs = False
 
         async def ask(target: Any) -> str:
             store.hangs = True
-            asyncio.get_running_loop().call_later(0.05, setattr, store, "hangs", False)
-            return await trial.aask(target, QUESTIONS[0], way)
+            task = asyncio.create_task(let_go(store.asked))
+            try:
+                return await trial.aask(target, QUESTIONS[0], way)
+            finally:
+                await task
 
         script, tools = self.talk()
         ours = trial.ours(lambda target: trial.run(ask(target)), script, tools)
         assert ours.installation is not None
         assert ours.installation.faults == ()
-        assert {tuple(turn.report.get("errors", ())) for turn in trial.turns()} == {()}
-        assert not store.hangs
+        degraded = [
+            turn.report["degradations"] for turn in trial.turns() if "degradations" in turn.report
+        ]
+        assert degraded == []
 
     # Coming and going
 

@@ -49,7 +49,7 @@ class Transparency(ContractCase):
         assert ours.raw == plain.raw
 
     @needs("tools")
-    @pytest.mark.parametrize("budget", [900, 1600])
+    @pytest.mark.parametrize("budget", [900, 2500])
     def test_over_budget_what_goes_out_fits_and_is_whole(
         self, trial: Trial, way: Way, budget: int
     ) -> None:
