@@ -39,7 +39,7 @@ class Mark:
         raise NotImplementedError
 
     def __deepcopy__(self, memo: object) -> Self:
-        return self
+        return type(self)(self.hooks)  # whose runs are its own
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         theirs = (base for base in type(self).__mro__ if not issubclass(base, Mark))

@@ -35,7 +35,9 @@ def documented_imports() -> set[tuple[str, str]]:
         (node.module, name.name)
         for source in sources
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(("ce_engine", "ce_integrations"))
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.startswith(("ce_engine", "ce_integrations"))
         for name in node.names
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+import pytest
 from acme_agents import Agent, Message, Model, Piece
 from ce_acme import ADAPTER
 
@@ -36,6 +37,7 @@ class Noting(Model):
         return super().astream(messages, *args)
 
 
+@pytest.mark.req("A-23", "A-24", "A-27")
 class TestAcme(AdapterContract):
     adapter = ADAPTER
     packages = ("acme_agents",)

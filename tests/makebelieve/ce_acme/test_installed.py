@@ -187,6 +187,20 @@ def test_a_new_agent_begins_anew_in_the_same_session(
     assert len(turns()) == 2
 
 
+def test_a_copy_has_runs_of_its_own(wire: Wire, engine: ContextEngine, turns: Rows) -> None:
+    def ask_expert(text: str) -> str:
+        """Ask a copy of oneself, which has no tools."""
+        return other.run(text)
+
+    agent = Agent("agent", Model("gpt-4", wire.base_url), "You ask.", [ask_expert])
+    with install_ce(agent, engine=engine):
+        other = copy.deepcopy(agent)
+        other.schemas = []
+        ask(agent)
+    first, inner, last = (turn.request_id for turn in turns())
+    assert first == last != inner
+
+
 class Polite(Agent):
     """A user's own agent, which asks in another way and lets Acme do the rest."""
 
