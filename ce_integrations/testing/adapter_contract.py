@@ -201,23 +201,29 @@ class AdapterContract(Ends):
                         yield value, dict(vars(value))
 
     def _objects(self, target: Any) -> Iterator[Held]:
-        """The attributes of what the target is made of."""
+        """The attributes of what the target is made of, and the items of its lists."""
         for each in walk(target, self.packages):
-            if hasattr(each, "__dict__") and not isinstance(each, type):
-                yield each, dict(vars(each))
+            if isinstance(each, list) or (hasattr(each, "__dict__") and not isinstance(each, type)):
+                yield each, _state(each)
 
 
-Held = tuple[Any, dict[str, Any]]
-"""An object, and the attributes that it had."""
+Held = tuple[Any, dict[Any, Any]]
+"""An object, and the attributes or items that it had."""
+
+
+def _state(each: Any) -> dict[Any, Any]:
+    return dict(enumerate(each)) if isinstance(each, list) else dict(vars(each))
 
 
 def _check_same(held: list[Held]) -> None:
     for each, before in held:
-        now = vars(each)
+        now = _state(each)
         changed = [key for key, value in before.items() if now.get(key) is not value]
-        added = [key for key in now if key not in before]
+        # Python gives a class its annotations when somebody looks for them.
+        added = [key for key in now if key not in before and key != "__annotations__"]
         assert changed == [], f"{each!r:.80} has another {changed}"
-        assert added == [] or not isinstance(each, type), f"{each!r:.80} has a new {added}"
+        fixed = isinstance(each, type | list)
+        assert added == [] or not fixed, f"{each!r:.80} has a new {added}"
 
 
 def _heard(body: JsonObject) -> str:

@@ -12,12 +12,15 @@ from acme_agents import Agent, Listener, Message, Model
 from ce_acme import ADAPTER
 
 from ce_engine import (
+    Author,
+    AuthorKind,
     BudgetConfig,
     ConfigError,
     ContextEngine,
     MemoryStore,
     RuntimeConfig,
     Scope,
+    SessionDocument,
     UnsupportedTargetError,
     create_context_engine,
 )
@@ -72,6 +75,13 @@ def turns(engine: ContextEngine) -> Rows:
     return read
 
 
+def document(engine: ContextEngine) -> SessionDocument:
+    assert engine.sync.flush()
+    found = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    assert found is not None
+    return found
+
+
 def ask(agent: Agent, question: str = "Ask the expert.") -> str:
     with ce_session("s"):
         return agent.run(question)
@@ -86,16 +96,15 @@ def test_the_adapter_is_found_by_its_entry_point(helper: Agent, engine: ContextE
 
 
 def test_what_a_colleague_is_asked_is_no_task_of_the_user(
-    helper: Agent, engine: ContextEngine, turns: Rows
+    helper: Agent, expert: Agent, engine: ContextEngine, turns: Rows
 ) -> None:
     with install_ce(helper, engine=engine):
+        ask(expert, "Are you there?")
         assert ask(helper) == "The expert says: a line."
-    engine.sync.flush()
-    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
-    assert document is not None
-    said = {(m.author.id, m.content) for m in document.session.messages if m.author is not None}
-    assert ("helper", "What is a lane?") in said
-    assert [turn.lane for turn in turns()] == ["helper", "expert", "helper"]
+    said = {m.content: m.author for m in document(engine).session.messages}
+    assert said["What is a lane?"] == Author(kind=AuthorKind.AGENT, id="helper")
+    assert said["Are you there?"] is None
+    assert [turn.lane for turn in turns()] == ["expert", "helper", "expert", "helper"]
 
 
 def test_an_agent_that_is_shared_is_recorded_once_and_inherited(
@@ -162,10 +171,7 @@ def test_a_message_that_the_app_changes_is_seen_anew(
         expert.history[1].text = "My name is 李雷."
         ask(expert, "Who am I?")
     assert [m["content"] for m in wire.bodies[-1]["messages"]][1] == "My name is 李雷."
-    engine.sync.flush()
-    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
-    assert document is not None
-    assert "My name is 李雷." in [m.content for m in document.session.messages]
+    assert "My name is 李雷." in [m.content for m in document(engine).session.messages]
 
 
 def test_a_run_is_one_request(helper: Agent, engine: ContextEngine, turns: Rows) -> None:
