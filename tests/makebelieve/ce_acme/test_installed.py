@@ -18,6 +18,7 @@ from ce_engine import (
     ConfigError,
     ContextEngine,
     MemoryStore,
+    Role,
     RuntimeConfig,
     Scope,
     SessionDocument,
@@ -205,6 +206,18 @@ def test_a_copy_has_runs_of_its_own(wire: Wire, engine: ContextEngine, turns: Ro
         ask(agent)
     first, inner, last = (turn.request_id for turn in turns())
     assert first == last != inner
+
+
+def test_a_result_that_failed_is_kept_as_one(wire: Wire, engine: ContextEngine) -> None:
+    def ask_expert(text: str) -> str:
+        """Ask nobody."""
+        raise LookupError(text)
+
+    agent = Agent("agent", Model("gpt-4", wire.base_url), "You ask.", [ask_expert])
+    with install_ce(agent, engine=engine):
+        ask(agent)
+    (result,) = [m for m in document(engine).session.messages if m.role is Role.TOOL]
+    assert (result.content, result.status) == ("LookupError: What is a lane?", "error")
 
 
 class Polite(Agent):
