@@ -113,6 +113,7 @@ def test_an_agent_that_is_shared_is_recorded_once_and_inherited(
 ) -> None:
     own = install_ce(expert, engine=engine)
     team = install_ce(helper, engine=engine)
+    assert len(helper.listeners) == len(expert.listeners) == 1
     ask(helper)
     assert len(turns()) == 3
     own.uninstall()
