@@ -42,6 +42,12 @@ class Seen:
         self.walk = Walk.of(self.given)
 
     @property
+    def strays(self) -> set[int]:
+        """Results that nobody asked for, and that are nothing else: these alone are left out for good."""
+        known = {tag(m) for group in self.walk.groups for m in group}
+        return {owner for owner, _ in self.walk.orphans} - known
+
+    @property
     def has_room(self) -> bool:
         if self.budget is None:
             return True
@@ -66,8 +72,7 @@ def judge(seen: Seen, sent: list[BaseMessage], tokens: int) -> None:
     gone = [m for m in given if tag(m) in must - goes]
     assert gone == [], f"must not be left out: {gone}"
     if seen.has_room:
-        orphans = {owner for owner, _ in seen.walk.orphans}
-        expected = [id(m) for m in given if tag(m) not in orphans or tag(m) in goes]
+        expected = [id(m) for m in given if tag(m) not in seen.strays]
         assert [id(m) for m in sent] == expected, "changed, though there was room"
     _judge_budget(seen, tokens)
     if seen.report.over_budget:
@@ -125,6 +130,5 @@ def judge_body(seen: Seen, body: dict[str, Any], tokens: int) -> None:
     texts = [s if isinstance(s, str) else s[0]["text"] for s in said]
     assert task is None or any(text(task) in s for s in texts), "the task is not there"
     if seen.has_room:
-        orphans = {owner for owner, _ in seen.walk.orphans}
-        whole = [m for m in seen.given if tag(m) not in orphans]
+        whole = [m for m in seen.given if tag(m) not in seen.strays]
         assert len(body["messages"]) == len(whole), "changed, though there was room"

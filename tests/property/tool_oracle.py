@@ -68,6 +68,16 @@ def is_question(message: BaseMessage) -> bool:
     return asks and not answered(message)
 
 
+def is_held(message: BaseMessage) -> bool:
+    """A result that must not be lost: a person's words are in it, or nothing but its place says whose it is."""
+    return isinstance(message, FunctionMessage) or bool(answered(message) and said(message))
+
+
+def said(message: BaseMessage) -> str:
+    """What a person said, in a message with results."""
+    return text(message) if isinstance(message, HumanMessage) else ""
+
+
 def text(message: BaseMessage) -> str:
     if isinstance(message.content, str):
         return message.content
@@ -89,22 +99,26 @@ class Walk:
 
     @classmethod
     def of(cls, messages: Sequence[BaseMessage]) -> Walk:
-        walk, open_ids = cls(), list[tuple[int, str]]()
+        walk, open_ids, asker = cls(), list[tuple[int, str]](), list[BaseMessage]()
         for message in messages:
             if is_system(message):
                 continue
             results = answered(message)
             if results:
-                walk._answer(message, results, open_ids)
+                walk._answer(message, results, open_ids, asker)
             else:
-                walk._close(open_ids)
-                open_ids = list(enumerate(asked(message)))
-                walk.groups.append([message])
-        walk._close(open_ids)
+                walk.unanswered |= {(tag(asker[0]), slot) for slot, _ in open_ids}
+                open_ids, asker = list(enumerate(asked(message))), [message]
+                walk.groups.append(asker)
+        walk.unanswered |= {(tag(asker[0]), slot) for slot, _ in open_ids}
         return walk
 
     def _answer(
-        self, message: BaseMessage, results: list[str], open_ids: list[tuple[int, str]]
+        self,
+        message: BaseMessage,
+        results: list[str],
+        open_ids: list[tuple[int, str]],
+        asker: list[BaseMessage],
     ) -> None:
         for part, call_id in enumerate(results):
             slot = next((n for n, i in open_ids if i == call_id), None)
@@ -112,13 +126,11 @@ class Walk:
                 self.orphans.add((tag(message), part))
                 continue
             open_ids.remove((slot, call_id))
-            group = self.groups[-1]
-            self.pairs.add((tag(group[0]), slot, tag(message), part))
-            if group[-1] is not message:
-                group.append(message)
-
-    def _close(self, open_ids: list[tuple[int, str]]) -> None:
-        self.unanswered |= {(tag(self.groups[-1][0]), slot) for slot, _ in open_ids}
+            self.pairs.add((tag(asker[0]), slot, tag(message), part))
+            if asker[-1] is not message:
+                asker.append(message)
+        if is_held(message) and (not asker or asker[-1] is not message):
+            self.groups.append([message])
 
 
 def task_of(host: Sequence[BaseMessage]) -> BaseMessage | None:
@@ -134,10 +146,10 @@ def never_out(host: Sequence[BaseMessage], walk: Walk) -> set[int]:
     behind, seen = list[list[BaseMessage]](), task is None
     for group in walk.groups:
         kept = "function_call" in group[0].additional_kwargs
-        kept = kept or any(isinstance(m, HumanMessage) for m in group[1:])
+        kept = kept or any(map(is_held, group))
         if kept or tag(group[0]) in waiting:
             tags |= {tag(m) for m in group}
-        elif len(group) > 1 and seen:
+        if len(group) > 1 and seen and tag(group[0]) not in waiting:
             behind.append(group)
         seen = seen or group[0] is task
     return tags | {tag(m) for group in behind[-1:] for m in group}
