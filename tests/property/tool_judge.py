@@ -127,7 +127,7 @@ def judge_body(seen: Seen, body: dict[str, Any], tokens: int) -> None:
     _judge_budget(seen, tokens)
     task = task_of(seen.given)
     said = [m["content"] for m in body["messages"] if m["role"] == "user"]
-    texts = [s if isinstance(s, str) else s[0]["text"] for s in said]
+    texts = [s if isinstance(s, str) else "".join(p.get("text", "") for p in s) for s in said]
     assert task is None or any(text(task) in s for s in texts), "the task is not there"
     if seen.has_room:
         whole = [m for m in seen.given if tag(m) not in seen.strays]

@@ -55,7 +55,7 @@ class Messages:
         return " ".join(self.rng.choices(kind, k=self.rng.randint(1, most)))
 
     def long(self) -> str:
-        lines = self.rng.choice((1, 1, 1, 3, 30))
+        lines = self.rng.choice((1, 1, 1, 1, 3, 25))
         return "\n".join(self.words(12) for _ in range(lines))
 
     # What people and hosts say

@@ -99,22 +99,22 @@ def _chunks(answer: AIMessage) -> list[AIMessageChunk]:
 
 
 def ask(
-    runner: asyncio.Runner, model: Any, way: str, messages: list[BaseMessage], **given: Any
+    loop: asyncio.AbstractEventLoop, model: Any, way: str, messages: list[BaseMessage], **given: Any
 ) -> tuple[list[BaseMessage], AIMessage]:
     """Ask in one of the `WAYS`; what came back, piece by piece, and the whole of it."""
     if way == "generate":
         found = [model.generate([messages], **given).generations[0][0].message]
     elif way == "agenerate":
-        done = runner.run(model.agenerate([messages], **given))
+        done = loop.run_until_complete(model.agenerate([messages], **given))
         found = [done.generations[0][0].message]
     elif way == "batch":
         found = model.batch([messages], **given)
     elif way == "ainvoke":
-        found = [runner.run(model.ainvoke(messages, **given))]
+        found = [loop.run_until_complete(model.ainvoke(messages, **given))]
     elif way == "stream":
         found = list(model.stream(messages, **given))
     elif way == "astream":
-        found = runner.run(_collect(model.astream(messages, **given)))
+        found = loop.run_until_complete(_collect(model.astream(messages, **given)))
     else:
         found = [model.invoke(messages, **given)]
     return found, reduce(add, found)
