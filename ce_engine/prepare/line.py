@@ -70,7 +70,7 @@ def split(items: Sequence[Item]) -> Line:
     Never out: system messages, the task message (newest of origin `task`), the newest message,
     incomplete groups, the newest complete tool group of the current turn, and what the host protects.
     A tool result without its call is an orphan: providers refuse it, so it is not passed on, unless
-    the host protects it: then it stands as the host sent it.
+    the host protects it, or there is nothing else: then it stands as the host sent it.
     """
     line = Line()
     current: Group | None = None
@@ -94,6 +94,9 @@ def split(items: Sequence[Item]) -> Line:
             )
             open_calls = list(item.calls)
             line.groups.append(current)
+    if not line.groups:  # an empty list would only hide what is wrong with the host's
+        line.groups = [Group([item], tokens=item.tokens) for item in line.orphans]
+        line.orphans = []
     _mark(line)
     return line
 

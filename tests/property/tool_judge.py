@@ -51,8 +51,9 @@ class Seen:
     def has_room(self) -> bool:
         if self.budget is None:
             return True
-        before = self.report.tokens_before
-        return before <= self.budget or cost(self.given) * ROOMY + PICTURES < self.budget
+        if self.report.tokens_before <= self.budget:
+            return True
+        return self.budget > PICTURES and cost(self.given) * ROOMY + PICTURES < self.budget
 
 
 def judge(seen: Seen, sent: list[BaseMessage], tokens: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from functools import reduce
 from operator import add
@@ -81,8 +82,6 @@ class Streamer(Keeper):
 
 def _chunks(answer: AIMessage) -> list[AIMessageChunk]:
     """A whole answer in pieces: text in two, the rest with the last."""
-    import json
-
     text = answer.content if isinstance(answer.content, str) else ""
     half = len(text) // 2
     calls: Any = [
@@ -93,9 +92,11 @@ def _chunks(answer: AIMessage) -> list[AIMessageChunk]:
         {"name": c["name"], "args": c["args"], "id": c["id"], "index": len(calls) + n}
         for n, c in enumerate(answer.invalid_tool_calls)
     ]
-    first = AIMessageChunk(text[:half], id=answer.id, additional_kwargs=answer.additional_kwargs)
+    first = AIMessageChunk(
+        content=text[:half], id=answer.id, additional_kwargs=answer.additional_kwargs
+    )
     rest: Any = text[half:] if isinstance(answer.content, str) else answer.content
-    return [first, AIMessageChunk(rest, tool_call_chunks=[*calls, *broken])]
+    return [first, AIMessageChunk(content=rest, tool_call_chunks=[*calls, *broken])]
 
 
 def ask(

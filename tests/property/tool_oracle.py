@@ -111,6 +111,7 @@ class Walk:
                 open_ids, asker = list(enumerate(asked(message))), [message]
                 walk.groups.append(asker)
         walk.unanswered |= {(tag(asker[0]), slot) for slot, _ in open_ids}
+        walk.groups = walk.groups or [[m] for m in messages if answered(m)]
         return walk
 
     def _answer(
