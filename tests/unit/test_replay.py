@@ -133,7 +133,7 @@ def test_one_message_with_several_results_is_made_again(
     engine: ContextEngine, later: ContextEngine
 ) -> None:
     app = HostApp(engine, SCOPE)
-    app.prepare(user("Look"), config=config(900))
+    prepared = app.prepare(user("Look"), config=config(900))
     for n in range(6):
         asked = tool_calls((f"a{n}", "look", {"n": n}), (f"b{n}", "look", {"n": -n}))
         both = tool_result(f"a{n}", "\n".join(f"line {m} of {n}" for m in range(40)))

@@ -1,0 +1,145 @@
+"""Runs langchain-core's own tests, without us and with us in front of every model, and compares test by test.
+
+`python tests/upstream/run.py --folder /tmp/upstream` takes some minutes and needs a package index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree as ET
+
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = "langchain-core"
+MAY_DIFFER: dict[str, str] = {
+    "test_benchmark_model": "asserts that 500 calls take less than a second",
+}
+"""Tests whose outcome may be another one with us, by name, and why."""
+OPTIONS = (
+    "tests/unit_tests",
+    "-q",
+    "--tb=no",  # with tracebacks pytest itself fails on CPython 3.11 while it shows some
+    "--disable-socket",
+    "--allow-unix-socket",
+    "-p",
+    "no:cacheprovider",
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="LangChain's own tests, without us and with us.")
+    parser.add_argument("--release", default=version(CORE), help=f"of {CORE}")
+    parser.add_argument("--folder", type=Path, help="where to keep sources and environment")
+    parser.add_argument("--jobs", default="2", help="how many processes")
+    parser.add_argument("--timeout", type=int, default=900, help="seconds for each of the two runs")
+    options = parser.parse_args()
+    with TemporaryDirectory() as scratch:
+        folder = (options.folder or Path(scratch)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        python = environment(folder)
+        source = sources(folder, python, options.release)
+        bare = outcomes(python, source, options, folder / "bare.xml")
+        ours = outcomes(python, source, options, folder / "ours.xml", with_us=True)
+        prepared, changed = counts(folder / "ours.txt")
+    print(f"{CORE} {options.release}: {told(bare)} without us, {told(ours)} with us")
+    print(f"{prepared} model calls prepared, {changed} inputs changed")
+    wrong = differences(bare, ours)
+    return 1 if wrong or not prepared or "passed" not in bare.values() else 0
+
+
+def environment(folder: Path) -> Path:
+    """A virtual environment of its own: with `langchain` in it snapshots of core would differ."""
+    if not (folder / "venv").exists():
+        venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    pip(python, "install", "--upgrade", "pip>=25.1")
+    return python
+
+
+def sources(folder: Path, python: Path, release: str) -> Path:
+    """The release's tests, from its source distribution, with what they need installed."""
+    source = folder / f"{CORE.replace('-', '_')}-{release}"
+    wanted = f"{CORE}=={release}"
+    if not source.exists():
+        pip(python, "download", "--no-deps", "--no-binary", CORE, wanted, "-d", str(folder))
+        with tarfile.open(folder / f"{source.name}.tar.gz") as archive:
+            archive.extractall(folder, filter="data")
+    group = f"{source / 'pyproject.toml'}:test"
+    pip(python, "install", "--group", group, wanted, str(ROOT), "pytest-xdist", "pytest-socket")
+    return source
+
+
+def pip(python: Path, *arguments: str) -> None:
+    subprocess.run([python, "-m", "pip", "--quiet", *arguments], check=True)
+
+
+def outcomes(
+    python: Path,
+    source: Path,
+    options: argparse.Namespace,
+    report: Path,
+    *,
+    with_us: bool = False,
+) -> dict[str, str]:
+    """Run the tests; the outcome of each, by its name."""
+    foreign = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "PYTHONPATH", "CE_")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    command = [python, "-m", "pytest", *OPTIONS, "-n", options.jobs, f"--junitxml={report}"]
+    if with_us:
+        kept = report.with_suffix(".txt")
+        kept.unlink(missing_ok=True)
+        env |= {
+            "CE_GUARD": "raise",
+            "CE_UPSTREAM_COUNTS": str(kept),
+            "PYTHONPATH": str(Path(__file__).parent),
+        }
+        command += ["-p", "plugin"]
+    subprocess.run(command, cwd=source, env=env, timeout=options.timeout, check=False)
+    return {
+        f"{case.get('classname')}::{case.get('name')}": outcome(case)
+        for case in ET.parse(report).iter("testcase")
+    }
+
+
+def outcome(case: ET.Element) -> str:
+    found = {child.tag for child in case} & {"failure", "error", "skipped"}
+    return min(found) if found else "passed"
+
+
+def counts(file: Path) -> tuple[int, int]:
+    """How many calls were prepared in all processes, and how many inputs were changed."""
+    lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
+    return sum(int(one) for one, _ in lines), sum(int(other) for _, other in lines)
+
+
+def told(found: dict[str, str]) -> str:
+    kinds = sorted(set(found.values()))
+    return ", ".join(f"{list(found.values()).count(kind)} {kind}" for kind in kinds)
+
+
+def differences(bare: dict[str, str], ours: dict[str, str]) -> int:
+    """Print what differs; how much of it may not."""
+    wrong = 0
+    for name in sorted({*bare, *ours}):
+        before, after = bare.get(name, "not run"), ours.get(name, "not run")
+        if before == after:
+            continue
+        short = name.rsplit("::", 1)[-1].split("[")[0]
+        reason = MAY_DIFFER.get(short)
+        wrong += reason is None
+        print(f"{'DIFFERS' if reason is None else 'may differ'}: {name}: {before}, with us {after}")
+        if reason is not None:
+            print(f"    {reason}")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
