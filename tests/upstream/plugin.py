@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.language_models import FakeListChatModel
 
 from ce_engine import (
@@ -25,7 +26,7 @@ _engine = create_context_engine(MemoryStore())
 _installation = install_ce(
     _target, engine=_engine, config=RuntimeConfig(budget=BudgetConfig(max_input_tokens=ROOM))
 )
-_counts = {"prepared": 0, "changed": 0}
+_notes: list[str] = []
 
 
 def _mark_for_all() -> None:
@@ -39,24 +40,31 @@ def _mark_for_all() -> None:
     injection._mark_for = mark_for
 
 
-def _count_all() -> None:
+def _note_all() -> None:
     ready = _installation.hooks._ready
 
-    def counted(natives: list[Any], *told: Any) -> Any:
+    def noted(natives: list[Any], *told: Any) -> Any:
         goes, turn = ready(natives, *told)
-        _counts["prepared"] += 1
-        _counts["changed"] += goes is not natives
+        kind = "kept" if goes is natives else "changed"
+        _notes.append(f"{kind} {os.environ.get('PYTEST_CURRENT_TEST')}")
         return goes, turn
 
-    vars(_installation.hooks)["_ready"] = counted
+    vars(_installation.hooks)["_ready"] = noted
 
 
 _mark_for_all()
-_count_all()
+_note_all()
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Note the faults of ours that the guard kept from the test."""
+    faults = _installation.hooks.guard.faults
+    while faults:
+        _notes.append(f"{faults.popleft().kind} {item.nodeid}")
 
 
 def pytest_sessionfinish() -> None:
-    """Leave how many calls were prepared, and how many inputs were changed, for who asked."""
+    """Leave a line for each input and each fault, for who asked."""
     _engine.sync.close()
-    with Path(os.environ["CE_UPSTREAM_COUNTS"]).open("a", encoding="utf-8") as file:
-        file.write(f"{_counts['prepared']} {_counts['changed']}\n")
+    with Path(os.environ["CE_UPSTREAM_NOTES"]).open("a", encoding="utf-8") as file:
+        file.writelines(f"{note}\n" for note in _notes)
