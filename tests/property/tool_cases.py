@@ -13,7 +13,14 @@ from typing import Any, Self
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from ce_engine import BudgetConfig, MemoryStore, RuntimeConfig, Scope, create_context_engine
+from ce_engine import (
+    BudgetConfig,
+    MemoryStore,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    create_context_engine,
+)
 from ce_engine.schema.report import Report
 from ce_integrations.base import Installation
 from ce_integrations.langchain import install_ce
@@ -124,7 +131,8 @@ class Case:
 
     def run(self) -> Counter[str]:
         """Play the case; raises `AssertionError` for what does not hold."""
-        engine = create_context_engine(MemoryStore())
+        patient = RuntimeConfig(store=StoreConfig(deadline_s=30))  # a busy machine is no fault
+        engine = create_context_engine(MemoryStore(), config=patient)
         try:
             with install_ce(
                 self.model, engine=engine, config=self.config(), session_id="s"
