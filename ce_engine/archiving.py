@@ -275,6 +275,7 @@ class Archiving:
             if item.n is None or item.index is None:
                 continue
             calls, call_id = tuple(map(key, item.calls)), key(item.call_id)
+            more = [key(i) for i in item.more_call_ids]
             row, entry = rows[item.n], entries[item.n]
             failed = row.message.status == "error"
             if (
@@ -282,6 +283,7 @@ class Archiving:
                 or call_id != entry.call_id
                 or item.origin != row.origin
                 or item.protected
+                or more
                 or item.error != failed
             ):
                 yield (
@@ -292,6 +294,7 @@ class Archiving:
                         "protected": item.protected,
                         "calls": list(calls),
                         "call_id": call_id,
+                        **({"more_call_ids": more} if more else {}),
                     },
                 )
 

@@ -214,6 +214,7 @@ class Past:
             Origin(other.get("origin", row.origin)),
             error=other.get("error", stored.status == "error"),
             protected=other.get("protected", False),
+            more_call_ids=tuple(other.get("more_call_ids", ())),
         )
         made.counted = ("", self.archive.get("tokens", {}).get(str(index), row.tokens))
         if other:

@@ -267,6 +267,7 @@ class Preparation:
                     message.role is Role.TOOL,
                     host.error,
                     host.protected,
+                    host.more_call_ids,
                 )
             )
         if not self.history.items:

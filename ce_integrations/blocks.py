@@ -102,7 +102,8 @@ def changed(content: Any, step: Step) -> Any:
     others = list(other_blocks(content))
     results = [n for n, block in enumerate(others) if block.get("type") == "tool_result"]
     for n in results:  # the text is theirs, the first one's here
-        others[n] = {**others[n], "content": step.text if n == results[0] else ""}
+        inside = Shorten(step.index, step.text if n == results[0] else "")
+        others[n] = {**others[n], "content": changed(others[n].get("content") or "", inside)}
     return others if results else [addition, *others]
 
 
@@ -116,6 +117,13 @@ def _tokens(block: Mapping[Any, Any]) -> int:
         return image_tokens(detail=str(detail or "auto"))
     if kind in FILES:
         return FILE_TOKENS
+    if kind == "tool_result":  # its text is counted as the message's
+        content, block = block.get("content"), {**block, "content": None}
+        return media_tokens(content) + _size(block)
+    return _size(block)
+
+
+def _size(block: Mapping[Any, Any]) -> int:
     return -(-len(_packed(block)) // BYTES_PER_TOKEN)
 
 

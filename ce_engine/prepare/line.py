@@ -19,6 +19,7 @@ class Item:
         tokens: with framing, calls and media.
         calls: host ids of the tool calls it asks for, `""` for one without.
         call_id: host id of the call that it answers.
+        more_call_ids: those of other calls that it answers too.
     """
 
     origin: Origin
@@ -31,6 +32,7 @@ class Item:
     is_tool_result: bool = False
     error: bool = False
     protected: bool = False
+    more_call_ids: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -67,7 +69,8 @@ def split(items: Sequence[Item]) -> Line:
 
     Never out: system messages, the task message (newest of origin `task`), the newest message,
     incomplete groups, the newest complete tool group of the current turn, and what the host protects.
-    A tool result without its call is an orphan: providers refuse it, so it is not passed on.
+    A tool result without its call is an orphan: providers refuse it, so it is not passed on, unless
+    the host protects it, or there is nothing else: then it stands as the host sent it.
     """
     line = Line()
     current: Group | None = None
@@ -76,23 +79,36 @@ def split(items: Sequence[Item]) -> Line:
         if item.origin is Origin.SYSTEM:
             line.system.append(item)
         elif item.is_tool_result:
-            answers = item.call_id or ""  # old function calls have no ids, nor have their results
-            if current is None or answers not in open_calls:
-                line.orphans.append(item)
-            else:
-                open_calls.remove(answers)
+            if current is not None and _answers(item, open_calls):
                 current.items.append(item)
                 current.tokens += item.tokens
                 current.must = current.must or item.protected
                 current.complete = not open_calls
+            elif item.protected:
+                line.groups.append(Group([item], must=True, tokens=item.tokens))
+            else:
+                line.orphans.append(item)
         else:
             current = Group(
                 [item], complete=not item.calls, must=item.protected, tokens=item.tokens
             )
             open_calls = list(item.calls)
             line.groups.append(current)
+    if not line.groups:  # an empty list would only hide what is wrong with the host's
+        line.groups = [Group([item], tokens=item.tokens) for item in line.orphans]
+        line.orphans = []
     _mark(line)
     return line
+
+
+def _answers(item: Item, open_calls: list[str]) -> bool:
+    """Close the calls that a result answers; whether there is any."""
+    waiting = len(open_calls)
+    # Function calls of the old style have no ids, nor have their results.
+    for call_id in (item.call_id or "", *item.more_call_ids):
+        if call_id in open_calls:
+            open_calls.remove(call_id)
+    return len(open_calls) < waiting
 
 
 def _mark(line: Line) -> None:

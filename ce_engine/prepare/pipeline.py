@@ -145,7 +145,9 @@ class _Assembly:
         known = self.short_texts.get(id(item))
         if known is None:
             text = self.sources.text(item)
-            short = short_result(text, self.sources.evidence_of(item), self.config.locale)
+            # The results of several calls are one text here: it cannot be told whose the rest was.
+            whole = text if item.more_call_ids else ""
+            short = whole or short_result(text, self.sources.evidence_of(item), self.config.locale)
             saved = max(0, self._saved(item, text, short))
             known = (short if saved else text, item.tokens - saved)
             self.short_texts[id(item)] = known

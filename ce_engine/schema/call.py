@@ -33,6 +33,7 @@ class HostMessage:
         media: digests of the parts that are not text (images, audio), part of its identity.
         media_tokens: what those parts cost.
         error: a tool result that reports a failure.
+        more_call_ids: the other calls that it answers, where one message has the results of several.
         protected: a host that must not lose this message for reasons of its own.
     """
 
@@ -44,6 +45,7 @@ class HostMessage:
     media_tokens: int = 0
     error: bool = False
     protected: bool = False
+    more_call_ids: tuple[str, ...] = ()
     counted: tuple[str, int] | None = None
     """The engine's: (estimator and model, tokens with framing, calls and media)."""
     recognised: tuple[tuple[str, str], Any] | None = None

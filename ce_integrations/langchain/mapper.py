@@ -135,17 +135,21 @@ def _from_model(native: AIMessage) -> HostMessage:
 
 
 def _from_results(native: BaseMessage, results: list[Mapping[Any, Any]]) -> HostMessage:
-    """Anthropic's form: results as blocks of a message of the user, possibly several."""
+    """Anthropic's form: results as blocks of a message of the user, who may have said something, too."""
+    said = text_of(native.content)
     content = "".join(text_of(result.get("content") or "") for result in results)
-    return _host(
+    first, *more = (str(result.get("tool_use_id") or "") for result in results)
+    host = _host(
         native,
         Role.TOOL,
         Origin.TOOL_RESULT,
-        content=text_of(native.content) + content,
-        call_id=results[0].get("tool_use_id"),
+        content=said + content,
+        call_id=first,
         error=any(result.get("is_error") for result in results),
-        protected=True,
+        protected=bool(said),
     )
+    host.more_call_ids = tuple(more)
+    return host
 
 
 # Answers

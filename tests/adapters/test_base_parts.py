@@ -304,6 +304,17 @@ def test_calls_of_tools_in_mappings_and_objects() -> None:
     assert tool_requests([{"name": None, "input": "{"}]) == [ToolRequest(name="", args={"": "{"})]
 
 
+def test_results_in_blocks_count_once_and_keep_their_pictures() -> None:
+    picture = {"type": "image", "source": {"url": "u"}}
+    told = [{"type": "text", "text": "a long text " * 100}, picture]
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": told}
+    assert media_tokens([picture]) < media_tokens([result]) < media_tokens([picture]) + 50
+    assert media_tokens([{**result, "content": "a long text " * 100}]) < 50
+    (short,) = changed([result], Shorten(0, "short"))
+    assert short == {**result, "content": [{"type": "text", "text": "short"}, picture]}
+    assert result["content"] == told
+
+
 @pytest.mark.req("A-29")
 def test_documents_tell_of_themselves_by_convention() -> None:
     metadata = {"url": "https://example.org/a", "score": 0.5, "doc_version": "2"}

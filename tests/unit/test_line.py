@@ -51,6 +51,31 @@ def test_a_second_result_for_one_call_is_an_orphan() -> None:
     assert len(line.orphans) == 1
 
 
+def test_one_message_may_answer_several_calls_and_some_that_nobody_made() -> None:
+    both = Item(
+        Origin.TOOL_RESULT, 10, call_id="gone", is_tool_result=True, more_call_ids=("b", "a")
+    )
+    line = split([TASK, call("a", "b"), both, ANSWER])
+    assert [len(group.items) for group in line.groups] == [1, 2, 1]
+    assert line.groups[1].complete
+    assert line.orphans == []
+
+
+def test_an_orphan_that_the_host_protects_stands_and_breaks_no_group() -> None:
+    held = Item(Origin.TOOL_RESULT, 10, call_id="gone", is_tool_result=True, protected=True)
+    line = split([TASK, call("a", "b"), result("a"), held, result("b"), ANSWER])
+    assert [len(group.items) for group in line.groups] == [1, 3, 1, 1]
+    assert line.groups[1].complete
+    assert line.groups[2].must
+    assert line.orphans == []
+
+
+def test_where_there_are_orphans_alone_they_stand() -> None:
+    line = split([SYSTEM, result("gone"), result("gone, too")])
+    assert [group.must for group in line.groups] == [False, True]
+    assert line.orphans == []
+
+
 def test_a_result_without_an_id_answers_a_call_without_one() -> None:
     nameless = Item(Origin.TOOL_RESULT, 10, 0, 0, "r", call_id=None, is_tool_result=True)
     line = split([TASK, call(""), nameless])  # function calls of the old style have no ids at all

@@ -129,6 +129,24 @@ def test_nothing_rendered_and_no_rule_is_stored_for_it(store: MemoryStore) -> No
 
 
 @pytest.mark.req("A-21")
+def test_one_message_with_several_results_is_made_again(
+    engine: ContextEngine, later: ContextEngine
+) -> None:
+    app = HostApp(engine, SCOPE)
+    prepared = app.prepare(user("Look"), config=config(900))
+    for n in range(6):
+        asked = tool_calls((f"a{n}", "look", {"n": n}), (f"b{n}", "look", {"n": -n}))
+        both = tool_result(f"a{n}", "\n".join(f"line {m} of {n}" for m in range(40)))
+        both.more_call_ids = (f"b{n}",)
+        prepared = app.prepare(asked, both, new_request=False, config=config(900))
+    assert prepared.report.dropped
+    assert not prepared.report.shortened
+    assert not prepared.report.over_budget
+    engine.sync.flush()
+    assert later.sync.replay(SCOPE).equal
+
+
+@pytest.mark.req("A-21")
 def test_without_the_system_prompt_it_is_equal_and_says_what_it_does_not_know(
     engine: ContextEngine, later: ContextEngine
 ) -> None:

@@ -19,9 +19,9 @@ from ce_integrations.testing.wire import Wire, text, tool_calls
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "langchain"
 SCRIPTS: dict[str, Any] = {
-    "chain_app": "An answer.",
-    "rag_app": "From the documents.",
-    "agent_app": [
+    "chain": "An answer.",
+    "retrieval": "From the documents.",
+    "agent": [
         tool_calls([("version_of", {"distribution": "pydantic"})]),
         text("It is there."),
         tool_calls([("summary_of", {"distribution": "langchain-core"})]),
@@ -30,10 +30,10 @@ SCRIPTS: dict[str, Any] = {
 }
 
 
-def run(name: str, wire: Wire) -> str:
+def run(app: str, wire: Wire) -> str:
     """Run an example as a user does."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py")],
+        [sys.executable, str(EXAMPLES / app)],
         env={**os.environ, "OPENAI_BASE_URL": wire.base_url, "OPENAI_API_KEY": "no key"},
         capture_output=True,
         text=True,
@@ -47,7 +47,8 @@ def run(name: str, wire: Wire) -> str:
 
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_the_examples_differ_by_the_lines_that_install_us(name: str) -> None:
-    plain, ours = ((EXAMPLES / f"{each}.py").read_text("utf-8") for each in (name, f"{name}_ce"))
+    folder = EXAMPLES / name
+    plain, ours = ((folder / app).read_text("utf-8") for app in ("app.py", "app_ce.py"))
     lines = difflib.ndiff(plain.splitlines(), ours.splitlines())
     changed = [line for line in lines if line[0] in "+-" and line[1:].strip()]
     assert [line[0] for line in changed] == ["+", "+"]
@@ -59,16 +60,16 @@ def test_the_examples_differ_by_the_lines_that_install_us(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_the_examples_send_the_same(name: str) -> None:
     with Wire(SCRIPTS[name]) as wire:
-        printed = run(name, wire)
+        printed = run(f"{name}/app.py", wire)
         plain = wire.bodies
     with Wire(SCRIPTS[name]) as wire:
-        assert run(f"{name}_ce", wire) == printed
+        assert run(f"{name}/app_ce.py", wire) == printed
         ours = wire.bodies
         assert wire.refusals == []
     assert printed.strip()
     assert ours[0] == plain[0]
     assert len(ours) == len(plain)
-    if name != "rag_app":  # that one has no memory of its own, and gets one
+    if name != "retrieval":  # that one has no memory of its own, and gets one
         assert ours == plain
     assert Path("ce.db").exists()
 
@@ -80,4 +81,11 @@ def test_the_examples_send_the_same(name: str) -> None:
             await store.close()
 
     (session,) = asyncio.run(sessions())
-    assert session.messages == {"chain_app": 4, "rag_app": 4, "agent_app": 8}[name]
+    assert session.messages == {"chain": 4, "retrieval": 4, "agent": 8}[name]
+
+
+def test_each_folder_is_an_example_that_is_run_and_told_of() -> None:
+    page = (EXAMPLES / "README.md").read_text("utf-8")
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+    assert folders - {"__pycache__"} == set(SCRIPTS)
+    assert all(f"| [{name}]({name}) |" in page for name in SCRIPTS)

@@ -150,7 +150,14 @@ def test_results_in_a_message_of_the_user() -> None:
     )
     assert (host.message.role, host.origin) == (Role.TOOL, Origin.TOOL_RESULT)
     assert (host.message.tool_call_id, host.message.content, host.error) == ("c1", "done", True)
-    assert host.protected
+    assert not host.protected
+
+
+def test_several_results_in_a_message_of_the_user_who_says_something_too() -> None:
+    results = [{"type": "tool_result", "tool_use_id": i, "content": i} for i in ("c1", "c2")]
+    host = mapper.to_schema(HumanMessage([*results, {"type": "text", "text": "and now?"}]))
+    assert (host.message.tool_call_id, host.more_call_ids) == ("c1", ("c2",))
+    assert host.protected  # the words are a person's
 
 
 def test_media_count_and_are_told_apart() -> None:

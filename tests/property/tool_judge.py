@@ -1,0 +1,135 @@
+"""Judges one call: what the host gave, what reached the model, and what the report says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import BaseMessage, ToolMessage
+
+from ce_engine.schema.report import Report
+from tests.property.tool_oracle import (
+    Walk,
+    answered,
+    cost,
+    is_question,
+    is_system,
+    never_out,
+    tag,
+    task_of,
+    text,
+    thoughts,
+)
+
+
+ROOMY = 2
+"""A list that costs less than the budget by this factor, and a picture or two, has room to spare."""
+PICTURES = 2_000
+
+
+@dataclass
+class Seen:
+    """One call as its host sees it."""
+
+    given: Sequence[BaseMessage]
+    budget: int | None
+    report: Report
+    tools: Sequence[dict[str, Any]]
+    walk: Walk = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.walk = Walk.of(self.given)
+
+    @property
+    def strays(self) -> set[int]:
+        """Results that nobody asked for, and that are nothing else: these alone are left out for good."""
+        known = {tag(m) for group in self.walk.groups for m in group}
+        return {owner for owner, _ in self.walk.orphans} - known
+
+    @property
+    def has_room(self) -> bool:
+        if self.budget is None:
+            return True
+        if self.report.tokens_before <= self.budget:
+            return True
+        return self.budget > PICTURES and cost(self.given) * ROOMY + PICTURES < self.budget
+
+
+def judge(seen: Seen, sent: list[BaseMessage], tokens: int) -> None:
+    assert sent, "nothing was sent"
+    given = seen.given
+    places = {tag(m): n for n, m in enumerate(given)}
+    order = [places[tag(m)] for m in sent if tag(m)]
+    assert order == sorted(set(order)), "another order"
+    _judge_pairs(seen, sent)
+    for message in sent:
+        if tag(message):
+            _judge_copy(given[places[tag(message)]], message)
+        else:
+            assert is_system(message), f"put in: {message!r}"
+    goes = {tag(m) for m in sent}
+    must = never_out(given, seen.walk)
+    gone = [m for m in given if tag(m) in must - goes]
+    assert gone == [], f"must not be left out: {gone}"
+    if seen.has_room:
+        expected = [id(m) for m in given if tag(m) not in seen.strays]
+        assert [id(m) for m in sent] == expected, "changed, though there was room"
+    _judge_budget(seen, tokens)
+    if seen.report.over_budget:
+        assert goes <= must, f"over the budget, with more than must be: {goes - must}"
+
+
+def _judge_pairs(seen: Seen, sent: list[BaseMessage]) -> None:
+    """Who was whole is whole or gone; who was not is no worse."""
+    goes, host, walk = {tag(m) for m in sent}, seen.walk, Walk.of(sent)
+    for asker, _, result, _ in host.pairs:
+        assert (asker in goes) == (result in goes), f"{asker} and {result} are torn apart"
+    assert walk.pairs == {pair for pair in host.pairs if pair[0] in goes}, "other pairs"
+    assert walk.orphans <= host.orphans, f"orphans: {walk.orphans - host.orphans}"
+    unanswered = walk.unanswered - host.unanswered
+    assert unanswered == set(), f"unanswered: {unanswered}"
+
+
+def _judge_copy(host: BaseMessage, goes: BaseMessage) -> None:
+    """A message of the host's as it goes: the object, or a copy with another text in the right place."""
+    if goes is host:
+        return
+    mine, its = dict(vars(goes)), dict(vars(host))
+    said, told = mine.pop("content"), its.pop("content")
+    assert type(goes) is type(host), f"a {type(goes).__name__} of a {type(host).__name__}"
+    assert mine == its, "a copy with other fields"
+    assert not any(thoughts(host)), "reasoning was edited"
+    assert is_system(host) or is_question(host) or answered(host), f"edited: {host!r}"
+    others = [
+        [b for b in each if isinstance(b, dict) and b["type"] not in ("text", "tool_result")]
+        for each in (said, told)
+        if isinstance(each, list)
+    ]
+    assert others[:1] == others[1:], "parts that are no text were edited"
+    if is_question(host) or is_system(host):
+        assert text(host) in text(goes), "the text of a message that stays is not whole"
+    elif isinstance(host, ToolMessage):
+        assert len(text(goes)) < len(text(host)), "shortened, and longer"
+
+
+def _judge_budget(seen: Seen, tokens: int) -> None:
+    report, budget = seen.report, seen.budget
+    if budget is None:
+        assert not report.over_budget
+    elif report.over_budget:
+        assert report.token_used > budget
+    else:
+        assert tokens <= budget, f"{tokens} of {budget} tokens; told: {report.token_used}"
+
+
+def judge_body(seen: Seen, body: dict[str, Any], tokens: int) -> None:
+    """The same of a request as the provider got it; that pairs are whole, the wire says itself."""
+    _judge_budget(seen, tokens)
+    task = task_of(seen.given)
+    said = [m["content"] for m in body["messages"] if m["role"] == "user"]
+    texts = [s if isinstance(s, str) else "".join(p.get("text", "") for p in s) for s in said]
+    assert task is None or any(text(task) in s for s in texts), "the task is not there"
+    if seen.has_room:
+        whole = [m for m in seen.given if tag(m) not in seen.strays]
+        assert len(body["messages"]) == len(whole), "changed, though there was room"
