@@ -10,7 +10,6 @@ import weakref
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.language_models import BaseChatModel, BaseLLM, FakeListChatModel
 from langchain_core.load import dumps
@@ -34,6 +33,7 @@ from ce_integrations.base import check_requirements
 from ce_integrations.langchain import install_ce
 from ce_integrations.langchain.installer import ADAPTER
 from ce_integrations.testing.wire import Wire, text
+from tests.adapters.langchain.releases import make_agent
 
 
 WRAPPED = {
@@ -145,7 +145,7 @@ def test_a_generator_of_nobody_s_model_hears_its_caller(engine: Any, runner: Any
 
 
 def test_a_graph_gets_its_very_configuration_back(engine: Any) -> None:
-    graph: Any = create_agent(a_model(), [])
+    graph: Any = make_agent(a_model(), [])
     before = graph.config
     with install_ce(graph, engine=engine):
         assert graph.config is not before
@@ -155,7 +155,7 @@ def test_a_graph_gets_its_very_configuration_back(engine: Any) -> None:
 
 def test_tools_of_an_agent_are_marked_and_cleaned(engine: Any, chat: Any) -> None:
     with Wire() as wire:
-        graph = create_agent(chat(wire), [double])
+        graph = make_agent(chat(wire), [double])
         with install_ce(graph, engine=engine):
             assert double.callbacks
         assert double.callbacks is None

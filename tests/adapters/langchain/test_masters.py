@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -21,6 +19,7 @@ from ce_engine import (
 from ce_integrations.base import Turn, governing
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, text, tool_calls
+from tests.adapters.langchain.releases import MODEL_NODE, make_agent
 
 
 @tool
@@ -56,7 +55,7 @@ def test_two_agents_with_one_model_use_their_own_engines(
     script = [tool_calls([("lookup", {"word": "a"})]), text("done")]
     with Wire([*script, *script]) as wire:
         model = chat(wire)
-        one, two = create_agent(model, [lookup]), create_agent(model, [lookup])
+        one, two = make_agent(model, [lookup]), make_agent(model, [lookup])
         with install_ce(one, engine=engine), install_ce(two, engine=other):
             call(one, {"messages": [HumanMessage("q")]}, THREAD)
             assert (recorded(engine), recorded(other)) == ((4, 1), (0, 0))
@@ -69,14 +68,14 @@ def test_two_agents_with_one_model_use_their_own_engines(
 def test_the_outermost_installation_governs(engine: Any, other: Any, chat: Any) -> None:
     """An agent that another agent calls as its tool, each installed by itself."""
     with Wire([tool_calls([("ask", {"question": "x"})]), text("inner"), text("outer")]) as wire:
-        inner: Any = create_agent(chat(wire), [])
+        inner: Any = make_agent(chat(wire), [])
 
         @tool
         def ask(question: str) -> str:
             """Ask the expert."""
             return str(inner.invoke({"messages": [HumanMessage(question)]})["messages"][-1].content)
 
-        outer: Any = create_agent(chat(wire), [ask])
+        outer: Any = make_agent(chat(wire), [ask])
         with install_ce(inner, engine=other), install_ce(outer, engine=engine):
             outer.invoke({"messages": [HumanMessage("q")]}, THREAD)
     assert recorded(other) == (0, 0)
@@ -84,7 +83,7 @@ def test_the_outermost_installation_governs(engine: Any, other: Any, chat: Any) 
     assert calls == 1
     assert messages == 6
     turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
-    assert {t.lane for t in turns} == {"model", "ask/tools|model"}
+    assert {t.lane for t in turns} == {MODEL_NODE, f"ask/tools|{MODEL_NODE}"}
     assert len({t.request_id for t in turns}) == 1
 
 
@@ -127,11 +126,14 @@ def test_usage_inside_reaches_the_outer_turn(engine: Any, chat: Any, call: Any) 
     assert usage.total_tokens == answer.usage_metadata["total_tokens"] > 0
 
 
+@pytest.mark.needs("create_agent")
 def test_a_summary_of_the_middleware_is_a_helper_s_call(engine: Any, chat: Any, call: Any) -> None:
     """It is recorded and nothing is put into it; its summary is no question of a person."""
+    from langchain.agents.middleware import SummarizationMiddleware
+
     with Wire(lambda body: f"to {len(body['messages'])}") as wire:
         model = chat(wire)
-        agent: Any = create_agent(
+        agent: Any = make_agent(
             model,
             [],
             middleware=[
