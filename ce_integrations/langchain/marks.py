@@ -29,6 +29,10 @@ from ce_integrations.wrappers import same_kind
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
 HELPER_KEYS = ("lc_internal_call", "lc_source", "ce:skip")
 """In the metadata of calls that LangChain or the app makes for itself; the last one is a tag, too."""
+HELPER_NODES = tuple(
+    f".{when}_{what}" for when in ("before", "after") for what in ("agent", "model")
+)
+"""Ends of the names of nodes in which an agent's middleware works; LangChain 1.0 marks its calls by no more."""
 
 # As LangChain makes them itself. Core 0.3.60 and 1.0: random ones; 0.3.86 and 1.7: in order of time.
 new_run_id: Callable[[], UUID] = getattr(manager, "uuid7", uuid4)
@@ -195,6 +199,7 @@ def info_of(
     words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
     branch = configurable.get("checkpoint_ns") or told.get("langgraph_checkpoint_ns") or ""
     agent = str(told.get("lc_agent_name") or "")
+    is_middleware = str(told.get("langgraph_node") or "").endswith(HELPER_NODES)
     root = tree.of(parent)[0] if parent is not None else run_id or new_run_id()
     return CallInfo(
         request_id=str(root),
@@ -208,7 +213,7 @@ def info_of(
         or None,
         agent=agent,
         keeps_history="langgraph_node" in told,
-        purpose="chat" if words.isdisjoint(HELPER_KEYS) else "helper",
+        purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
         metadata=told,
     )
 

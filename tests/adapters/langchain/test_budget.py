@@ -147,6 +147,7 @@ def test_tools_and_response_format_count(chat: Any, engine: Any) -> None:
     assert as_tools.payload_tokens["tools"] > 20
 
 
+@pytest.mark.needs("profiles")
 def test_the_model_s_own_window_is_the_budget_where_none_is_given(chat: Any, engine: Any) -> None:
     with Wire("fine") as wire:
         model = chat(wire)

@@ -33,13 +33,14 @@ from ce_integrations.base import check_requirements
 from ce_integrations.langchain import install_ce
 from ce_integrations.langchain.installer import ADAPTER
 from ce_integrations.testing.wire import Wire, text
-from tests.adapters.langchain.releases import make_agent
+from tests.adapters.langchain.releases import HAS, make_agent
 
 
+EVENTS = ("stream_events", "astream_events", "_iter_v2_events", "_aiter_v2_events")
 WRAPPED = {
     BaseChatModel: (
         *("invoke", "ainvoke", "generate", "agenerate", "stream", "astream"),
-        *("stream_events", "astream_events", "_iter_v2_events", "_aiter_v2_events"),
+        *(EVENTS if HAS["event_streams"] else ()),
     ),
     BaseLLM: ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream", "batch", "abatch"),
     BaseRetriever: ("invoke", "ainvoke"),
@@ -264,14 +265,16 @@ def test_an_unknown_store(engine: Any) -> None:
 def test_versions_out_of_range(monkeypatch: pytest.MonkeyPatch, engine: Any) -> None:
     model, classes = a_model(), attributes()
     monkeypatch.setattr(type(ADAPTER), "requires", ("langchain-core>=99",))
-    with pytest.raises(UnsupportedVersionError, match=r"langchain-core 1\..*expected.*>=99.*pip"):
+    with pytest.raises(
+        UnsupportedVersionError, match=r"langchain-core [01]\..*expected.*>=99.*pip"
+    ):
         install_ce(model, engine=engine)
     monkeypatch.setattr(type(ADAPTER), "requires", ("no-such-distribution>=1",))
     with pytest.raises(MissingDependencyError, match=r"pip install 'ce-integrations\[langchain\]'"):
         install_ce(model, engine=engine)
     assert model.callbacks is None
     assert attributes() == classes
-    check_requirements(("langchain-core>=1.7,<2",), "langchain")
+    check_requirements(("langchain-core>=0.3.60,<2",), "langchain")
     check_requirements(("langchain-core>=1.7",), "langchain", {"langchain-core": "1.8.0rc1"})
 
 

@@ -19,7 +19,7 @@ from ce_engine import (
 from ce_integrations.base import Turn, governing
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, text, tool_calls
-from tests.adapters.langchain.releases import MODEL_NODE, make_agent
+from tests.adapters.langchain.releases import HAS, MODEL_NODE, make_agent
 
 
 @tool
@@ -133,14 +133,11 @@ def test_a_summary_of_the_middleware_is_a_helper_s_call(engine: Any, chat: Any, 
 
     with Wire(lambda body: f"to {len(body['messages'])}") as wire:
         model = chat(wire)
-        agent: Any = make_agent(
-            model,
-            [],
-            middleware=[
-                SummarizationMiddleware(model, trigger=("messages", 5), keep=("messages", 2))
-            ],
-            checkpointer=InMemorySaver(),
-        )
+        limits = {"trigger": ("messages", 5), "keep": ("messages", 2)}
+        if not HAS["marked_helpers"]:
+            limits = {"max_tokens_before_summary": 40, "messages_to_keep": 2}
+        summing: Any = SummarizationMiddleware(model, **limits)
+        agent: Any = make_agent(model, [], middleware=[summing], checkpointer=InMemorySaver())
         with install_ce(agent, engine=engine):
             for n in range(4):
                 agent.invoke({"messages": [HumanMessage(f"question {n}")]}, THREAD)

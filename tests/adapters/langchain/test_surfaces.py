@@ -121,7 +121,7 @@ def test_generate_by_hand_with_several_lists(twins: Any, chat: Any, sessions: An
     assert [s.messages for s in sessions()] == [2, 2]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*MessageHistory")
 def test_a_chain_with_message_history(twins: Any, chat: Any, call: Any, stored: Any) -> None:
     """Its store keeps the whole conversation, and its session id is ours."""
     from langchain_core.chat_history import InMemoryChatMessageHistory
