@@ -107,16 +107,20 @@ def mark_of(value: object) -> Mark | None:
     return next((h for h in handlers if isinstance(h, Mark) and h.active), None)
 
 
+def graph_types() -> tuple[type, ...]:
+    """The class of graphs, where LangGraph is imported; before 0.6 it has no `langgraph.pregel.main`."""
+    found = getattr(sys.modules.get("langgraph.pregel"), "Pregel", None)
+    return () if found is None else (found,)
+
+
 def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     """What of it can be marked, with the attribute that carries the mark.
 
     Every run of a graph has its configuration, and with it models that are made inside a node.
     Retrievers have no field `callbacks`; the attribute is copied with them all the same.
     """
-    # Not `langgraph.pregel.main`: before langgraph 0.6 there is none.
-    graph = getattr(sys.modules.get("langgraph.pregel"), "Pregel", ())
     for each in found:
-        if isinstance(each, graph):
+        if isinstance(each, graph_types()):
             yield each, "config"
         elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
             yield each, "callbacks"

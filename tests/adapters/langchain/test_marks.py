@@ -87,7 +87,7 @@ def test_a_tool_s_and_a_graph_s_manager_too(engine: Any) -> None:
     double.callbacks = of_tool = CallbackManager([])
     of_graph = CallbackManager([])
     graph: Any = make_agent(a_model(), [])
-    graph.config["callbacks"] = of_graph
+    graph.config = {**(graph.config or {}), "callbacks": of_graph}
     with install_ce(double, engine=engine), install_ce(graph, engine=engine):
         of_tool.add_handler(tool_ears := Ears())
         of_graph.add_handler(graph_ears := Ears())
@@ -121,7 +121,7 @@ def test_what_the_app_put_in_place_stays_that_very_object(engine: Any) -> None:
 
 def test_settings_of_a_graph_stay(engine: Any) -> None:
     graph: Any = make_agent(a_model(), [])
-    before = dict(graph.config)
+    graph.config = before = dict(graph.config or {})
     with install_ce(graph, engine=engine):
         graph.config["tags"] = ["mine"]
         graph.config["callbacks"].append(ears := Ears())

@@ -150,8 +150,11 @@ def test_a_summary_of_the_middleware_is_a_helper_s_call(engine: Any, chat: Any, 
     assert len(purposes) == len(wire.bodies)
     state = engine.loop.run(engine.store.state(Scope(session_id="t")))
     origins = [row.origin for row in state.rows]
-    assert origins.count("host_summary") >= 1
-    assert origins.count("task") == 4
+    if HAS["marked_helpers"]:
+        assert origins.count("host_summary") >= 1
+        assert origins.count("task") == 4
+    else:  # nothing tells its summary from what a person says
+        assert origins.count("task") > 4
 
 
 @pytest.mark.parametrize("how", [{"tags": ["ce:skip"]}, {"metadata": {"ce:skip": True}}], ids=str)
