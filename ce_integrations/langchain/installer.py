@@ -26,7 +26,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     """LangChain and LangGraph. Nothing of them is imported before an installation."""
 
     name = "langchain"
-    requires = ("langchain-core>=0.3.60,<2",)
+    requires = ("langchain-core>=0.3.73,<2",)  # before, a hit in its cache looks like a call
     targets = "a model, chain, retriever, tool or graph (a Runnable)"
     capabilities = Capabilities(single_string_input=True)
     mapper = "ce_integrations.langchain.mapper"

@@ -34,7 +34,7 @@ HELPER_NODES = tuple(
 )
 """Ends of the names of nodes in which an agent's middleware works; LangChain 1.0 marks its calls by no more."""
 
-# As LangChain makes them itself. Core 0.3.60 and 1.0: random ones; 0.3.86 and 1.7: in order of time.
+# As LangChain makes them itself. Core 0.3.73 and 1.0: random ones; 0.3.86 and 1.7: in order of time.
 new_run_id: Callable[[], UUID] = getattr(manager, "uuid7", uuid4)
 
 

@@ -36,8 +36,9 @@ def _entry(_: object, subject: Any, *args: Any, **kwargs: Any) -> Iterator[Argum
             config = {**(config or {}), "callbacks": with_mark(mark, "callbacks", callbacks)}
             args, kwargs = args[:1], {**kwargs, "config": config}
     given = args[0] if args else kwargs.get("input")
-    is_call = isinstance(given, dict) and given.get("type") == "tool_call"
-    call_id = given.get("id") if is_call else None
+    call_id = None
+    if isinstance(given, dict) and given.get("type") == "tool_call":
+        call_id = given.get("id")
     with working(subject, config, retrieves=retrieves, call_id=call_id):
         yield (subject, *args), kwargs
 

@@ -274,7 +274,7 @@ def test_versions_out_of_range(monkeypatch: pytest.MonkeyPatch, engine: Any) -> 
         install_ce(model, engine=engine)
     assert model.callbacks is None
     assert attributes() == classes
-    check_requirements(("langchain-core>=0.3.60,<2",), "langchain")
+    check_requirements(("langchain-core>=0.3.73,<2",), "langchain")
     check_requirements(("langchain-core>=1.7",), "langchain", {"langchain-core": "1.8.0rc1"})
 
 

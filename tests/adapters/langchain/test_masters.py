@@ -133,7 +133,7 @@ def test_a_summary_of_the_middleware_is_a_helper_s_call(engine: Any, chat: Any, 
 
     with Wire(lambda body: f"to {len(body['messages'])}") as wire:
         model = chat(wire)
-        limits = {"trigger": ("messages", 5), "keep": ("messages", 2)}
+        limits: dict[str, Any] = {"trigger": ("messages", 5), "keep": ("messages", 2)}
         if not HAS["marked_helpers"]:
             limits = {"max_tokens_before_summary": 40, "messages_to_keep": 2}
         summing: Any = SummarizationMiddleware(model, **limits)
