@@ -157,6 +157,28 @@ def test_a_summary_of_the_middleware_is_a_helper_s_call(engine: Any, chat: Any, 
         assert origins.count("task") > 4
 
 
+@pytest.mark.needs("create_agent")
+@pytest.mark.parametrize("hook", ["before_agent", "before_model", "after_model", "after_agent"])
+def test_what_middleware_asks_in_its_own_node_is_a_helper_s_call(
+    engine: Any, chat: Any, hook: str
+) -> None:
+    from langchain.agents.middleware import AgentMiddleware
+
+    with Wire("fine") as wire:
+        model = chat(wire)
+
+        def ask(self: Any, state: Any, runtime: Any) -> None:
+            model.invoke("is this allowed?")
+
+        guard: Any = type("Guard", (AgentMiddleware,), {hook: ask})()
+        agent = make_agent(model, [], middleware=[guard])
+        with install_ce(agent, engine=engine):
+            agent.invoke({"messages": [HumanMessage("q")]}, THREAD)
+    assert engine.sync.flush()
+    turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
+    assert sorted(turn.purpose for turn in turns) == ["chat", "helper"]
+
+
 @pytest.mark.parametrize("how", [{"tags": ["ce:skip"]}, {"metadata": {"ce:skip": True}}], ids=str)
 def test_the_app_can_say_that_a_call_is_its_own_helper(
     engine: Any, chat: Any, call: Any, how: Any
