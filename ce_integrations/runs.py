@@ -133,11 +133,12 @@ class OpenRuns(Generic[Id]):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A tool or retriever at work, with the configuration that it was called with."""
+    """A tool or retriever at work, with the configuration and the call's id that it was called with."""
 
     subject: object = None
     config: Any = None
     retriever: object = None
+    call_id: str | None = None
 
     @property
     def is_part(self) -> bool:
@@ -154,10 +155,12 @@ def at_work() -> Work:
 
 
 @contextmanager
-def working(subject: object, config: Any, *, retrieves: bool) -> Iterator[None]:
+def working(
+    subject: object, config: Any, *, retrieves: bool, call_id: str | None = None
+) -> Iterator[None]:
     """Say that a tool or retriever is at work inside."""
     retriever = at_work().retriever or (subject if retrieves else None)
-    token = _at_work.set(Work(subject, config, retriever))
+    token = _at_work.set(Work(subject, config, retriever, call_id))
     try:
         yield
     finally:

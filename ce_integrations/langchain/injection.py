@@ -132,7 +132,7 @@ def _info(model: Model, told: Mapping[str, Any], config: Any, mode: str) -> Call
     asked = {"model": told["model"]} if "model" in told else {}
     params = model._get_ls_params(**asked)  # noqa: SLF001 - the one place where providers name a model
     info.model, info.provider = params.get("ls_model_name"), params.get("ls_provider") or ""
-    profile = getattr(model, "profile", None)
+    profile = vars(model).get("profile")  # core 1.0: a property that may raise, and warns
     info.context_window = profile.get("max_input_tokens") if isinstance(profile, dict) else None
     tools = [*(told.get("tools") or ()), *(told.get("functions") or ())]
     info.tools = [tool for tool in tools if isinstance(tool, Mapping)]

@@ -26,7 +26,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     """LangChain and LangGraph. Nothing of them is imported before an installation."""
 
     name = "langchain"
-    requires = ("langchain-core>=1.7,<2",)
+    requires = ("langchain-core>=0.3.73,<2",)  # before, a hit in its cache looks like a call
     targets = "a model, chain, retriever, tool or graph (a Runnable)"
     capabilities = Capabilities(single_string_input=True)
     mapper = "ce_integrations.langchain.mapper"
@@ -47,7 +47,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
         from ce_integrations.langchain.injection import MAKERS
         from ce_integrations.langchain.marks import carriers, mark_of, with_mark, without
-        from ce_integrations.langchain.recorder import ENTRIES, Recorder
+        from ce_integrations.langchain.recorder import ENTRIES, Recorder, graph_entries
 
         mark, found = Recorder(hooks), list(carriers(walk(target, PACKAGES)))
         if not found:
@@ -65,7 +65,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
                 own.append((each, key))
             else:
                 share(each, other.hooks, hooks, agreed=not is_graph)
-        makers = {**MAKERS, **ENTRIES}
+        makers = {**MAKERS, **ENTRIES, **graph_entries()}
         with ExitStack() as undo:
             undo.callback(_patches.hold(definitions(makers, (each for each, _ in own)), mark))
             for each, key in own:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4  # noqa: TID251 - what LangChain takes where it has no ordered ids
 
 from langchain_core.callbacks import (
     AsyncCallbackManager,
     BaseCallbackHandler,
     BaseCallbackManager,
     CallbackManager,
+    manager,
 )
 from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
-from langchain_core.utils.uuid import uuid7
 
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.patches import Make
@@ -29,6 +29,13 @@ from ce_integrations.wrappers import same_kind
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
 HELPER_KEYS = ("lc_internal_call", "lc_source", "ce:skip")
 """In the metadata of calls that LangChain or the app makes for itself; the last one is a tag, too."""
+HELPER_NODES = tuple(
+    f".{when}_{what}" for when in ("before", "after") for what in ("agent", "model")
+)
+"""Ends of the names of nodes in which an agent's middleware works; LangChain 1.0 marks its calls by no more."""
+
+# As LangChain makes them itself. Core 0.3.73 and 1.0: random ones; 0.3.86 and 1.7: in order of time.
+new_run_id: Callable[[], UUID] = getattr(manager, "uuid7", uuid4)
 
 
 class Mark(BaseCallbackHandler):
@@ -100,15 +107,20 @@ def mark_of(value: object) -> Mark | None:
     return next((h for h in handlers if isinstance(h, Mark) and h.active), None)
 
 
+def graph_types() -> tuple[type, ...]:
+    """The class of graphs, where LangGraph is imported; before 0.6 it has no `langgraph.pregel.main`."""
+    found = getattr(sys.modules.get("langgraph.pregel"), "Pregel", None)
+    return () if found is None else (found,)
+
+
 def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     """What of it can be marked, with the attribute that carries the mark.
 
     Every run of a graph has its configuration, and with it models that are made inside a node.
     Retrievers have no field `callbacks`; the attribute is copied with them all the same.
     """
-    graphs = sys.modules.get("langgraph.pregel.main")
     for each in found:
-        if graphs is not None and isinstance(each, graphs.Pregel):
+        if isinstance(each, graph_types()):
             yield each, "config"
         elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
             yield each, "callbacks"
@@ -160,7 +172,7 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     def start(self: BaseCallbackManager, *args: Any, **kwargs: Any) -> Any:
         if len(args) < 3:
             # Without one, LangChain itself would make this a moment later.
-            run_id = kwargs["run_id"] = kwargs.get("run_id") or uuid7()
+            run_id = kwargs["run_id"] = kwargs.get("run_id") or new_run_id()
             told = (args[0] if args else kwargs.get("serialized")) or {}
             tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
             tree.add(run_id, self.parent_run_id, mark_of(self), tool)
@@ -191,7 +203,8 @@ def info_of(
     words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
     branch = configurable.get("checkpoint_ns") or told.get("langgraph_checkpoint_ns") or ""
     agent = str(told.get("lc_agent_name") or "")
-    root = tree.of(parent)[0] if parent is not None else run_id or uuid7()
+    is_middleware = str(told.get("langgraph_node") or "").endswith(HELPER_NODES)
+    root = tree.of(parent)[0] if parent is not None else run_id or new_run_id()
     return CallInfo(
         request_id=str(root),
         parent_request_id=str(parent or ""),
@@ -204,7 +217,7 @@ def info_of(
         or None,
         agent=agent,
         keeps_history="langgraph_node" in told,
-        purpose="chat" if words.isdisjoint(HELPER_KEYS) else "helper",
+        purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
         metadata=told,
     )
 

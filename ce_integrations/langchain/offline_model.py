@@ -22,6 +22,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from ce_integrations.blocks import text_of
+
 
 TOOL = "lookup"
 NOTHING = "I find nothing about that in what I was given."
@@ -153,7 +155,7 @@ class OfflineChatModel(BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         """The answer word by word; usage comes with the last piece."""
         answer = self._answer(messages, tools)
-        for piece in re.findall(r"\S+\s*", answer.text):
+        for piece in re.findall(r"\S+\s*", text_of(answer.content)):
             yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
         last = AIMessageChunk(
             content="",
@@ -192,7 +194,7 @@ class OfflineChatModel(BaseChatModel):
             return []
         argument = next(iter(schema["parameters"]["properties"]))
         done = _looked_up(messages, argument)
-        names = [canonical(name) for name in _NAMED.findall(asked.text)]
+        names = [canonical(name) for name in _NAMED.findall(text_of(asked.content))]
         wanted = dict.fromkeys(name for name in names if name in self.known and name not in done)
         return [
             ToolCall(
@@ -207,7 +209,7 @@ class OfflineChatModel(BaseChatModel):
     def _tokens(self, messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]]) -> int:
         tokens = sum(self.count(str(tool)) for tool in tools)
         for message in messages:
-            tokens += self.count(message.text) + 4
+            tokens += self.count(text_of(message.content)) + 4
             for call in getattr(message, "tool_calls", ()):
                 tokens += self.count(f"{call['name']}{call['args']}") + 4
         return tokens
@@ -222,9 +224,10 @@ def quote(messages: Sequence[BaseMessage], asked: BaseMessage | None) -> str:
     """The sentence of the messages that shares most words with the question."""
     if asked is None:
         return NOTHING
-    said = sentences(asked.text)
-    wanted = set(words(" ".join(filter(_is_question, said)) or asked.text))
-    given = [s for m in messages if m is not asked for s in sentences(m.text)]
+    text = text_of(asked.content)
+    said = sentences(text)
+    wanted = set(words(" ".join(filter(_is_question, said)) or text))
+    given = [s for m in messages if m is not asked for s in sentences(text_of(m.content))]
     quotes = (_quote(wanted, s, n) for n, s in enumerate(given) if not _is_question(s))
     best = max(quotes, default=None)
     return best.text if best is not None and best.shared else NOTHING

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import Context
 from typing import Any
 from uuid import UUID
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.retrievers import BaseRetriever
@@ -16,7 +18,7 @@ from langchain_core.tools import BaseTool
 
 from ce_integrations.base import Hooks
 from ce_integrations.blocks import text_of
-from ce_integrations.langchain.marks import Mark, info_of, mark_of, tree, with_mark
+from ce_integrations.langchain.marks import Mark, graph_types, info_of, mark_of, tree, with_mark
 from ce_integrations.patches import Make
 from ce_integrations.runs import OpenRuns, at_work, retrieved_doc, working
 from ce_integrations.wrappers import Arguments, within
@@ -33,7 +35,11 @@ def _entry(_: object, subject: Any, *args: Any, **kwargs: Any) -> Iterator[Argum
         if mark_of(callbacks) is None:
             config = {**(config or {}), "callbacks": with_mark(mark, "callbacks", callbacks)}
             args, kwargs = args[:1], {**kwargs, "config": config}
-    with working(subject, config, retrieves=retrieves):
+    given = args[0] if args else kwargs.get("input")
+    call_id = None
+    if isinstance(given, dict) and given.get("type") == "tool_call":
+        call_id = given.get("id")
+    with working(subject, config, retrieves=retrieves, call_id=call_id):
         yield (subject, *args), kwargs
 
 
@@ -41,6 +47,40 @@ ENTRIES: dict[type, dict[str, Make]] = {
     kind: dict.fromkeys(("invoke", "ainvoke"), within(_entry)) for kind in (BaseTool, BaseRetriever)
 }
 """The methods by which an app calls them, to be wrapped."""
+
+
+@contextmanager
+def _graph_entry(_: object, graph: Any, *args: Any, **kwargs: Any) -> Iterator[Arguments | None]:
+    """Around `stream(input, config)` of a graph whose configuration ousts other callbacks.
+
+    With the mark in it, the graph would no longer hear its caller's handlers, or they would oust the
+    mark. So both go in as the caller's.
+    """
+    own = (graph.config or {}).get("callbacks")
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    callbacks = (config or {}).get("callbacks")
+    if not callbacks and isinstance(own, list) and all(isinstance(each, Mark) for each in own):
+        callbacks = ensure_config().get("callbacks")
+    mark = mark_of(own)
+    if not callbacks or mark is None:
+        yield None
+    else:
+        if mark not in getattr(callbacks, "handlers", callbacks):
+            callbacks = with_mark(mark, "callbacks", callbacks)
+        config = {**(config or {}), "callbacks": callbacks}
+        yield (graph, *args[:1]), {**kwargs, "config": config}
+
+
+def graph_entries() -> dict[type, dict[str, Make]]:
+    """What is to be wrapped of graphs: nothing where LangGraph adds callbacks up, as later ones do."""
+    one, two = BaseCallbackHandler(), BaseCallbackHandler()
+    found: dict[type, dict[str, Make]] = {}
+    for cls in graph_types():
+        merge = sys.modules[cls.__module__].ensure_config
+        both = Context().run(merge, {"callbacks": [one]}, {"callbacks": [two]})["callbacks"]
+        if one not in getattr(both, "handlers", both):
+            found[cls] = dict.fromkeys(("stream", "astream"), within(_graph_entry))
+    return found
 
 
 class Recorder(Mark):
@@ -54,9 +94,12 @@ class Recorder(Mark):
         with self.hooks.guard("callback"):
             if self.active and tree.of(run_id, self)[1] is self:
                 parent, metadata = told.get("parent_run_id"), told.get("metadata")
-                config = at_work().config
-                info = info_of(config, parent=parent, run_id=run_id, metadata=metadata)
-                self._open.begin(run_id, str(name), given, info, told.get("tool_call_id"))
+                work = at_work()
+                info = info_of(work.config, parent=parent, run_id=run_id, metadata=metadata)
+                call_id = told.get("tool_call_id")
+                if "tool_call_id" not in told and getattr(work.subject, "name", None) == name:
+                    call_id = work.call_id  # core 0.3 and 1.0: events do not tell it
+                self._open.begin(run_id, str(name), given, info, call_id)
 
     def on_tool_start(
         self,

@@ -4,28 +4,58 @@ from __future__ import annotations
 
 import tomllib
 from configparser import ConfigParser
-from importlib.metadata import entry_points
+from importlib import import_module
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 
 ROOT = Path(__file__).parents[2]
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT: dict[str, Any] = PYPROJECT["project"]
 ADAPTERS: dict[str, str] = PROJECT["entry-points"]["ce_integrations.adapters"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
 
-def tox_extras() -> dict[str, set[str]]:
-    """Give the extras of each tox environment that has any."""
+def tox() -> ConfigParser:
     parser = ConfigParser(interpolation=None)
     parser.read_string((ROOT / "tox.ini").read_text(encoding="utf-8"))
+    return parser
+
+
+def tox_extras() -> dict[str, set[str]]:
+    """Give the extras of each tox environment that has any."""
     return {
-        name.removeprefix("testenv:"): set(parser[name]["extras"].replace(",", " ").split())
-        for name in parser.sections()
-        if "extras" in parser[name]
+        name.removeprefix("testenv:"): set(section["extras"].replace(",", " ").split())
+        for name, section in tox().items()
+        if "extras" in section
     }
+
+
+def lines_tested(distribution: str) -> dict[str, Version]:
+    """The version of a framework to which a tox environment, named like its group, pins it."""
+    pins = {
+        group: Requirement(pin)
+        for group, members in PYPROJECT["dependency-groups"].items()
+        for pin in members
+        if isinstance(pin, str) and Requirement(pin).name == distribution
+    }
+    return {
+        group: Version(next(iter(pin.specifier)).version)
+        for group, pin in pins.items()
+        if f"{group}: {group}" in (ROOT / "tox.ini").read_text(encoding="utf-8")
+    }
+
+
+def bounds(requirement: Requirement) -> tuple[Version, Version]:
+    """The lowest version, and the first one that is too high."""
+    found = {each.operator: Version(each.version) for each in requirement.specifier}
+    assert set(found) == {">=", "<"}, requirement
+    return found[">="], found["<"]
 
 
 def test_the_registry_finds_the_adapters_of_this_project() -> None:
@@ -41,7 +71,37 @@ def test_adapter_extra_and_demo_require_the_same(name: str) -> None:
     adapter = load_adapters()[name]
     assert adapter.name == name
     assert sorted(adapter.requires) == sorted(EXTRAS[name])
-    assert set(adapter.requires) <= set(EXTRAS["demo"])
+    of_demo = {each.name: each for each in map(Requirement, EXTRAS["demo"])}
+    for required in map(Requirement, adapter.requires):
+        lowest, too_high = bounds(required)
+        lowest_of_demo, too_high_of_demo = bounds(of_demo[required.name])
+        assert lowest <= lowest_of_demo < too_high_of_demo <= too_high
+
+
+@pytest.mark.parametrize("name", sorted(PROJECT["entry-points"]["ce_integrations.demos"]))
+def test_a_demo_checks_what_its_extra_installs(name: str) -> None:
+    module = PROJECT["entry-points"]["ce_integrations.demos"][name].split(":")[0]
+    assert sorted(import_module(module).REQUIRES) == sorted(EXTRAS["demo"])
+
+
+@pytest.mark.parametrize("name", sorted(ADAPTERS))
+def test_tox_has_every_line_that_an_adapter_supports(name: str) -> None:
+    """From the oldest on; the newest is what the default run installs, which pins nothing."""
+    from ce_integrations.registry import load_adapters
+
+    required = Requirement(load_adapters()[name].requires[0])
+    lowest, too_high = bounds(required)
+    tested = lines_tested(required.name)
+    assert all(required.specifier.contains(line) for line in tested.values())
+    assert min(line.release[:2] for line in tested.values()) == lowest.release[:2]
+    majors = {line.major for line in tested.values()}
+    assert majors == set(range(lowest.major, too_high.major))
+    assert set(tested) <= set(tox()["tox"]["labels"].replace(",", " ").split())
+    installed = Version(version(required.name))
+    assert installed > max(tested.values())
+    assert name in tox_extras()["py{,311,312,313}{,-full}"]
+    assert tox()["testenv:py{,311,312,313}{,-full}"]["dependency_groups"] == "test"
+    assert "py" in tox()["tox"]["env_list"].replace(",", " ").split()
 
 
 @pytest.mark.parametrize("name", sorted(ADAPTERS))

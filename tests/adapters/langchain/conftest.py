@@ -16,6 +16,18 @@ from ce_integrations.base import Installation
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
+from tests.adapters.langchain.releases import HAS
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect, and count as such, what needs a thing that the installed release does not have."""
+    lacking = [
+        item
+        for item in items
+        if not all(HAS[need] for mark in item.iter_markers("needs") for need in mark.args)
+    ]
+    items[:] = [item for item in items if item not in lacking]
+    config.hook.pytest_deselected(items=lacking)
 
 
 @pytest.fixture

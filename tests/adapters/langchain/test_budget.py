@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import tiktoken
-from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -15,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ce_engine import BudgetConfig, RuntimeConfig
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, count_body_tokens, text, tool_calls
+from tests.adapters.langchain.releases import make_agent
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_an_agent_stays_within_its_budget(
         tool_calls([("read", {"page": n}), ("read", {"page": n + 100})]) for n in range(1, 11)
     ]
     with Wire([*script, text("first answer"), *script, text("second answer")]) as wire:
-        agent: Any = create_agent(
+        agent: Any = make_agent(
             chat(wire, model="gpt-4"),
             [read],
             system_prompt="You read.",
@@ -147,6 +147,7 @@ def test_tools_and_response_format_count(chat: Any, engine: Any) -> None:
     assert as_tools.payload_tokens["tools"] > 20
 
 
+@pytest.mark.needs("profiles")
 def test_the_model_s_own_window_is_the_budget_where_none_is_given(chat: Any, engine: Any) -> None:
     with Wire("fine") as wire:
         model = chat(wire)

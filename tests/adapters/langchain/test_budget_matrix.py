@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
@@ -17,6 +16,7 @@ from ce_engine.schema.rows import TurnRow
 from ce_engine.tokens.vocabulary import load_encoding
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Answer, Wire, count_body_tokens, text, tool_calls
+from tests.adapters.langchain.releases import make_agent
 
 
 SYSTEM = "You are a careful assistant. 请用用户的语言回答。"
@@ -77,7 +77,7 @@ def test_no_body_is_over_the_budget(budget: int, kind: str, steps: int, tmp_path
     task = words(kind, rng, 20)
     with Wire(answer=[*script, text("All parts are fine.")]) as wire:
         model = ChatOpenAI(model="gpt-4", base_url=wire.base_url, api_key="none", max_retries=0)  # type: ignore[arg-type]  # a plain key is taken
-        agent: Any = create_agent(model, tools=[inspect], system_prompt=SYSTEM)
+        agent: Any = make_agent(model, [inspect], system_prompt=SYSTEM)
         config = RuntimeConfig(
             budget=BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0),
             store=StoreConfig(deadline_s=20),

@@ -20,7 +20,10 @@ from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, error, text, tool_calls
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is in beta")
+pytestmark = [
+    pytest.mark.needs("event_streams"),
+    pytest.mark.filterwarnings("ignore:.*is in beta"),
+]
 
 ANSWER = "A long answer in several pieces. 一个很长的回答，分成几段。"
 SMALL = RuntimeConfig(budget=BudgetConfig(max_input_tokens=200))

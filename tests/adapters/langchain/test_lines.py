@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.caches import InMemoryCache
 from langchain_core.globals import set_llm_cache
 from langchain_core.messages import AIMessage, HumanMessage
@@ -19,6 +18,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from ce_engine import Scope
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, text, tool_calls
+from tests.adapters.langchain.releases import make_agent
 
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -31,7 +31,7 @@ def step(system: str) -> ChatPromptTemplate:
 
 
 def steps(model: Any) -> Any:
-    chain = step("rephrase") | model | (lambda said: {"q": said.text}) | step("answer") | model
+    chain = step("rephrase") | model | (lambda said: {"q": said.content}) | step("answer") | model
     return chain, [{"q": "one"}, {"q": "two"}], SESSION
 
 
@@ -42,7 +42,7 @@ def branches(model: Any) -> Any:
 
 def router(model: Any) -> Any:
     def route(state: MessagesState) -> dict[str, Any]:
-        model.invoke([("system", "route"), ("user", state["messages"][-1].text)])
+        model.invoke([("system", "route"), ("user", state["messages"][-1].content)])
         return {}
 
     def answer(state: MessagesState) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def asking(agent: Any, name: str) -> BaseTool:
     @tool(name)
     def ask(q: str) -> str:
         """Ask."""
-        said: str = agent.invoke({"messages": [("user", q)]})["messages"][-1].text
+        said: str = agent.invoke({"messages": [("user", q)]})["messages"][-1].content
         return said
 
     return ask
@@ -106,10 +106,10 @@ def test_no_agent_is_sent_what_another_was_told(
     with Wire(script) as wire:
         prompts = ("you are HR", "you are the web")
         hr, web = (
-            create_agent(chat(wire), [], system_prompt=prompt, name=name)
+            make_agent(chat(wire), [], system_prompt=prompt, name=name)
             for prompt, name in zip(prompts, names, strict=True)
         )
-        agent: Any = create_agent(
+        agent: Any = make_agent(
             chat(wire), [asking(hr, "hr"), asking(web, "web")], checkpointer=InMemorySaver()
         )
         with install_ce(agent, engine=engine):

@@ -8,7 +8,6 @@ import weakref
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
@@ -16,6 +15,7 @@ from langchain_core.tools import tool
 
 from ce_engine import ConfigError
 from ce_integrations.langchain import install_ce
+from tests.adapters.langchain.releases import make_agent
 
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
@@ -86,8 +86,8 @@ def test_a_tool_s_and_a_graph_s_manager_too(engine: Any) -> None:
 
     double.callbacks = of_tool = CallbackManager([])
     of_graph = CallbackManager([])
-    graph: Any = create_agent(a_model(), [])
-    graph.config["callbacks"] = of_graph
+    graph: Any = make_agent(a_model(), [])
+    graph.config = {**(graph.config or {}), "callbacks": of_graph}
     with install_ce(double, engine=engine), install_ce(graph, engine=engine):
         of_tool.add_handler(tool_ears := Ears())
         of_graph.add_handler(graph_ears := Ears())
@@ -120,8 +120,8 @@ def test_what_the_app_put_in_place_stays_that_very_object(engine: Any) -> None:
 
 
 def test_settings_of_a_graph_stay(engine: Any) -> None:
-    graph: Any = create_agent(a_model(), [])
-    before = dict(graph.config)
+    graph: Any = make_agent(a_model(), [])
+    graph.config = before = dict(graph.config or {})
     with install_ce(graph, engine=engine):
         graph.config["tags"] = ["mine"]
         graph.config["callbacks"].append(ears := Ears())

@@ -189,7 +189,7 @@ async def test_sync_async_and_streams_say_the_same(messages: list[BaseMessage]) 
 
 
 def test_a_stream_comes_word_by_word() -> None:
-    chunks = [chunk.text for chunk in model().stream(QUOTING) if chunk.text]
+    chunks = [chunk.content for chunk in model().stream(QUOTING) if chunk.content]
     assert chunks == ["The ", "blue ", "heron ", "flies ", "low."]
 
 

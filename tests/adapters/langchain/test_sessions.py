@@ -9,7 +9,6 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
@@ -19,6 +18,7 @@ from ce_engine import Scope
 from ce_integrations import ce_session
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, text, tool_calls
+from tests.adapters.langchain.releases import HAS, make_agent
 
 
 @tool
@@ -111,7 +111,7 @@ def test_without_an_id_a_run_is_one_session(
 ) -> None:
     """Model calls and tools of one run of an agent, in the session that was made for it."""
     with Wire([tool_calls([("lookup", {"word": "a"})]), text("done")]) as wire:
-        agent: Any = create_agent(chat(wire), [lookup])
+        agent: Any = make_agent(chat(wire), [lookup])
         with install_ce(agent, engine=engine):
             config = {"tags": ["x"]}
             if mode in {"stream", "astream"}:
@@ -182,7 +182,7 @@ def test_callables_are_told_of_the_call(chat: Any, engine: Any, call: Any, store
     assert told[0].model == "gpt-4o-mini"
     assert told[0].provider == "openai"
     assert told[0].tools[0]["function"]["name"] == "lookup"
-    assert told[0].context_window > 100_000
+    assert told[0].context_window == (128_000 if HAS["profiles"] else None)
     assert engine.sync.flush()
     scope = Scope(session_id="acme-1", account_id="acme")
     assert engine.loop.run(engine.store.get_session(scope)) is not None

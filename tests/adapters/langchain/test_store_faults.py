@@ -24,8 +24,8 @@ def talk(model: ChatOpenAI, said: list[BaseMessage], questions: Sequence[str]) -
         said.append(HumanMessage(question))
         answer = model.invoke(said)
         assert isinstance(answer, AIMessage)
-        said.append(AIMessage(answer.text))
-    return [message.text for message in said]
+        said.append(AIMessage(answer.content))
+    return [str(message.content) for message in said]
 
 
 def run(

@@ -18,6 +18,7 @@ from langchain_core.runnables import (
 )
 
 from ce_engine import Scope
+from tests.adapters.langchain.releases import make_agent
 
 
 PROMPT = ChatPromptTemplate.from_messages([("human", "{q}")])
@@ -120,7 +121,7 @@ def test_generate_by_hand_with_several_lists(twins: Any, chat: Any, sessions: An
     assert [s.messages for s in sessions()] == [2, 2]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*MessageHistory")
 def test_a_chain_with_message_history(twins: Any, chat: Any, call: Any, stored: Any) -> None:
     """Its store keeps the whole conversation, and its session id is ours."""
     from langchain_core.chat_history import InMemoryChatMessageHistory
@@ -186,7 +187,6 @@ def test_a_graph_with_fan_out_and_message_streaming(twins: Any, chat: Any, sessi
 def test_an_interrupted_tool_is_recorded_when_it_has_run(
     twins: Any, chat: Any, stored: Any
 ) -> None:
-    from langchain.agents import create_agent
     from langchain_core.tools import tool
     from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.types import Command, interrupt
@@ -199,7 +199,7 @@ def test_an_interrupted_tool_is_recorded_when_it_has_run(
         return f"{title}: {interrupt('really?')}"
 
     def build(wire: Any) -> Any:
-        return create_agent(chat(wire), [publish], checkpointer=InMemorySaver())
+        return make_agent(chat(wire), [publish], checkpointer=InMemorySaver())
 
     def drive(agent: Any) -> Any:
         config = {"configurable": {"thread_id": "t"}}

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from pydantic import BaseModel
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 from ce_engine import EvidenceType, Origin, Role, Scope, ToolCallStatus
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire, text, tool_calls
+from tests.adapters.langchain.releases import make_agent
 
 
 @tool
@@ -161,7 +161,7 @@ def test_a_result_that_no_model_sees_is_kept(chat: Any, engine: Any, stored: Any
         return f"the report of {city}"
 
     with Wire([tool_calls([("report", {"city": "Oslo"})])]) as wire:
-        agent: Any = create_agent(chat(wire), [report])
+        agent: Any = make_agent(chat(wire), [report])
         with install_ce(agent, engine=engine, session_id="s"):
             agent.invoke({"messages": [HumanMessage("the report, please")]})
     document = stored("s")
@@ -177,7 +177,7 @@ def test_a_result_that_its_message_carries_is_kept_once(
     chat: Any, engine: Any, stored: Any
 ) -> None:
     with Wire([tool_calls([("weather", {"city": "Oslo"})]), text("Fine.")]) as wire:
-        agent: Any = create_agent(chat(wire), [weather])
+        agent: Any = make_agent(chat(wire), [weather])
         with install_ce(agent, engine=engine, session_id="s"):
             agent.invoke({"messages": [HumanMessage("Oslo?")]})
     document = stored("s")
