@@ -91,7 +91,8 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            return self._ready(natives, begun, self.engine.sync.prepare(begun))
+            prepared = self.engine.sync.prepare(begun)
+            return self._ready(natives, info, begun, prepared)
         return natives, None
 
     async def abefore_model(
@@ -101,7 +102,8 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            return self._ready(natives, begun, await self.engine.prepare(begun))
+            prepared = await self.engine.prepare(begun)
+            return self._ready(natives, info, begun, prepared)
         return natives, None
 
     def _begin(self, natives: list[Native], info: CallInfo) -> ModelCall | Turn | None:
@@ -162,10 +164,10 @@ class Hooks(Generic[Native]):
         return replace(host, origin=Origin.TASK, message=message)
 
     def _ready(
-        self, natives: list[Native], call: ModelCall, prepared: Prepared
+        self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared
     ) -> tuple[list[Native], Turn]:
         resolved = Resolved(call.scope, call.ephemeral)
-        turn = Turn(prepared.turn, prepared, resolved)
+        turn = Turn(prepared.turn, prepared, resolved, provider=info.provider)
         if prepared.unchanged:
             return natives, turn
         with self.guard("to_native"):
@@ -209,6 +211,7 @@ class Hooks(Generic[Native]):
         answer = self.adapter.to_answer(native)
         if not answer.model and turn.prepared is not None:
             answer.model = turn.prepared.call.model_hint or ""
+        answer.provider = answer.provider or turn.provider
         resolved = turn.resolved
         if resolved is not None and resolved.ephemeral:
             cached = used is not None and used.cached

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
-from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import tool
@@ -23,6 +22,7 @@ from ce_integrations.testing.answers import Answer, text, tool_calls
 from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
+from tests.adapters.langchain.releases import make_agent
 
 
 @cache
@@ -84,7 +84,7 @@ class LangChainApps(FrameworkApps):
 
 
 class AgentApps(LangChainApps):
-    """`create_agent` with a checkpointer."""
+    """An agent with a checkpointer."""
 
     adapter: ClassVar[Adapter[Any, Any]] = ADAPTER
     team_script: ClassVar[Sequence[str | Answer]] = [
@@ -94,7 +94,7 @@ class AgentApps(LangChainApps):
     ]
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
-        return create_agent(
+        return make_agent(
             self.model(wire),
             [tool(each) for each in tools],
             system_prompt=SYSTEM,
@@ -102,7 +102,7 @@ class AgentApps(LangChainApps):
         )
 
     def make_team(self, wire: Wire) -> Any:
-        expert: Any = create_agent(self.model(wire), [], system_prompt="You are an expert.")
+        expert: Any = make_agent(self.model(wire), [], system_prompt="You are an expert.")
 
         @tool
         def ask_expert(question: str) -> str:
@@ -110,7 +110,7 @@ class AgentApps(LangChainApps):
             state = expert.invoke({"messages": [HumanMessage(question)]})
             return str(state["messages"][-1].content)
 
-        return create_agent(
+        return make_agent(
             self.model(wire), [ask_expert], system_prompt=SYSTEM, checkpointer=InMemorySaver()
         )
 

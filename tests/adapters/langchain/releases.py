@@ -8,7 +8,6 @@ from inspect import getsource
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
 
 
 def _has_create_agent() -> bool:
@@ -27,7 +26,6 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "create_agent": ("langchain>=1", _has_create_agent),
     "event_streams": ("langchain-core>=1.7", lambda: hasattr(BaseChatModel, "stream_events")),
     "marked_helpers": ("langchain>=1.2.10", _marks_helpers),
-    "named_providers": ("langchain-core>=1", lambda: hasattr(AIMessage, "content_blocks")),
     "profiles": ("langchain-core>=1.1", lambda: "profile" in BaseChatModel.model_fields),
 }
 """What tests need, as in `@pytest.mark.needs("create_agent")`: who has it, and how one sees that.
@@ -35,7 +33,6 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
 create_agent: agents with middleware. Before: `create_react_agent` of langgraph.
 event_streams: streams of events of version 3. Before: none that could be governed.
 marked_helpers: calls of middleware, and the messages it makes, say so.
-named_providers: answers name their provider.
 profiles: models know how long their input may be. Before: no budget where none is given.
 """
 

@@ -45,8 +45,8 @@ def rebuilds_always(patch: Patch) -> None:
     """Copies go out where nothing changed."""
     ready = Hooks._ready
 
-    def rebuilt(self: Any, natives: Any, call: Any, prepared: Any) -> Any:
-        sent, turn = ready(self, natives, call, prepared)
+    def rebuilt(self: Any, *args: Any) -> Any:
+        sent, turn = ready(self, *args)
         return [native.model_copy() for native in sent], turn
 
     patch.setattr(Hooks, "_ready", rebuilt)

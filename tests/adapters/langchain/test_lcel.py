@@ -11,7 +11,6 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from ce_engine import EvidenceType, Role
-from tests.adapters.langchain.releases import HAS
 
 
 QUESTIONS = ["What is a lane?", "什么是预算？", '{"ask": ["why", 1]}']
@@ -55,7 +54,7 @@ def test_each_message_is_recorded_once(twins: Any, chat: Any, call: Any, stored:
     usages = document.session.model_usage
     assert len(usages) == len(QUESTIONS)
     assert {u.model for u in usages} == {"gpt-4o-mini"}
-    assert {u.provider for u in usages} == {"openai" if HAS["named_providers"] else ""}
+    assert {u.provider for u in usages} == {"openai"}
     outputs = [e for e in document.evidences.values() if e.type is EvidenceType.LLM_OUTPUT]
     assert sorted(e.content for e in outputs) == sorted(found.results[1][1::2])
     assert {e.links.model_usage_id for e in outputs} == {u.model_usage_id for u in usages}
