@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # A developer's own settings must change no result: keys, endpoints, stores, tracers.
 FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_STORE_URL", "CE_SECRET")
 
+collect_ignore = ["standard"]  # an environment and a configuration of its own: `tox -e standard`
+
 settings.register_profile("ce", deadline=None, print_blob=True)  # no timing in tests
 settings.load_profile("ce")
 
