@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,23 @@ collect_ignore = ["standard"]  # an environment and a configuration of its own: 
 
 settings.register_profile("ce", deadline=None, print_blob=True)  # no timing in tests
 settings.load_profile("ce")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--base-url",
+        default="http://127.0.0.1:18080/v1",
+        help="of the model server that `-m live` talks to",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is `live` unless `-m` names it; so `-m "not full"` need not name it too."""
+    if re.search(r"\blive\b", config.getoption("markexpr")):
+        return
+    live = [item for item in items if item.get_closest_marker("live")]
+    items[:] = [item for item in items if item not in live]
+    config.hook.pytest_deselected(items=live)
 
 
 def isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
