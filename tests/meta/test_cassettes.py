@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +38,17 @@ def test_no_orphans() -> None:
     }
     assert used == names()
     assert used == {f"langchain/{name}" for name in TALKS}
+
+
+@pytest.mark.parametrize(
+    ("asked", "collected"), [("not full", {"sync", "async"}), ("live", {"live"})]
+)
+def test_a_live_model_is_talked_to_on_request_only(asked: str, collected: set[str]) -> None:
+    command = ("-m", "pytest", "--collect-only", "-q", "-m", asked, str(USERS["langchain"]))
+    run = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(re.findall(r"\[(\w+)\]", run.stdout)) == collected
 
 
 @pytest.mark.parametrize("name", sorted(names()))
