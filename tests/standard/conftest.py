@@ -29,7 +29,9 @@ RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--installed", action="store_true", help="install us on every tested model")
-    parser.addoption("--into", type=Path, help="folder for the outcomes and the snapshots")
+    parser.addoption(
+        "--into", type=Path, required=True, help="folder for the outcomes and the snapshots"
+    )
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
