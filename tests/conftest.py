@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +17,28 @@ if TYPE_CHECKING:
 # A developer's own settings must change no result: keys, endpoints, stores, tracers.
 FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_STORE_URL", "CE_SECRET")
 
-# Needs distributions of its own: `tox -e makebelieve` installs them and names the folder.
-collect_ignore = ["makebelieve"]
+# Each needs distributions of its own: `tox -e makebelieve` and `tox -e standard` name their folder.
+collect_ignore = ["makebelieve", "standard"]
 
 settings.register_profile("ce", deadline=None, print_blob=True)  # no timing in tests
 settings.load_profile("ce")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--base-url",
+        default="http://127.0.0.1:18080/v1",
+        help="of the model server that `-m live` talks to",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is `live` unless `-m` names it; so `-m "not full"` need not name it too."""
+    if re.search(r"\blive\b", config.getoption("markexpr")):
+        return
+    live = [item for item in items if item.get_closest_marker("live")]
+    items[:] = [item for item in items if item not in live]
+    config.hook.pytest_deselected(items=live)
 
 
 def isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -1,0 +1,108 @@
+"""A cassette is used by a test, a test has its cassette, and nothing of a machine or a key is in one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import openai
+import pytest
+import yaml
+from vcr.errors import CannotOverwriteExistingCassetteException
+
+from ce_integrations.testing.wire import Wire, text
+from tests.cassettes.langchain_talks import TALKS
+from tests.cassettes.tapes import FOLDER, NOWHERE, names, tape
+
+
+ROOT = Path(__file__).parents[2]
+USERS = {"langchain": ROOT / "tests/adapters/langchain/test_cassettes.py"}
+
+
+def conversed(source: str) -> set[str]:
+    """The conversations that a file of tests has: what it calls `converse` with."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return {ast.literal_eval(c.args[0]) for c in calls if ast.unparse(c.func) == "converse"}
+
+
+def test_no_orphans() -> None:
+    used = {
+        f"{framework}/{name}"
+        for framework, path in USERS.items()
+        for name in conversed(path.read_text(encoding="utf-8"))
+    }
+    assert used == names()
+    assert used == {f"langchain/{name}" for name in TALKS}
+
+
+@pytest.mark.parametrize(
+    ("asked", "collected"), [("not full", {"sync", "async"}), ("live", {"live"})]
+)
+def test_a_live_model_is_talked_to_on_request_only(asked: str, collected: set[str]) -> None:
+    command = ("-m", "pytest", "--collect-only", "-q", "-m", asked, str(USERS["langchain"]))
+    run = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(re.findall(r"\[(\w+)\]", run.stdout)) == collected
+
+
+@pytest.mark.parametrize("name", sorted(names()))
+def test_nothing_but_what_was_said_is_kept(name: str) -> None:
+    kept = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert kept["interactions"]
+    for each in kept["interactions"]:
+        request, response = each["request"], each["response"]
+        assert request["uri"] == f"{NOWHERE}/v1/chat/completions"
+        assert response["status"]["code"] == 200
+        assert {*request["headers"], *response["headers"]} == {"content-type"}
+
+
+# openai 2 makes it a connection error, openai 3 lets it through.
+NOTICED = (openai.APIConnectionError, CannotOverwriteExistingCassetteException)
+Say = Callable[[str, str], str | None]
+
+
+@pytest.fixture
+def say() -> Say:
+    def ask(base_url: str, words: str) -> str | None:
+        with openai.OpenAI(base_url=base_url, api_key="sk-secret", max_retries=0) as client:
+            answer = client.chat.completions.create(
+                model="wire", messages=[{"role": "user", "content": words}]
+            )
+        return answer.choices[0].message.content
+
+    return ask
+
+
+def test_what_is_recorded_is_replayed_without_a_server(say: Say, tmp_path: Path) -> None:
+    with Wire(text("好 🙂")) as wire, tape("t", record=True, folder=tmp_path):
+        assert say(wire.base_url, "as in (evidence 0123abcd): 你好") == "好 🙂"
+    kept = (tmp_path / "t.yaml").read_text(encoding="utf-8")
+    assert "你好" in kept
+    assert "sk-secret" not in kept
+    assert "127.0.0.1" not in kept
+    with tape("t", folder=tmp_path) as cassette:
+        assert say(f"{NOWHERE}/v1", "as in (evidence ffff0000): 你好") == "好 🙂"
+    assert cassette.all_played
+
+
+def test_a_change_of_what_is_sent_is_noticed(say: Say, tmp_path: Path) -> None:
+    with Wire() as wire, tape("t", record=True, folder=tmp_path):
+        say(wire.base_url, "one thing")
+    with tape("t", folder=tmp_path), pytest.raises(NOTICED) as error:
+        say(f"{NOWHERE}/v1", "another thing")
+    assert "another thing" in str(error.value.__cause__ or error.value)
+
+
+def test_recording_again_leaves_nothing_of_before(say: Say, tmp_path: Path) -> None:
+    for words in ("before", "after"):
+        with Wire() as wire, tape("t", record=True, folder=tmp_path):
+            say(wire.base_url, words)
+    kept = yaml.safe_load((tmp_path / "t.yaml").read_text(encoding="utf-8"))
+    bodies = [json.loads(each["request"]["body"]) for each in kept["interactions"]]
+    assert [body["messages"][0]["content"] for body in bodies] == ["after"]
