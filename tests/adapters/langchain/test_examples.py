@@ -41,7 +41,9 @@ def run(app: str, wire: Wire) -> str:
         timeout=100,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # A machine under load may need more than the 250 ms that an app waits for its store.
+    said = [line for line in done.stderr.splitlines() if "unavailable (too slow)" not in line]
+    assert said == []
     return done.stdout
 
 
