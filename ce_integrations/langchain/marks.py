@@ -90,6 +90,12 @@ class MarkedManager(BaseCallbackManager):
         self.theirs.set_handlers(*args, **kwargs)
 
 
+class Carrier:
+    """Something of ours that carries a mark as models do, in its `callbacks`."""
+
+    callbacks: list[Mark] | None = None
+
+
 def mark_of(value: object) -> Mark | None:
     """The first active mark of callbacks or a configuration; inherited handlers stand before a run's own."""
     if isinstance(value, dict):
@@ -110,7 +116,7 @@ def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     for each in found:
         if graphs is not None and isinstance(each, graphs.Pregel):
             yield each, "config"
-        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
+        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool | Carrier):
             yield each, "callbacks"
 
 
@@ -163,7 +169,12 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
             run_id = kwargs["run_id"] = kwargs.get("run_id") or uuid7()
             told = (args[0] if args else kwargs.get("serialized")) or {}
             tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
-            tree.add(run_id, self.parent_run_id, mark_of(self), tool)
+            owner = tree.add(run_id, self.parent_run_id, mark_of(self), tool)
+            if owner is not None and all(handler is not owner for handler in self.handlers):
+                # The middleware claims runs, and nothing that they call inherits its mark. A copy:
+                # the app's own manager stays as it is.
+                self = self.copy()
+                self.add_handler(owner)
         return original(self, *args, **kwargs)
 
     return start
