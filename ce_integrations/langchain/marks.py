@@ -110,21 +110,33 @@ def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     """What of it can be marked, with the attribute that carries the mark.
 
     Every run of a graph has its configuration, and with it models that are made inside a node.
-    Retrievers have no field `callbacks`; the attribute is copied with them all the same.
+    Retrievers have no field `callbacks`; the attribute is copied with them all the same. What
+    `init_chat_model` makes without settling on a model gives its defaults to each that it makes.
     """
+    made_later = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", ())
     graphs = sys.modules.get("langgraph.pregel.main")
     for each in found:
         if graphs is not None and isinstance(each, graphs.Pregel):
             yield each, "config"
         elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool | Carrier):
             yield each, "callbacks"
+        elif isinstance(each, made_later):
+            yield each, "_default_config"
+
+
+class _Defaults(dict[str, Any]):
+    """Defaults with a mark: where there are no others, LangChain must not look for their model."""
+
+    def __bool__(self) -> bool:
+        return len(self) > 1
 
 
 def with_mark(mark: Mark, key: str, value: Any) -> Any:
     """The value of such an attribute with the mark, as a new one."""
-    if key == "config":
+    if key != "callbacks":
         config = value or {}
-        return {**config, "callbacks": with_mark(mark, "callbacks", config.get("callbacks"))}
+        kind = dict if key == "config" else _Defaults
+        return kind(config, callbacks=with_mark(mark, "callbacks", config.get("callbacks")))
     if isinstance(value, BaseCallbackManager):
         return MarkedManager(value, mark)
     return [*(value or ()), mark]
