@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from contextvars import copy_context
 from typing import Any
 
@@ -157,54 +158,50 @@ class Ears(BaseCallbackHandler):
         self.heard["end"] += 1
 
 
+class Telling(Echo):
+    """Answers with the system message."""
+
+    def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
+        words = " ".join(str(m.content) for m in messages if m.type == "system")
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(words))])
+
+
+def graph_of(model: Any) -> Any:
+    from langgraph.graph import END, START, MessagesState, StateGraph
+
+    def node(state: MessagesState) -> Any:
+        return {"messages": [model.invoke(state["messages"])]}
+
+    built = StateGraph(MessagesState).add_node("node", node)
+    return built.add_edge(START, "node").add_edge("node", END).compile()
+
+
 @pytest.mark.scenario(11)
 def test_two_engines_on_one_model_at_once(engine: Any, other: Any) -> None:
     """Each graph's own rule goes out, each call is heard and recorded once, by its own engine."""
-    from langgraph.graph import END, START, MessagesState, StateGraph
-
-    class Telling(Echo):
-        """Answers with the system message."""
-
-        def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
-            words = " ".join(str(m.content) for m in messages if m.type == "system")
-            return ChatResult(generations=[ChatGeneration(message=AIMessage(words))])
-
     ears = Ears()
     model = Telling(callbacks=[ears])
-
-    def graph() -> Any:
-        def node(state: MessagesState) -> Any:
-            return {"messages": [model.invoke(state["messages"])]}
-
-        built = StateGraph(MessagesState).add_node("node", node)
-        return built.add_edge(START, "node").add_edge("node", END).compile()
-
-    engines = {"First.": engine, "Second.": other}
-    for rule, each in engines.items():
+    sides = [(engine, "First.", graph_of(model)), (other, "Second.", graph_of(model))]
+    for each, rule, _ in sides:
         each.sync.constraints.create(Scope(session_id="any"), rule)
-    graphs: dict[str, Any] = {rule: graph() for rule in engines}
-    with (
-        install_ce(graphs["First."], engine=engine),
-        install_ce(graphs["Second."], engine=other),
-        ThreadPoolExecutor(8) as pool,
-    ):
 
-        def ask(n: int) -> tuple[str, str]:
-            rule = "First." if n % 2 else "Second."
-            given = {"messages": [HumanMessage(f"q {n}")]}
-            found = graphs[rule].invoke(given, {"configurable": {"thread_id": f"t{n}"}})
-            return rule, found["messages"][-1].content
-
-        answers = list(pool.map(ask, range(24)))
-    for rule, said in answers:
+    def ask(n: int) -> None:
+        _, rule, graph = sides[n % 2]
+        given = {"messages": [HumanMessage(f"q {n}")]}
+        found = graph.invoke(given, {"configurable": {"thread_id": f"t{n}"}})
+        said = found["messages"][-1].content
         assert rule in said
         assert said.count("must not be violated") == 1
+
+    with ExitStack() as installed, ThreadPoolExecutor(8) as pool:
+        for each, _, graph in sides:
+            installed.enter_context(install_ce(graph, engine=each))
+        list(pool.map(ask, range(24)))
     assert ears.heard == {"start": 24, "end": 24}
     for n in range(24):
-        assert len(rows(engine if n % 2 else other, f"t{n}")["turns"]) == 1
-    for each in engines.values():
-        found = each.loop.run(each.store.list_sessions(user_id=None))
-        assert len(list(found)) == 12
+        assert len(rows(sides[n % 2][0], f"t{n}")["turns"]) == 1
+    for each, _, _ in sides:
+        assert len(list(each.loop.run(each.store.list_sessions(user_id=None)))) == 12
     assert model.callbacks == [ears]
 
 
