@@ -183,8 +183,8 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
             tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
             owner = tree.add(run_id, self.parent_run_id, mark_of(self), tool)
             if owner is not None and all(handler is not owner for handler in self.handlers):
-                # The middleware claims runs, and nothing that they call inherits its mark. A copy:
-                # the app's own manager stays as it is.
+                # Runs that the middleware claims have no mark to hand down. Copied, since it may be
+                # the app's own manager.
                 self = self.copy()
                 self.add_handler(owner)
         return original(self, *args, **kwargs)
