@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
@@ -215,9 +216,15 @@ def test_a_subgraph_is_of_the_same_session_in_a_line_of_its_own(
 
 
 @pytest.mark.scenario(12)
-@pytest.mark.parametrize("runtime", [False, True], ids=["closure", "made inside"])
-def test_a_raw_thread_in_a_node(chat: Any, engine: Any, sessions: Any, runtime: bool) -> None:
-    """It inherits nothing: a model that carries the mark is governed, one made there is not."""
+@pytest.mark.parametrize(
+    ("made_there", "copied", "governed"),
+    [(False, False, True), (True, False, False), (True, True, True)],
+    ids=["closure", "made there", "made there, context copied"],
+)
+def test_a_thread_of_the_app_s_own_in_a_node(
+    chat: Any, engine: Any, sessions: Any, made_there: bool, copied: bool, governed: bool
+) -> None:
+    """A raw one inherits nothing: a model that carries the mark is governed, one made there is not."""
     with Wire("fine") as wire:
         model = chat(wire)
 
@@ -225,10 +232,11 @@ def test_a_raw_thread_in_a_node(chat: Any, engine: Any, sessions: Any, runtime: 
             found: list[Any] = []
 
             def work() -> None:
-                asked = chat(wire) if runtime else model
+                asked = chat(wire) if made_there else model
                 found.append(asked.invoke(state["messages"]))
 
-            thread = threading.Thread(target=work)
+            run = copy_context().run if copied else Context().run
+            thread = threading.Thread(target=run, args=(work,))
             thread.start()
             thread.join()
             return {"messages": found}
@@ -237,5 +245,5 @@ def test_a_raw_thread_in_a_node(chat: Any, engine: Any, sessions: Any, runtime: 
         with install_ce(graph, engine=engine, session_id="s"):
             found = graph.invoke({"messages": [HumanMessage("q")]}, THREAD)["messages"]
         assert [m.content for m in found] == ["q", "fine"]
-        assert str(wire.bodies[0]["messages"]).count(RULE) == (0 if runtime else 1)
-    assert len(sessions()) == (0 if runtime else 1)
+        assert str(wire.bodies[0]["messages"]).count(RULE) == int(governed)
+    assert len(sessions()) == int(governed)
