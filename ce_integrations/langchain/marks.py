@@ -185,8 +185,10 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
             if owner is not None and all(handler is not owner for handler in self.handlers):
                 # Runs that the middleware claims have no mark to hand down. Copied, since it may be
                 # the app's own manager.
-                self = self.copy()
-                self.add_handler(owner)
+                with owner.hooks.guard("callback"):
+                    added = self.copy()
+                    added.add_handler(owner)
+                    self = added
         return original(self, *args, **kwargs)
 
     return start

@@ -15,6 +15,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import tool
+from langgraph.types import Command
 from pydantic import BaseModel
 
 from ce_engine import BudgetConfig, ConfigError, MemoryStore, RuntimeConfig, create_context_engine
@@ -44,6 +45,12 @@ def lookup(word: str) -> str:
 def broken(word: str) -> str:
     """Fail."""
     raise TimeoutError(word)
+
+
+@tool
+def plain(word: str) -> str:
+    """Say it again."""
+    return word
 
 
 SCRIPT = [
@@ -188,7 +195,24 @@ def test_structured_answers_and_state_of_the_graph(chat: Any, runner: Any) -> No
     assert "True" in states[0][2]
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream"])
+def test_a_run_that_resumes_with_its_tools(chat: Any, runner: Any) -> None:
+    """The middleware hears of that run after them: their results come with the model's next call."""
+    from langchain.agents.middleware import HumanInTheLoopMiddleware
+
+    def build(model: Any, governs: list[Any]) -> Any:
+        asks: Any = HumanInTheLoopMiddleware({"plain": True})
+        return agent_of(model, [*governs, asks], [plain])
+
+    def drive(agent: Any) -> None:
+        talk(agent, "invoke", runner, ["go"])
+        agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+
+    one, other = both(chat, build, drive, [tool_calls([("plain", {"word": "x"})]), text("done")])
+    assert one == other
+    assert [call[0] for call in one[1]["tool calls"]] == ["plain"]
+
+
+@pytest.mark.parametrize("way", ["invoke", "astream"])
 def test_where_both_are_used_a_call_is_prepared_once(
     chat: Any, engine: Any, runner: Any, way: str
 ) -> None:
