@@ -268,9 +268,9 @@ def test_a_model_that_is_made_with_each_call(
     with Wire(answer) as wire:
         monkeypatch.setenv("OPENAI_BASE_URL", wire.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        model = init_chat_model(configurable_fields=["model"], config_prefix="my")
+        model: Any = init_chat_model(configurable_fields=["model"], config_prefix="my")
         governs = [CEMiddleware(engine=engine)] if ours else []
-        agent: Any = create_agent(model, [lookup], middleware=governs)  # type: ignore[arg-type]  # works all the same
+        agent: Any = create_agent(model, [lookup], middleware=governs)
         installation = governs[0].installation if governs else install_ce(agent, engine=engine)
         config = {"configurable": {"thread_id": "t", "my_model": "openai:gpt-4o"}}
         agent.invoke({"messages": [HumanMessage("lane?")]}, config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -29,7 +28,7 @@ WORDS = "some more words " * 20
 
 
 @pytest.fixture
-def engine(engine: ContextEngine) -> Iterator[ContextEngine]:
+def engine(engine: ContextEngine) -> ContextEngine:
     """One that has something to bring into every call."""
     engine.sync.constraints.create(Scope(session_id="any"), RULE)
     return engine

@@ -49,4 +49,4 @@ def test_where_there_is_no_create_agent_the_error_names_the_cure(
     with pytest.raises(MissingDependencyError, match=r"pip install 'langchain>=1,<2'"):
         _ = adapter.CEMiddleware
     with pytest.raises(AttributeError, match="no attribute 'CeMiddleware'"):
-        _ = adapter.CeMiddleware  # type: ignore[attr-defined]  # what it is about
+        _ = adapter.CeMiddleware

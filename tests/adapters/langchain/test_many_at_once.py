@@ -109,7 +109,7 @@ def test_tasks_of_one_loop(engine: Any) -> None:
 
     async def talk(n: int) -> list[str]:
         async with ce_session(f"s{n}"):
-            return [(await model.ainvoke(f"s{n} {call}")).content for call in range(4)]
+            return [str((await model.ainvoke(f"s{n} {call}")).content) for call in range(4)]
 
     async def all_of() -> list[list[str]]:
         return list(await asyncio.gather(*(talk(n) for n in range(THREADS))))
@@ -125,9 +125,7 @@ def test_tasks_of_one_loop(engine: Any) -> None:
 def test_a_fan_out_of_eight(engine: Any) -> None:
     model = Echo()
     prompt = ChatPromptTemplate([("human", "{q} {n}")])
-    chain = RunnableParallel(
-        {f"b{n}": RunnableLambda(lambda x, n=n: {**x, "n": n}) | prompt | model for n in range(8)}
-    )
+    chain: Any = RunnableParallel({f"b{n}": prompt.partial(n=str(n)) | model for n in range(8)})
     with install_ce(chain, engine=engine), ThreadPoolExecutor(4) as pool:
 
         def ask(name: str) -> Any:
