@@ -16,7 +16,7 @@ from ce_integrations.langchain.marks import Carrier, mark_of, tree
 from ce_integrations.session import IdChoice, ScopeChoice
 
 
-class CEMiddleware(AgentMiddleware[Any, Any, Any], Carrier):
+class CEMiddleware(AgentMiddleware[Any, Any], Carrier):
     """Brings context engineering into one agent: `create_agent(model, tools, middleware=[CEMiddleware()])`.
 
     In effect it is `install_ce(agent)`: it takes the same options, and where both are used, or the

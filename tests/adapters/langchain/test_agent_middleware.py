@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -128,6 +130,10 @@ MIDDLEWARE: dict[str, Any] = {
     "todo": todo,
     "limit": limit,
 }
+ID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+HAS_AGENTS = find_spec("langchain.agents.middleware") is not None
+if HAS_AGENTS and find_spec("langchain.agents.middleware.internal_call_transformer") is None:
+    del MIDDLEWARE["selector"]  # before langchain 1.4 nothing tells that call from the agent's own
 DID = {
     "summarization": "a summary of",
     "clear tool uses": "[cleared]",
@@ -175,7 +181,8 @@ def script(name: str) -> Any:
 @pytest.mark.parametrize("name", sorted(MIDDLEWARE))
 def test_with_room_all_is_as_before(twins: Any, chat: Any, engine: Any, name: str) -> None:
     found = twins(build(chat, name), converse, script(name))
-    assert found.ours == found.plain
+    # LangChain 1.0 has its summaries made of messages with their ids, which are random.
+    assert [ID.sub(b"id", raw) for raw in found.ours] == [ID.sub(b"id", raw) for raw in found.plain]
     assert found.results[0] == found.results[1]
     assert DID[name] in b"".join(found.ours).decode()
     kept = rows(engine, "t")
