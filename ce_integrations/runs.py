@@ -28,29 +28,51 @@ SCORE_KEYS = ("relevance_score", "score", "_score")
 """Where a document's metadata names its origin and its score, by convention."""
 
 
+@dataclass(slots=True)
+class _Run:
+    root: Any
+    parent: Any = None
+    owner: weakref.ref[Any] | None = None
+    tools: tuple[str, ...] = ()
+
+
 class RunTree(Generic[Id, Owner]):
     """For each run its root, the tools around it, and whose it is: the outermost run's owner (held weakly)."""
 
     def __init__(self) -> None:
-        self._links: BoundedMap[Id, tuple[Id, weakref.ref[Any] | None, tuple[str, ...]]]
-        self._links = BoundedMap(MAX_RUNS)
+        self._runs: BoundedMap[Id, _Run] = BoundedMap(MAX_RUNS)
 
-    def add(self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "") -> None:
-        """Note that a run, perhaps of a tool, begins; `own` counts where nobody above it has an owner."""
+    def add(self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "") -> Owner | None:
+        """Note that a run, perhaps of a tool, begins, and give its owner.
+
+        `own` counts where nobody above it has one.
+        """
         root, owner = self.of(parent, own) if parent is not None else (run_id, own)
         tools = (*self.tools(parent), *([tool] if tool else ()))
-        self._links.put(run_id, (root, None if owner is None else weakref.ref(owner), tools))
+        held = None if owner is None else weakref.ref(owner)
+        self._runs.put(run_id, _Run(root, parent, held, tools))
+        return owner
+
+    def claim(self, run_id: Id, owner: Owner) -> None:
+        """Make a run and the one right above it the owner's, with all that begin in them from now on.
+
+        Where one of them has an owner already, that one stays.
+        """
+        run = self._runs.get(run_id)
+        for each in (run_id, run.parent if run is not None else None):
+            if each is not None and self.of(each)[1] is None:
+                self._runs.put(each, _Run(each)).owner = weakref.ref(owner)
 
     def of(self, run_id: Id, own: Owner | None = None) -> tuple[Id, Owner | None]:
         """(root, owner) of a run."""
-        root, owner, _ = self._links.get(run_id) or (run_id, None, ())
-        known = None if owner is None else owner()
-        return root, known if getattr(known, "active", False) else own
+        run = self._runs.get(run_id) or _Run(run_id)
+        known = None if run.owner is None else run.owner()
+        return run.root, known if getattr(known, "active", False) else own
 
     def tools(self, run_id: Id | None) -> tuple[str, ...]:
         """The tools that a run is inside of, outermost first: an agent in a tool has a line of its own."""
-        found = None if run_id is None else self._links.get(run_id)
-        return found[2] if found is not None else ()
+        found = None if run_id is None else self._runs.get(run_id)
+        return found.tools if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True)

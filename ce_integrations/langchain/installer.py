@@ -32,9 +32,12 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     mapper = "ce_integrations.langchain.mapper"
 
     def accepts(self, target: object) -> bool:
-        """Whether it is a Runnable; who has one has imported `langchain_core` already."""
+        """Whether it is a Runnable or our middleware; who has one has imported what it is made of."""
         base = sys.modules.get("langchain_core.runnables.base")
-        return base is not None and isinstance(target, base.Runnable)
+        marks = sys.modules.get("ce_integrations.langchain.marks")
+        return (base is not None and isinstance(target, base.Runnable)) or (
+            marks is not None and isinstance(target, marks.Carrier)
+        )
 
     def parts(self, native: BaseMessage) -> tuple[object, ...]:
         """Content, blocks' texts (a block may be changed in place), calls, and what is set later."""

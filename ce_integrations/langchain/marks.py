@@ -97,6 +97,12 @@ class MarkedManager(BaseCallbackManager):
         self.theirs.set_handlers(*args, **kwargs)
 
 
+class Carrier:
+    """Something of ours that carries a mark as models do, in its `callbacks`."""
+
+    callbacks: list[Mark] | None = None
+
+
 def mark_of(value: object) -> Mark | None:
     """The first active mark of callbacks or a configuration; inherited handlers stand before a run's own."""
     if isinstance(value, dict):
@@ -117,20 +123,32 @@ def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     """What of it can be marked, with the attribute that carries the mark.
 
     Every run of a graph has its configuration, and with it models that are made inside a node.
-    Retrievers have no field `callbacks`; the attribute is copied with them all the same.
+    Retrievers have no field `callbacks`; the attribute is copied with them all the same. What
+    `init_chat_model` makes without settling on a model gives its defaults to each that it makes.
     """
+    made_later = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", ())
     for each in found:
         if isinstance(each, graph_types()):
             yield each, "config"
-        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
+        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool | Carrier):
             yield each, "callbacks"
+        elif isinstance(each, made_later):
+            yield each, "_default_config"
+
+
+class _Defaults(dict[str, Any]):
+    """Defaults with a mark: where there are no others, LangChain must not look for their model."""
+
+    def __bool__(self) -> bool:
+        return len(self) > 1
 
 
 def with_mark(mark: Mark, key: str, value: Any) -> Any:
     """The value of such an attribute with the mark, as a new one."""
-    if key == "config":
+    if key != "callbacks":
         config = value or {}
-        return {**config, "callbacks": with_mark(mark, "callbacks", config.get("callbacks"))}
+        kind = dict if key == "config" else _Defaults
+        return kind(config, callbacks=with_mark(mark, "callbacks", config.get("callbacks")))
     if isinstance(value, BaseCallbackManager):
         return MarkedManager(value, mark)
     return [*(value or ()), mark]
@@ -175,7 +193,14 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
             run_id = kwargs["run_id"] = kwargs.get("run_id") or new_run_id()
             told = (args[0] if args else kwargs.get("serialized")) or {}
             tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
-            tree.add(run_id, self.parent_run_id, mark_of(self), tool)
+            owner = tree.add(run_id, self.parent_run_id, mark_of(self), tool)
+            if owner is not None and all(handler is not owner for handler in self.handlers):
+                # Runs that the middleware claims have no mark to hand down. Copied, since it may be
+                # the app's own manager.
+                with owner.hooks.guard("callback"):
+                    added = self.copy()
+                    added.add_handler(owner)
+                    self = added
         return original(self, *args, **kwargs)
 
     return start

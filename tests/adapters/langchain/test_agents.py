@@ -87,6 +87,7 @@ def converse(run: Any, *, saved: bool) -> Any:
     return drive
 
 
+@pytest.mark.scenario(5)
 @pytest.mark.req("A-24")
 @pytest.mark.parametrize("saved", [True, False], ids=["checkpointer", "no-checkpointer"])
 def test_with_room_the_bodies_are_the_same(twins: Any, chat: Any, run: Any, saved: bool) -> None:
@@ -125,6 +126,7 @@ def test_a_thread_is_one_session_with_everything_in_it(
     assert {t.lane for t in turns} == {MODEL_NODE}
 
 
+@pytest.mark.scenario(4, 5)
 def test_the_state_of_the_graph_is_untouched(twins: Any, chat: Any, run: Any) -> None:
     """Nothing that we put in, and nothing that we left out, is in the app's own state."""
 
@@ -139,6 +141,7 @@ def test_the_state_of_the_graph_is_untouched(twins: Any, chat: Any, run: Any) ->
     assert len(found.results[1]) == 9
 
 
+@pytest.mark.scenario(5)
 @pytest.mark.req("A-24")
 def test_a_tool_that_raises_does_so_as_before_and_is_recorded(
     twins: Any, chat: Any, run: Any, stored: Any
@@ -161,6 +164,7 @@ def test_a_tool_that_raises_does_so_as_before_and_is_recorded(
     assert (call.tool, call.status) == ("broken", ToolCallStatus.TIMEOUT)
 
 
+@pytest.mark.scenario(5)
 def test_parallel_tools_are_answered_in_any_order(
     twins: Any, chat: Any, run: Any, stored: Any
 ) -> None:

@@ -71,6 +71,7 @@ def contents(wire: Wire) -> list[str]:
     return [message["content"] for message in wire.bodies[-1]["messages"]]
 
 
+@pytest.mark.scenario(1)
 @pytest.mark.req("A-24")
 def test_the_body_is_within_the_budget_and_recorded_once(
     chat: Any, engine: Any, ask: Ask, stored: Any, turns: Any

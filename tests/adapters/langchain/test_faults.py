@@ -31,6 +31,7 @@ def double(n: int) -> int:
     return 2 * n
 
 
+@pytest.mark.scenario(13)
 @pytest.mark.production_guard
 def test_without_a_store_the_app_answers_as_before(twins: Any, chat: Any, call: Any) -> None:
     engine = create_context_engine(SwitchStore(refuses=True))
@@ -45,6 +46,7 @@ def test_without_a_store_the_app_answers_as_before(twins: Any, chat: Any, call: 
     engine.loop.close()
 
 
+@pytest.mark.scenario(13)
 @pytest.mark.production_guard
 @pytest.mark.parametrize("phase", ["prepare", "commit", "post_tool_run"])
 def test_a_fault_of_ours_is_logged_without_its_text_and_remembered(

@@ -63,6 +63,7 @@ def a_model() -> FakeListChatModel:
     return FakeListChatModel(responses=["one", "two", "three"])
 
 
+@pytest.mark.scenario(10)
 def test_uninstall_leaves_no_trace(engine: Any) -> None:
     model = a_model()
     chain = ChatPromptTemplate.from_template("{q}") | model | StrOutputParser()
@@ -145,6 +146,7 @@ def test_a_generator_of_nobody_s_model_hears_its_caller(engine: Any, runner: Any
     assert heard == ["a", "closed"] * 2
 
 
+@pytest.mark.scenario(10)
 def test_a_graph_gets_its_very_configuration_back(engine: Any) -> None:
     graph: Any = make_agent(a_model(), [])
     before = graph.config  # `create_react_agent` gives its graph none
@@ -191,6 +193,7 @@ def test_handlers_that_the_app_sets_later_survive(engine: Any) -> None:
     assert model.callbacks == [own]
 
 
+@pytest.mark.scenario(10)
 def test_twice_is_once(engine: Any, chat: Any) -> None:
     with Wire("hello") as wire:
         model = chat(wire)
@@ -321,6 +324,7 @@ def test_copies_belong_to_it_and_fall_silent_with_it(engine: Any, chat: Any, sto
     assert len(stored("s").session.model_usage) == len(copies)
 
 
+@pytest.mark.scenario(7)
 def test_copies_in_depth_pickles_and_cache_keys_are_as_before(engine: Any, chat: Any) -> None:
     with Wire() as wire:
         model = chat(wire)
@@ -374,6 +378,7 @@ def test_models_are_found_where_callables_hide_them(engine: Any, chat: Any, stor
     assert len(stored("s").session.model_usage) == 3
 
 
+@pytest.mark.scenario(4)
 def test_a_model_made_inside_a_node_is_governed_by_its_graph(
     engine: Any, chat: Any, stored: Any
 ) -> None:

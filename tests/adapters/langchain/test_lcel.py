@@ -37,6 +37,7 @@ def talk(call: Any, config: Any = None) -> Any:
     return drive
 
 
+@pytest.mark.scenario(1)
 @pytest.mark.req("A-24")
 def test_with_room_the_bodies_are_the_same(twins: Any, chat: Any, call: Any) -> None:
     found = twins(build(chat), talk(call, {"configurable": {"session_id": "s"}}))
@@ -60,6 +61,7 @@ def test_each_message_is_recorded_once(twins: Any, chat: Any, call: Any, stored:
     assert {e.links.model_usage_id for e in outputs} == {u.model_usage_id for u in usages}
 
 
+@pytest.mark.scenario(15)
 @pytest.mark.req("A-24")
 def test_usage_is_the_provider_s_or_marked_as_estimated(
     twins: Any, chat: Any, call: Any, mode: str, stored: Any
@@ -72,6 +74,7 @@ def test_usage_is_the_provider_s_or_marked_as_estimated(
         assert usage.completion_tokens > 0
 
 
+@pytest.mark.scenario(1)
 def test_one_preparation_a_call(twins: Any, chat: Any, call: Any, engine: Any) -> None:
     twins(build(chat), talk(call, {"configurable": {"session_id": "s"}}))
     from ce_engine import Scope
@@ -83,6 +86,7 @@ def test_one_preparation_a_call(twins: Any, chat: Any, call: Any, engine: Any) -
     assert len({t.request_id for t in turns}) == len(QUESTIONS)
 
 
+@pytest.mark.scenario(1)
 def test_a_batch_of_equal_inputs_is_prepared_item_by_item(
     twins: Any, chat: Any, sessions: Any
 ) -> None:

@@ -59,6 +59,7 @@ def _forget() -> None:
     SEEN.clear()
 
 
+@pytest.mark.scenario(6)
 def test_one_text_goes_through_as_it_is(engine: Any, call: Any, stored: Any) -> None:
     chain = PromptTemplate.from_template("Say {word}!") | Echo()
     with install_ce(chain, engine=engine):
@@ -86,6 +87,7 @@ def test_messages_become_the_very_text_of_before(engine: Any, call: Any) -> None
     assert SEEN[0] == SEEN[1]
 
 
+@pytest.mark.scenario(6)
 @pytest.mark.parametrize("limit", [None, 2], ids=["at once", "by two"])
 def test_a_batch_has_a_turn_for_each(engine: Any, limit: int | None, runner: Any) -> None:
     model = Echo()
@@ -104,6 +106,7 @@ def test_a_batch_has_a_turn_for_each(engine: Any, limit: int | None, runner: Any
         assert {m.content for m in document.session.messages} == {word, f"{len(word)} 字"}
 
 
+@pytest.mark.scenario(6)
 def test_generate_by_hand(engine: Any, runner: Any, stored: Any) -> None:
     model = Echo(tells_usage=True)
     with install_ce(model, engine=engine, session_id="s"):
@@ -117,6 +120,7 @@ def test_generate_by_hand(engine: Any, runner: Any, stored: Any) -> None:
     assert not any(u.params.get("estimated") for u in usages)
 
 
+@pytest.mark.scenario(8)
 def test_an_answer_from_the_cache_spends_nothing(engine: Any, stored: Any) -> None:
     models: list[Any] = [
         Echo(cache=InMemoryCache()),

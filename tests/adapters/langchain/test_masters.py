@@ -47,6 +47,7 @@ def recorded(engine: Any, session_id: str = "t") -> tuple[int, int]:
     return len(document.session.messages), len(document.session.tool_state.tool_calls)
 
 
+@pytest.mark.scenario(11)
 # Not the streams: the updates of a graph cannot be added up to its state.
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke", "batch"])
 def test_two_agents_with_one_model_use_their_own_engines(
@@ -127,6 +128,7 @@ def test_usage_inside_reaches_the_outer_turn(engine: Any, chat: Any, call: Any) 
 
 
 @pytest.mark.needs("create_agent")
+@pytest.mark.scenario(5, 16)
 def test_a_summary_of_the_middleware_is_a_helper_s_call(engine: Any, chat: Any, call: Any) -> None:
     """It is recorded and nothing is put into it; its summary is no question of a person."""
     from langchain.agents.middleware import SummarizationMiddleware
@@ -179,6 +181,7 @@ def test_what_middleware_asks_in_its_own_node_is_a_helper_s_call(
     assert sorted(turn.purpose for turn in turns) == ["chat", "helper"]
 
 
+@pytest.mark.scenario(16)
 @pytest.mark.parametrize("how", [{"tags": ["ce:skip"]}, {"metadata": {"ce:skip": True}}], ids=str)
 def test_the_app_can_say_that_a_call_is_its_own_helper(
     engine: Any, chat: Any, call: Any, how: Any

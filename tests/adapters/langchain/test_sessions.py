@@ -188,6 +188,7 @@ def test_callables_are_told_of_the_call(chat: Any, engine: Any, call: Any, store
     assert engine.loop.run(engine.store.get_session(scope)) is not None
 
 
+@pytest.mark.scenario(12)
 def test_two_sessions_in_threads_never_mix(chat: Any, engine: Any, stored: Any) -> None:
     users, rounds = ["ann", "bob", "卡尔"], 5
     start = Barrier(len(users))

@@ -68,6 +68,7 @@ def plain() -> Any:
     return run(None, None)
 
 
+@pytest.mark.scenario(13)
 @pytest.mark.req("A-25", "D-09")
 @pytest.mark.production_guard
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

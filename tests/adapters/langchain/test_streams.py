@@ -67,6 +67,7 @@ def test_pieces_are_the_same_and_joined(chat: Any, engine: Any, runner: Any, sto
     assert answers(stored("s")) == [(ANSWER, None)] * 3
 
 
+@pytest.mark.scenario(15)
 @pytest.mark.req("A-14")
 def test_usage_of_a_stream(chat: Any, engine: Any, stored: Any) -> None:
     with Wire(ANSWER) as wire:
@@ -132,6 +133,7 @@ def test_odd_chunks_are_the_app_s_own(
     assert all(words.startswith("one two") for words, _ in answers(stored("s")))
 
 
+@pytest.mark.scenario(14)
 @pytest.mark.req("A-14")
 def test_a_stream_that_is_left_is_incomplete(
     chat: Any, engine: Any, stored: Any, turns: Any
@@ -167,6 +169,7 @@ async def test_an_async_stream_that_is_left(
     assert answers(await asyncio.to_thread(stored, "s")) == [("".join(taken), "incomplete")]
 
 
+@pytest.mark.scenario(14)
 @pytest.mark.parametrize("way", ["astream", "ainvoke"])
 async def test_cancelled(chat: Any, engine: Any, stored: Any, turns: Any, way: str) -> None:
     began = asyncio.Event()
@@ -227,6 +230,7 @@ def test_an_error_s_text_is_nowhere(
     assert "hunter2" not in "".join(record.getMessage() for record in ours)
 
 
+@pytest.mark.scenario(14)
 def test_a_stream_that_breaks_keeps_what_came(
     chat: Any, engine: Any, turns: Any, stored: Any
 ) -> None:
@@ -246,6 +250,7 @@ def test_a_stream_that_breaks_keeps_what_came(
     assert answers(stored("s")) == [(taken, "failed")]
 
 
+@pytest.mark.scenario(14)
 @pytest.mark.req("B-07")
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke", "batch"], indirect=True)
 def test_retries_and_fallbacks_are_attempts_of_one_turn(

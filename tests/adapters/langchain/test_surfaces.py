@@ -53,6 +53,7 @@ def turns_of(engine: Any, session_id: str) -> list[Any]:
     return list(engine.loop.run(engine.store.list_turns(Scope(session_id=session_id))))
 
 
+@pytest.mark.scenario(3)
 @pytest.mark.req("A-24")
 @pytest.mark.parametrize("name", sorted(WRAPPINGS))
 def test_wrappings(twins: Any, chat: Any, call: Any, engine: Any, name: str) -> None:
@@ -95,6 +96,7 @@ CALLS: dict[str, Any] = {
 }
 
 
+@pytest.mark.scenario(1)
 @pytest.mark.filterwarnings("ignore:astream_log is deprecated")
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_further_ways_to_call(
@@ -109,6 +111,7 @@ def test_further_ways_to_call(
     assert sum(s.turns for s in sessions()) == len(found.ours) >= 1
 
 
+@pytest.mark.scenario(6)
 @pytest.mark.filterwarnings("ignore:Unexpected type for token usage")  # langchain-openai's own
 def test_generate_by_hand_with_several_lists(twins: Any, chat: Any, sessions: Any) -> None:
     def drive(model: Any) -> Any:
@@ -121,6 +124,7 @@ def test_generate_by_hand_with_several_lists(twins: Any, chat: Any, sessions: An
     assert [s.messages for s in sessions()] == [2, 2]
 
 
+@pytest.mark.scenario(3)
 @pytest.mark.filterwarnings("ignore:.*MessageHistory")
 def test_a_chain_with_message_history(twins: Any, chat: Any, call: Any, stored: Any) -> None:
     """Its store keeps the whole conversation, and its session id is ours."""
@@ -155,6 +159,7 @@ def test_a_chain_with_message_history(twins: Any, chat: Any, call: Any, stored: 
     assert len(stored("reader").session.messages) == 6
 
 
+@pytest.mark.scenario(4)
 def test_a_graph_with_fan_out_and_message_streaming(twins: Any, chat: Any, sessions: Any) -> None:
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.types import Send

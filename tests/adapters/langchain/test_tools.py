@@ -47,6 +47,7 @@ def converse(call: Any, config: Any = None) -> Any:
     return drive
 
 
+@pytest.mark.scenario(2)
 @pytest.mark.req("A-24")
 def test_with_room_the_bodies_are_the_same(twins: Any, chat: Any, call: Any) -> None:
     found = twins(chat, converse(call), SCRIPT)
@@ -101,6 +102,7 @@ class Verdict(BaseModel):
     why: str
 
 
+@pytest.mark.scenario(2)
 @pytest.mark.req("A-24")
 @pytest.mark.filterwarnings(
     "ignore:Pydantic serializer warnings"

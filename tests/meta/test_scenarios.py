@@ -1,0 +1,56 @@
+"""Each acceptance scenario of the LangChain adapter has a test that says so."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+
+TESTS = Path(__file__).parents[1] / "adapters" / "langchain"
+SCENARIOS = {
+    1: "LCEL, called in every way",
+    2: "tools and structured output bound after the installation",
+    3: "every wrapping and choice of a model",
+    4: "nodes of graphs, fan-out, subgraphs, streams; the state is the app's",
+    5: "create_agent, with other middleware, and CEMiddleware",
+    6: "models for texts, and generate by hand",
+    7: "the same objects, serialised forms and cache keys",
+    8: "the cache",
+    10: "installed twice, taken away",
+    11: "one model, two engines",
+    12: "many at once, threads",
+    13: "faults of ours and of the store",
+    14: "streams left, calls cancelled, errors, retries, fallbacks",
+    15: "usage, told or estimated",
+    16: "helpers' calls",
+    17: "what an import costs",
+    18: "other people's handlers",
+}
+"""All 18 but one: 9, random histories, has a command of its own; the releases of 17 are in `tox.ini`."""
+
+
+def scenarios_marked(source: str) -> list[int]:
+    """Give the numbers of each `pytest.mark.scenario(...)`."""
+    return [
+        ast.literal_eval(argument)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.scenario"
+        for argument in node.args
+    ]
+
+
+def test_each_has_a_test_and_no_other_is_named() -> None:
+    found = {
+        number
+        for path in TESTS.glob("test_*.py")
+        for number in scenarios_marked(path.read_text(encoding="utf-8"))
+    }
+    assert found == set(SCENARIOS)
+
+
+@pytest.mark.parametrize("marked", [[], [4], [4, 12]])
+def test_marks_are_read(marked: list[int]) -> None:
+    numbers = ", ".join(map(str, marked))
+    assert scenarios_marked(f"@pytest.mark.scenario({numbers})\ndef test(): ...") == marked
