@@ -236,12 +236,15 @@ def _hearing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Note what a whole answer's pieces tell other handlers: of one that is cancelled they are all there is."""
 
     @same_kind(original)
-    def tell(self: Any, piece: Any, *args: Any, **kwargs: Any) -> Any:
+    def tell(self: Any, *given: Any, **kwargs: Any) -> Any:
+        piece, _, _ = first_argument(given, kwargs, "token", "event")
         around = call_around()
         if around is not None and around.turn is not None:
-            said = piece if isinstance(piece, str) else (piece.get("delta") or {}).get("text")
-            around.turn.hear(said or "")
-        return original(self, piece, *args, **kwargs)
+            if isinstance(piece, Mapping):  # an event
+                delta = piece.get("delta")
+                piece = delta.get("text") if isinstance(delta, Mapping) else ""
+            around.turn.hear(text_of(piece))
+        return original(self, *given, **kwargs)
 
     return tell
 

@@ -58,11 +58,11 @@ def test_the_examples_differ_by_the_lines_that_install_us(name: str) -> None:
     assert changed[1].startswith("+     install_ce(")
 
 
-AGENT = pytest.param("agent_app", marks=pytest.mark.needs("create_agent"))
+AGENT = pytest.param("agent", marks=pytest.mark.needs("create_agent"))
 
 
 @pytest.mark.req("A-24")
-@pytest.mark.parametrize("name", ["chain_app", "rag_app", AGENT])
+@pytest.mark.parametrize("name", ["chain", "retrieval", AGENT])
 def test_the_examples_send_the_same(name: str) -> None:
     with Wire(SCRIPTS[name]) as wire:
         printed = run(f"{name}/app.py", wire)

@@ -36,13 +36,11 @@ from ce_integrations.testing.wire import Wire, text
 from tests.adapters.langchain.releases import HAS, make_agent
 
 
+CALLS = ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream")
 EVENTS = ("stream_events", "astream_events", "_iter_v2_events", "_aiter_v2_events")
 WRAPPED = {
-    BaseChatModel: (
-        *("invoke", "ainvoke", "generate", "agenerate", "stream", "astream"),
-        *(EVENTS if HAS["event_streams"] else ()),
-    ),
-    BaseLLM: ("invoke", "ainvoke", "generate", "agenerate", "stream", "astream", "batch", "abatch"),
+    BaseChatModel: (*CALLS, *(EVENTS if HAS["event_streams"] else ())),
+    BaseLLM: (*CALLS, "batch", "abatch"),
     BaseRetriever: ("invoke", "ainvoke"),
     BaseTool: ("invoke", "ainvoke"),
     CallbackManager: ("on_chain_start", "on_tool_start", "on_retriever_start"),

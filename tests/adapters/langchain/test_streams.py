@@ -9,9 +9,10 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from langchain_core.language_models import FakeListChatModel
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
+from langchain_core.outputs import ChatGenerationChunk
 
 from ce_engine import Scope
 from ce_integrations.langchain import install_ce
@@ -270,3 +271,38 @@ def test_retries_and_fallbacks_are_attempts_of_one_turn(
     turns = engine.loop.run(engine.store.list_turns(Scope(session_id="s")))
     assert [(t.status, t.attempt) for t in turns] == [("committed", 2)] * 2
     assert [t.attempts[0]["status"] for t in turns] == ["failed"] * 2
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [["one ", "two "], [[{"type": "text", "text": "one "}], [{"type": "text", "text": "two "}]]],
+)
+async def test_what_others_heard_of_a_whole_answer_is_kept_when_it_is_cancelled(
+    engine: Any, stored: Any, turns: Any, pieces: list[Any]
+) -> None:
+    """LangGraph streams inside `ainvoke`: its handlers hear pieces, and the app has shown them."""
+    heard = asyncio.Event()
+
+    class Slow(BaseChatModel):
+        @property
+        def _llm_type(self) -> str:
+            return "slow"
+
+        def _generate(self, *args: Any, **kwargs: Any) -> Any:
+            raise AssertionError("it is asked to stream")
+
+        async def _astream(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+            for piece in pieces:
+                yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+            heard.set()
+            await asyncio.sleep(20)
+
+    model = Slow()
+    with install_ce(model, engine=engine, session_id="s"):
+        task = asyncio.create_task(model.ainvoke("hi", stream=True))
+        await heard.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(turns) == [("incomplete", [])]
+    assert answers(await asyncio.to_thread(stored, "s")) == [("one two ", "incomplete")]
