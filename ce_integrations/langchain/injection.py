@@ -236,14 +236,21 @@ def _hearing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Note what a whole answer's pieces tell other handlers: of one that is cancelled they are all there is."""
 
     @same_kind(original)
-    def tell(self: Any, piece: Any, *args: Any, **kwargs: Any) -> Any:
+    def tell(self: Any, *args: Any, **kwargs: Any) -> Any:
         around = call_around()
         if around is not None and around.turn is not None:
-            said = piece if isinstance(piece, str) else (piece.get("delta") or {}).get("text")
-            around.turn.hear(said or "")
-        return original(self, piece, *args, **kwargs)
+            around.turn.hear(_said(first_argument(args, kwargs, "token", "event")[0]))
+        return original(self, *args, **kwargs)
 
     return tell
+
+
+def _said(piece: object) -> str:
+    """The text of a token, which is content and thus a list perhaps, or of an event; of others none."""
+    if isinstance(piece, Mapping):
+        delta = piece.get("delta")
+        piece = delta.get("text") if isinstance(delta, Mapping) else None
+    return text_of(piece) if isinstance(piece, str | list) else ""
 
 
 _MODEL: dict[str, Make] = {
