@@ -125,12 +125,15 @@ def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     Every run of a graph has its configuration, and with it models that are made inside a node.
     Retrievers have no field `callbacks`; the attribute is copied with them all the same. What
     `init_chat_model` makes without settling on a model gives its defaults to each that it makes.
+    A carrier of ours has a mark only where it is the first, the target: others may share it.
     """
     made_later = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", ())
-    for each in found:
+    for n, each in enumerate(found):
         if isinstance(each, graph_types()):
             yield each, "config"
-        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool | Carrier):
+        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
+            yield each, "callbacks"
+        elif isinstance(each, Carrier) and n == 0:
             yield each, "callbacks"
         elif isinstance(each, made_later):
             yield each, "_default_config"
