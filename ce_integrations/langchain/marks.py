@@ -34,6 +34,9 @@ HELPER_NODES = tuple(
 )
 """Ends of the names of nodes in which an agent's middleware works; LangChain 1.0 marks its calls by no more."""
 
+LEAVES = (BaseChatModel, BaseLLM, BaseRetriever, BaseTool)
+"""What has callbacks of its own, and takes part in the runs of others."""
+
 # As LangChain makes them itself. Core 0.3.73 and 1.0: random ones; 0.3.86 and 1.7: in order of time.
 new_run_id: Callable[[], UUID] = getattr(manager, "uuid7", uuid4)
 
@@ -131,9 +134,7 @@ def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     for n, each in enumerate(found):
         if isinstance(each, graph_types()):
             yield each, "config"
-        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool):
-            yield each, "callbacks"
-        elif isinstance(each, Carrier) and n == 0:
+        elif isinstance(each, (*LEAVES, Carrier) if n == 0 else LEAVES):
             yield each, "callbacks"
         elif isinstance(each, made_later):
             yield each, "_default_config"
