@@ -92,3 +92,36 @@ def test_of_an_answer_that_breaks_off_the_text_is_kept(engine: Any, runner: Any,
     found = rows(engine, "t")
     assert [turn[2] for turn in found["turns"]] == ["failed"]
     assert [each[1] for each in found["messages"] if each[0] == "assistant"] == ["你好, you"]
+
+
+class Asks(BaseChatModel):
+    """Asks another model for a draft, and perhaps itself, before it answers; it breaks off."""
+
+    asks_itself: bool = False
+
+    @property
+    def _llm_type(self) -> str:
+        return "asks"
+
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any
+    ) -> ChatResult:
+        if "draft" in str(messages):
+            run_manager.on_llm_new_token("A draft. ")
+            return ChatResult(generations=[ChatGeneration(message=AIMessage("A draft. "))])
+        (self if self.asks_itself else Asks()).invoke("draft", {"callbacks": []})
+        for token in ("An ", "answer"):
+            run_manager.on_llm_new_token(token)
+        raise ConnectionResetError
+
+
+@pytest.mark.parametrize("asks_itself", [False, True])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_what_another_model_says_inside_is_no_part_of_the_answer(
+    engine: Any, runner: Any, way: str, asks_itself: bool
+) -> None:
+    model = Asks(asks_itself=asks_itself)
+    with install_ce(model, engine=engine), pytest.raises(ConnectionResetError):
+        ask(model, way, runner)
+    found = rows(engine, "t")["messages"]
+    assert [each[1] for each in found if each[0] == "assistant"] == ["An answer"]
