@@ -122,6 +122,12 @@ def graph_types() -> tuple[type, ...]:
     return () if found is None else (found,)
 
 
+def made_later() -> tuple[type, ...]:
+    """The class of what `init_chat_model` makes without settling on a model, where it is imported."""
+    found = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", None)
+    return () if found is None else (found,)
+
+
 def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     """What of it can be marked, with the attribute that carries the mark.
 
@@ -130,13 +136,12 @@ def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     `init_chat_model` makes without settling on a model gives its defaults to each that it makes.
     A carrier of ours has a mark only where it is the first, the target: others may share it.
     """
-    made_later = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", ())
     for n, each in enumerate(found):
         if isinstance(each, graph_types()):
             yield each, "config"
         elif isinstance(each, (*LEAVES, Carrier) if n == 0 else LEAVES):
             yield each, "callbacks"
-        elif isinstance(each, made_later):
+        elif isinstance(each, made_later()):
             yield each, "_default_config"
 
 
@@ -145,6 +150,24 @@ class _Defaults(dict[str, Any]):
 
     def __bool__(self) -> bool:
         return len(self) > 1
+
+
+def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Its copies (`bind_tools`, `with_config`) are given what is in its defaults, in a plain dictionary."""
+
+    @same_kind(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        held = vars(self)
+        if mark_of(held.get("_default_config")) is not None:
+            held["_default_config"] = _Defaults(held["_default_config"])
+
+    return init
+
+
+def copies() -> dict[type, dict[str, Make]]:
+    """The methods by which those are copied, to be wrapped."""
+    return {cls: {"__init__": _keeping} for cls in made_later()}
 
 
 def with_mark(mark: Mark, key: str, value: Any) -> Any:
