@@ -111,7 +111,9 @@ class Visitor:
         c = self.canary
         media = (c("HostMessage.media"),)
         host_id = c("HostMessage.host_id")
-        return HostMessage(message, origin, host_id, obj=c("HostMessage.obj"), media=media)
+        more = (c("HostMessage.more_call_ids"),) if message.role is Role.TOOL else ()
+        obj = c("HostMessage.obj")
+        return HostMessage(message, origin, host_id, obj=obj, media=media, more_call_ids=more)
 
     def question(self) -> list[Message]:
         system = Message(role=Role.SYSTEM, content=self.canary("Message.content"))
