@@ -27,6 +27,8 @@ class Turn:
     started: float = field(default_factory=time.perf_counter)
     first: float | None = None
     inner: list[Usage] = field(default_factory=list)
+    run_id: object = None
+    """The framework's, where pieces are heard by it."""
     heard: list[str] = field(default_factory=list)
     """Pieces of an answer that the framework streams to others while it gives us the whole."""
     _open: list[bool] = field(default_factory=lambda: [True])

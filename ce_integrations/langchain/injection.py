@@ -23,7 +23,7 @@ from langchain_core.runnables.config import ensure_config
 from ce_engine import Usage
 from ce_integrations.base import CallInfo, GovernedCall, begun_call, call_around, is_inside
 from ce_integrations.blocks import text_of
-from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, tree
+from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, new_run_id, tree
 from ce_integrations.patches import Make
 from ce_integrations.usage import usage_of
 from ce_integrations.wrappers import Silenced, first_argument, same_kind, within
@@ -232,21 +232,39 @@ def _merged(chunks: list[Any]) -> BaseMessage:
     return whole if isinstance(whole, BaseMessage) else AIMessage("".join(chunks))
 
 
+def _begins(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Note the run of a governed call, which is the first in it: a model may ask others, and itself."""
+
+    @same_kind(original)
+    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
+        around = call_around()
+        turn = around.turn if around is not None else None
+        if turn is not None and turn.run_id is None and len(args) < 3:
+            turn.run_id = kwargs["run_id"] = kwargs.get("run_id") or new_run_id()
+        return original(self, *args, **kwargs)
+
+    return start
+
+
 def _hearing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Note what a whole answer's pieces tell other handlers: of one that is cancelled they are all there is."""
 
     @same_kind(original)
-    def tell(self: Any, *given: Any, **kwargs: Any) -> Any:
-        piece, _, _ = first_argument(given, kwargs, "token", "event")
+    def tell(self: Any, *args: Any, **kwargs: Any) -> Any:
         around = call_around()
-        if around is not None and around.turn is not None:
-            if isinstance(piece, Mapping):  # an event
-                delta = piece.get("delta")
-                piece = delta.get("text") if isinstance(delta, Mapping) else ""
-            around.turn.hear(text_of(piece))
-        return original(self, *given, **kwargs)
+        if around is not None and around.turn is not None and around.turn.run_id == self.run_id:
+            around.turn.hear(_said(first_argument(args, kwargs, "token", "event")[0]))
+        return original(self, *args, **kwargs)
 
     return tell
+
+
+def _said(piece: object) -> str:
+    """The text of a token, which is content and thus a list perhaps, or of an event; of others none."""
+    if isinstance(piece, Mapping):
+        delta = piece.get("delta")
+        piece = delta.get("text") if isinstance(delta, Mapping) else None
+    return text_of(piece) if isinstance(piece, str | list) else ""
 
 
 _MODEL: dict[str, Make] = {
@@ -259,7 +277,10 @@ _MODEL: dict[str, Make] = {
     **dict.fromkeys(("_iter_v2_events", "_aiter_v2_events"), _events),
 }
 MAKERS: dict[type, dict[str, Make]] = {
-    **STARTS,
+    **{
+        manager: {**starts, **dict.fromkeys(("on_chat_model_start", "on_llm_start"), _begins)}
+        for manager, starts in STARTS.items()
+    },
     BaseChatModel: _MODEL,
     BaseLLM: {**_MODEL, **dict.fromkeys(("batch", "abatch"), within(_entry))},
     **dict.fromkeys(

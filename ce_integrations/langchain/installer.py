@@ -49,7 +49,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
         from ce_integrations.langchain.injection import MAKERS
-        from ce_integrations.langchain.marks import carriers, mark_of, with_mark, without
+        from ce_integrations.langchain.marks import carriers, copies, mark_of, with_mark, without
         from ce_integrations.langchain.recorder import ENTRIES, Recorder, graph_entries
 
         mark, found = Recorder(hooks), list(carriers(walk(target, PACKAGES)))
@@ -68,7 +68,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
                 own.append((each, key))
             else:
                 share(each, other.hooks, hooks, agreed=not is_graph)
-        makers = {**MAKERS, **ENTRIES, **graph_entries()}
+        makers = {**MAKERS, **ENTRIES, **graph_entries(), **copies()}
         with ExitStack() as undo:
             undo.callback(_patches.hold(definitions(makers, (each for each, _ in own)), mark))
             for each, key in own:

@@ -34,6 +34,9 @@ HELPER_NODES = tuple(
 )
 """Ends of the names of nodes in which an agent's middleware works; LangChain 1.0 marks its calls by no more."""
 
+LEAVES = (BaseChatModel, BaseLLM, BaseRetriever, BaseTool)
+"""What has callbacks of its own, and takes part in the runs of others."""
+
 # As LangChain makes them itself. Core 0.3.73 and 1.0: random ones; 0.3.86 and 1.7: in order of time.
 new_run_id: Callable[[], UUID] = getattr(manager, "uuid7", uuid4)
 
@@ -119,20 +122,26 @@ def graph_types() -> tuple[type, ...]:
     return () if found is None else (found,)
 
 
+def made_later() -> tuple[type, ...]:
+    """The class of what `init_chat_model` makes without settling on a model, where it is imported."""
+    found = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", None)
+    return () if found is None else (found,)
+
+
 def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     """What of it can be marked, with the attribute that carries the mark.
 
     Every run of a graph has its configuration, and with it models that are made inside a node.
     Retrievers have no field `callbacks`; the attribute is copied with them all the same. What
     `init_chat_model` makes without settling on a model gives its defaults to each that it makes.
+    A carrier of ours has a mark only where it is the first, the target: others may share it.
     """
-    made_later = getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", ())
-    for each in found:
+    for n, each in enumerate(found):
         if isinstance(each, graph_types()):
             yield each, "config"
-        elif isinstance(each, BaseChatModel | BaseLLM | BaseRetriever | BaseTool | Carrier):
+        elif isinstance(each, (*LEAVES, Carrier) if n == 0 else LEAVES):
             yield each, "callbacks"
-        elif isinstance(each, made_later):
+        elif isinstance(each, made_later()):
             yield each, "_default_config"
 
 
@@ -141,6 +150,24 @@ class _Defaults(dict[str, Any]):
 
     def __bool__(self) -> bool:
         return len(self) > 1
+
+
+def _keeping(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Its copies (`bind_tools`, `with_config`) are given what is in its defaults, in a plain dictionary."""
+
+    @same_kind(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        held = vars(self)
+        if mark_of(held.get("_default_config")) is not None:
+            held["_default_config"] = _Defaults(held["_default_config"])
+
+    return init
+
+
+def copies() -> dict[type, dict[str, Make]]:
+    """The methods by which those are copied, to be wrapped."""
+    return {cls: {"__init__": _keeping} for cls in made_later()}
 
 
 def with_mark(mark: Mark, key: str, value: Any) -> Any:

@@ -65,6 +65,9 @@ class CEMiddleware(AgentMiddleware[Any, Any], Carrier):
         self._claim()
         return await handler(request)
 
+    def __deepcopy__(self, memo: object) -> CEMiddleware:
+        return self  # as a model's deep copy stays in its installation, whose engine has no copy
+
     def _claim(self) -> None:
         """Take over the agent's run; not its graph, which the middleware is not told of."""
         with self.installation.hooks.guard("middleware"):

@@ -111,7 +111,7 @@ class Visitor:
         c = self.canary
         media = (c("HostMessage.media"),)
         host_id = c("HostMessage.host_id")
-        more = (c("HostMessage.more_call_ids"),)
+        more = (c("HostMessage.more_call_ids"),) if message.role is Role.TOOL else ()
         obj = c("HostMessage.obj")
         return HostMessage(message, origin, host_id, obj=obj, media=media, more_call_ids=more)
 

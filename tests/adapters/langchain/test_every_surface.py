@@ -287,7 +287,8 @@ def test_one_that_is_bound_after_the_installation(
         chosen = {"configurable": {"model": "openai:gpt-4o-mini"}}
         with install_ce(model, engine=engine, session_id="s") as installation:
             assert install_ce(model) is installation
-            assert hasattr(model, "model_name") is bool(defaults)
+            for each in (model, model.bind_tools([NO_TOOL]), model.with_config(tags=["x"])):
+                assert hasattr(each, "model_name") is bool(defaults)
             model.with_config(chosen).bind(stop=["x"]).invoke("你好")
         assert (wire.bodies[0]["model"], wire.bodies[0]["stop"]) == ("gpt-4o-mini", ["x"])
         assert assembled(wire) == {1: 1}
