@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ce_engine import BudgetConfig, Role, RuntimeConfig
+from ce_engine import BudgetConfig, Extend, Insert, Layer, Role, RuntimeConfig, Shorten
 from ce_integrations.base import Way
 from ce_integrations.testing.answers import JsonObject, text
 from ce_integrations.testing.contract_case import (
@@ -92,6 +92,25 @@ class Transparency(ContractCase):
         assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
         for given, received in zip(ours.given, plain.received, strict=True):
             self.check_texts(given, received)
+
+    def test_a_message_of_a_plan_has_another_text_and_nothing_else(self, trial: Trial) -> None:
+        """What the engine asks an adapter to make, of each kind of message that the app has."""
+        _, ours = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
+        for native in [native for given in ours.given for native in given]:
+            before = repr(self.adapter.to_schema(native))
+            own = self.adapter.map_message(native)
+            for step, text_ in [
+                (Shorten(0, "短 short"), "短 short"),
+                (Extend(0, " more 更多"), f"{own.content} more 更多"),
+                (Extend(0, "before 之前 ", before=True), f"before 之前 {own.content}"),
+            ]:
+                made = self.adapter.map_message(self.adapter.to_native(step, native))
+                assert made == own.model_copy(update={"content": text_}), f"{step} of a {own.role}"
+            assert repr(self.adapter.to_schema(native)) == before, "to_native changed the app's"
+        fact = self.adapter.map_message(
+            self.adapter.to_native(Insert("A fact. 事实", Layer.RETRIEVED), None)
+        )
+        assert (fact.role, fact.content) == (Role.SYSTEM, "A fact. 事实")
 
     def check_texts(self, given: list[Any], whole: list[Any]) -> None:
         """The app's messages are what they would be without us; `given` may begin with a system prompt."""
