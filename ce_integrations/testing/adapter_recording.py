@@ -26,6 +26,7 @@ class Recording(Transparency):
     def test_each_model_call_is_prepared_and_recorded_once(self, trial: Trial, way: Way) -> None:
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))
         self.check_calls(trial, ours)
+        assert len({turn.request_id for turn in trial.turns()}) == len(QUESTIONS)
 
     @needs("teams")
     def test_each_call_of_a_team_is_prepared_and_recorded_once(
@@ -36,6 +37,7 @@ class Recording(Transparency):
         said = [m.content for m in trial.document().session.messages if m.role == "assistant"]
         spoken = [words for words in said if words]
         assert len(spoken) == len(set(spoken)), "an answer is recorded twice"
+        assert len({turn.lane for turn in trial.turns()}) > 1, "agents share a line"
 
     def check_calls(self, trial: Trial, ours: Played) -> None:
         """As many preparations, turns and usages as requests."""
@@ -44,6 +46,8 @@ class Recording(Transparency):
         expected = ("committed", 1, self.adapter.name)
         assert {(turn.status, turn.attempt, turn.framework) for turn in turns} == {expected}
         assert len(trial.document().session.model_usage) == len(turns)
+        told = [(info.model, len(info.tools)) for info in trial.told]
+        assert told == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
 
     def test_usage_is_the_provider_s_or_marked_as_estimated(self, trial: Trial, way: Way) -> None:
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))

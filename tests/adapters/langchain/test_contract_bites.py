@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from langchain_core.language_models import BaseChatModel
 
+from ce_engine import ToolCallStatus
+from ce_integrations import base, session
 from ce_integrations import hooks as hooks_module
-from ce_integrations import session
 from ce_integrations.base import Hooks, Turn
 from ce_integrations.calls import GovernedCall
 from ce_integrations.guard import Guard
 from ce_integrations.langchain import injection
 from ce_integrations.langchain.installer import LangChainAdapter
+from ce_integrations.runs import OpenRuns
 from ce_integrations.testing import adapter_ends
 from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.trial import Trial
@@ -189,6 +191,115 @@ def calls_estimates_real(patch: Patch) -> None:
     patch.setattr(Hooks, "_estimated", unmarked)
 
 
+def commits_on_the_app_s_loop(patch: Patch) -> None:
+    """An async app's loop is blocked while its answer is recorded."""
+
+    async def blocking(self: Any, turn: Any, native: Any, usage: Any = None) -> None:
+        Hooks.after_model(self, turn, native, usage)
+
+    patch.setattr(Hooks, "aafter_model", blocking)
+
+
+def fails_on_the_app_s_loop(patch: Patch) -> None:
+    """An async app's loop is blocked while an error is recorded."""
+
+    async def blocking(self: Any, turn: Any, error: Any, text: str = "") -> None:
+        Hooks.failed(self, turn, error, text)
+
+    patch.setattr(Hooks, "afailed", blocking)
+
+
+def gathers_streams(patch: Patch) -> None:
+    """The app gets a stream when it is at its end."""
+    stream = GovernedCall.stream
+    patch.setattr(GovernedCall, "stream", lambda *args: iter([*stream(*args)]))
+
+
+def changes_the_app_s_messages(patch: Patch) -> None:
+    """A shorter text is written into the app's own message."""
+    to_native = LangChainAdapter.to_native
+
+    def written(self: Any, step: Any, native: Any) -> Any:
+        made = to_native(self, step, native)
+        if native is None:
+            return made
+        native.content = made.content
+        return native
+
+    patch.setattr(LangChainAdapter, "to_native", written)
+
+
+def changes_the_app_s_list(patch: Patch) -> None:
+    """What goes out is written into the list that was given."""
+    natives_of = Hooks._natives
+
+    def written(self: Any, natives: Any, prepared: Any) -> Any:
+        natives[:] = natives_of(self, natives, prepared)
+        return natives
+
+    patch.setattr(Hooks, "_natives", written)
+
+
+def drops_calls_that_it_shortens(patch: Patch) -> None:
+    """A message that is made anew has lost its tool calls."""
+    to_native = LangChainAdapter.to_native
+
+    def bare(self: Any, step: Any, native: Any) -> Any:
+        made = to_native(self, step, native)
+        return made.model_copy(update={"tool_calls": []}) if hasattr(made, "tool_calls") else made
+
+    patch.setattr(LangChainAdapter, "to_native", bare)
+
+
+def tells(**wrong: Any) -> Mutate:
+    """What is told of a call is wrong."""
+
+    def mutate(patch: Patch) -> None:
+        info_of = injection._info
+
+        def told(*args: Any) -> Any:
+            info = info_of(*args)
+            for name, value in wrong.items():
+                setattr(info, name, value)
+            return info
+
+        patch.setattr(injection, "_info", told)
+
+    mutate.__name__ = f"tells_wrong_{'_'.join(wrong)}"
+    return mutate
+
+
+def calls_errors_of_tools_results(patch: Patch) -> None:
+    """A tool that failed is recorded as one that did not."""
+    ended = OpenRuns._tool
+    success = ToolCallStatus.SUCCESS
+    patch.setattr(
+        OpenRuns, "_tool", lambda self, run, said, *_: ended(self, run, said, success, "")
+    )
+
+
+def forgets_which_call_a_result_answers(patch: Patch) -> None:
+    """Results are evidence of nothing."""
+    begin = OpenRuns.begin
+    patch.setattr(OpenRuns, "begin", lambda self, *args: begin(self, *args[:4]))
+
+
+def installs_twice(patch: Patch) -> None:
+    """Who installs again has two installations."""
+    patch.setattr(base, "_installation", base.Installation)
+
+
+def loses_usage(patch: Patch) -> None:
+    """What the provider told is estimated."""
+    patch.setattr(LangChainAdapter, "map_model_usage", lambda *_: None)
+
+
+BOUNDS = "test_over_budget_a_long_talk_fits"
+LOOP = "test_who_waits_for_the_store_does_not_hold_the_app_s_loop"
+MADE = "test_a_message_of_a_plan_has_another_text_and_nothing_else"
+ONCE = "test_each_model_call_is_prepared_and_recorded_once"
+ROWS = "test_the_rows_are_these_and_no_more"
+
 MUTANTS: list[tuple[Mutate, type[AdapterContract], str, dict[str, Any]]] = [
     (
         observes_only,
@@ -216,8 +327,42 @@ MUTANTS: list[tuple[Mutate, type[AdapterContract], str, dict[str, Any]]] = [
     (
         awaits_on_the_app_s_loop,
         Chain,
-        "test_who_waits_for_the_store_does_not_hold_the_app_s_loop",
-        {"way": "async"},
+        LOOP,
+        {"way": "async", "moment": "before the call"},
+    ),
+    (commits_on_the_app_s_loop, Chain, LOOP, {"way": "astream", "moment": "after it"}),
+    (fails_on_the_app_s_loop, Chain, LOOP, {"way": "async", "moment": "after it failed"}),
+    (
+        gathers_streams,
+        Chain,
+        "test_a_stream_that_breaks_gives_what_there_was",
+        {"way": "stream"},
+    ),
+    (observes_only, Chain, BOUNDS, {"way": "sync"}),
+    (changes_the_app_s_messages, Chain, MADE, {}),
+    (changes_the_app_s_list, Chain, BOUNDS, {"way": "sync"}),
+    (drops_calls_that_it_shortens, Agent, MADE, {}),
+    (tells(tools=()), Agent, ONCE, {"way": "sync"}),
+    (tells(request_id=""), Agent, ONCE, {"way": "sync"}),
+    (
+        tells(lane_key=None),
+        Agent,
+        "test_each_call_of_a_team_is_prepared_and_recorded_once",
+        {"way": "sync"},
+    ),
+    (
+        calls_errors_of_tools_results,
+        Agent,
+        "test_an_error_of_a_tool_is_the_app_s_as_before",
+        {"way": "sync"},
+    ),
+    (forgets_which_call_a_result_answers, Agent, ROWS, {"way": "sync"}),
+    (installs_twice, Chain, "test_installing_twice_is_one_installation", {"way": "sync"}),
+    (
+        loses_usage,
+        Chain,
+        "test_usage_is_the_provider_s_or_marked_as_estimated",
+        {"way": "sync"},
     ),
     (ignores_async, Agent, "test_each_model_call_is_prepared_and_recorded_once", {"way": "async"}),
     (loses_the_last_chunk, Chain, "test_the_answer_is_recorded_whole", {"way": "stream"}),
