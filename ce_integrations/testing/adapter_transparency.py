@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ce_engine import BudgetConfig, Extend, Insert, Layer, Role, RuntimeConfig, Shorten
+from ce_engine import BudgetConfig, Extend, Insert, Layer, Role, RuntimeConfig, Shorten, Step
 from ce_integrations.base import Way
 from ce_integrations.testing.answers import JsonObject, text
 from ce_integrations.testing.contract_case import (
@@ -99,11 +99,12 @@ class Transparency(ContractCase):
         for native in [native for given in ours.given for native in given]:
             before = repr(self.adapter.to_schema(native))
             own = self.adapter.map_message(native)
-            for step, text_ in [
+            steps: list[tuple[Step, str]] = [
                 (Shorten(0, "短 short"), "短 short"),
                 (Extend(0, " more 更多"), f"{own.content} more 更多"),
                 (Extend(0, "before 之前 ", before=True), f"before 之前 {own.content}"),
-            ]:
+            ]
+            for step, text_ in steps:
                 made = self.adapter.map_message(self.adapter.to_native(step, native))
                 assert made == own.model_copy(update={"content": text_}), f"{step} of a {own.role}"
             assert repr(self.adapter.to_schema(native)) == before, "to_native changed the app's"
