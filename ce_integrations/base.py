@@ -75,6 +75,7 @@ class Capabilities:
         ways: how its apps ask.
         tools: its apps run tools, and the adapter hears of each run.
         teams: one of its agents may ask another.
+        usage: its answers tell the usage that the provider told.
         threads: one app serves several conversations, told apart by an id, at the same time.
     """
 
@@ -83,6 +84,7 @@ class Capabilities:
     ways: tuple[Way, ...] = ("sync", "async", "stream", "astream")
     tools: bool = True
     teams: bool = True
+    usage: bool = True
     threads: bool = True
 
 

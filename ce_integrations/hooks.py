@@ -208,10 +208,7 @@ class Hooks(Generic[Native]):
             if turn.outer is not None and used is not None:
                 turn.outer.inner.append(used)
             return None
-        answer = self.adapter.to_answer(native)
-        if not answer.model and turn.prepared is not None:
-            answer.model = turn.prepared.call.model_hint or ""
-        answer.provider = answer.provider or turn.provider
+        answer = self._named(turn, self.adapter.to_answer(native))
         resolved = turn.resolved
         if resolved is not None and resolved.ephemeral:
             cached = used is not None and used.cached
@@ -228,6 +225,7 @@ class Hooks(Generic[Native]):
                 return
             if turn.first is None and text:
                 turn.first = time.perf_counter()
+            turn.chunks[index] = text
             self.engine.chunk(turn.handle, index, text)
 
     def finalize(self, turn: Turn | None, usage: Usage | None = None) -> None:
@@ -244,9 +242,10 @@ class Hooks(Generic[Native]):
     def _finalize(self, turn: Turn | None, usage: Usage | None) -> Work | None:
         if turn is None or not turn.close() or turn.handle is None:
             return None
-        nothing = Answer(Message(role=Role.ASSISTANT, content=""))
-        used = self._usage(turn, nothing, usage)
-        return partial(self.engine.finalize, turn.handle, usage=used)
+        joined = "".join(turn.chunks[index] for index in sorted(turn.chunks))
+        answer = self._named(turn, Answer(Message(role=Role.ASSISTANT, content=joined)))
+        used = self._usage(turn, answer, usage)
+        return partial(self.engine.finalize, turn.handle, usage=used, answer=answer)
 
     def failed(self, turn: Turn | None, error: BaseException, text: str = "") -> None:
         """Close a turn without a whole answer, `text` being what came of it: failed, or incomplete.
@@ -267,7 +266,7 @@ class Hooks(Generic[Native]):
         if turn is None or not turn.close() or turn.handle is None:
             return None
         text = text or "".join(turn.heard)
-        answer = Answer(Message(role=Role.ASSISTANT, content=text))
+        answer = self._named(turn, Answer(Message(role=Role.ASSISTANT, content=text)))
         usage = self._usage(turn, answer, None) if text else None
         if isinstance(error, Exception):
             code = type(error).__name__
@@ -275,6 +274,13 @@ class Hooks(Generic[Native]):
         incomplete = TurnStatus.INCOMPLETE
         self._hand_over(self.engine.commit(turn.handle, answer, status=incomplete, usage=usage))
         return None
+
+    def _named(self, turn: Turn, answer: Answer) -> Answer:
+        """An answer that names no model or provider has those of its call."""
+        if not answer.model and turn.prepared is not None:
+            answer.model = turn.prepared.call.model_hint or ""
+        answer.provider = answer.provider or turn.provider
+        return answer
 
     def _usage(self, turn: Turn, answer: Answer, usage: Usage | None) -> Usage:
         """What the call used: as the provider said, else as calls inside it said, else estimated."""

@@ -31,6 +31,8 @@ class Turn:
     """The framework's, where pieces are heard by it."""
     heard: list[str] = field(default_factory=list)
     """Pieces of an answer that the framework streams to others while it gives us the whole."""
+    chunks: dict[int, str] = field(default_factory=dict)
+    """Pieces of a streamed answer, by their index."""
     _open: list[bool] = field(default_factory=lambda: [True])
 
     def hear(self, text: str) -> None:

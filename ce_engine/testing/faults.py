@@ -93,12 +93,13 @@ class SwitchStore(MemoryStore):
         hangs: what it is asked waits until this is false again.
         refuses: what it is asked raises `StoreUnavailableError`.
         asked: how often it was asked.
+        waiting: how many wait now.
     """
 
     def __init__(self, *, hangs: bool = False, refuses: bool = False) -> None:
         super().__init__()
         self.hangs, self.refuses = hangs, refuses
-        self.asked = 0
+        self.asked = self.waiting = 0
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
@@ -130,5 +131,9 @@ class SwitchStore(MemoryStore):
         self.asked += 1
         if self.refuses:
             raise StoreUnavailableError("switched off")
-        while self.hangs:  # noqa: ASYNC110 - set from another thread
-            await asyncio.sleep(0.01)
+        self.waiting += 1
+        try:
+            while self.hangs:  # noqa: ASYNC110 - set from another thread
+                await asyncio.sleep(0.01)
+        finally:
+            self.waiting -= 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 
@@ -20,6 +22,11 @@ _HOMES = {
     "text": "answers",
     "tool_calls": "answers",
 }
+
+if "pytest" in sys.modules:  # so that a test that fails shows what it compared
+    sys.modules["pytest"].register_assert_rewrite(
+        *(f"{__name__}.{module.name}" for module in iter_modules(__path__))
+    )
 
 
 def __getattr__(name: str) -> object:

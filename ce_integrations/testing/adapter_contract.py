@@ -6,13 +6,17 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from logging import getLogger
 from threading import Barrier
 from typing import Any
 
+import pytest
+
 from ce_integrations.base import Way
 from ce_integrations.testing.adapter_ends import Ends
-from ce_integrations.testing.answers import JsonObject
-from ce_integrations.testing.contract_case import QUESTIONS
+from ce_integrations.testing.answers import Answer, JsonObject, error, text
+from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS
 from ce_integrations.testing.framework_apps import FrameworkApps, ways
 from ce_integrations.testing.trial import Trial
 from ce_integrations.testing.wire import Wire
@@ -134,27 +138,38 @@ class AdapterContract(Ends):
         assert {fault.kind for fault in ours.installation.faults} == {"LookupError"}
 
     @ways("async", "astream")
+    @pytest.mark.parametrize("moment", ["before the call", "after it", "after it failed"])
     def test_who_waits_for_the_store_does_not_hold_the_app_s_loop(
-        self, trial: Trial, way: Way
+        self, trial: Trial, way: Way, moment: str
     ) -> None:
         """The store hangs until a task of the app's own loop lets it go on."""
         store = trial.store
+        before = store.hangs = moment == "before the call"
 
-        async def let_go(asked: int) -> None:
-            while store.asked == asked:  # noqa: ASYNC110 - the store is asked on another thread
+        def answer(_: JsonObject) -> Answer:
+            store.hangs = not before
+            return error(500, "overloaded") if moment == "after it failed" else text(ANSWERS[0])
+
+        late: list[object] = []  # the engine says so when it gives the store up
+        trial.patch.setattr(
+            getLogger("ce_engine.store"), "warning", lambda *args: late.append(args)
+        )
+
+        async def let_go() -> None:
+            while not (store.hangs and store.waiting):  # noqa: ASYNC110 - on another thread
                 await asyncio.sleep(0.01)
             store.hangs = False
 
-        async def ask(target: Any) -> str:
-            store.hangs = True
-            task = asyncio.create_task(let_go(store.asked))
-            try:
-                return await trial.aask(target, QUESTIONS[0], way)
-            finally:
-                await task
+        async def ask(target: Any) -> None:
+            task = asyncio.create_task(let_go())
+            with suppress(*([Exception] if moment == "after it failed" else ())):
+                await trial.aask(target, QUESTIONS[0], way)
+            freed = task.done() and not late
+            store.hangs = False
+            task.cancel()
+            assert freed, f"the app's loop stood still while we waited for the store {moment}"
 
-        script, tools = self.talk()
-        ours = trial.ours(lambda target: trial.run(ask(target)), script, tools)
+        ours = trial.ours(lambda target: trial.run(ask(target)), answer)
         assert ours.installation is not None
         assert ours.installation.faults == ()
         degraded = [

@@ -11,10 +11,10 @@ import pytest
 from ce_engine import ToolCallStatus
 from ce_integrations.base import Way
 from ce_integrations.testing.adapter_recording import Recording
-from ce_integrations.testing.answers import error, hang, text, tool_calls
+from ce_integrations.testing.answers import cut, error, hang, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken
 from ce_integrations.testing.framework_apps import needs, ways
-from ce_integrations.testing.trial import SESSION, Trial
+from ce_integrations.testing.trial import SESSION, Raised, Trial
 from ce_integrations.testing.wire import Wire
 
 
@@ -45,6 +45,19 @@ class Ends(Recording):
         assert turn.status == ("committed" if said.content == LONG else "incomplete")
         assert said.content.startswith(taken)
         assert LONG.startswith(said.content)
+
+    @ways("stream", "astream")
+    def test_a_stream_that_breaks_gives_what_there_was(self, trial: Trial, way: Way) -> None:
+        """Who gathers a stream before the app gets it has nothing to give."""
+        script = cut(len(LONG) // 8, then=text(LONG))
+        plain = trial.plain(lambda target: self.broken_off(trial, target, way), script)
+        ours = trial.ours(lambda target: self.broken_off(trial, target, way), script)
+        (pieces, fault), (expected, theirs) = ours.result, plain.result
+        assert fault == theirs
+        assert bool(pieces) == bool(expected)
+        assert LONG.startswith("".join(pieces))
+        (turn,) = trial.turns()
+        assert turn.status == ("failed" if theirs else "committed")
 
     @ways("async", "astream")
     def test_a_call_that_is_cancelled_is_recorded_once(self, trial: Trial, way: Way) -> None:
@@ -81,6 +94,23 @@ class Ends(Recording):
         assert (run.tool, run.status) == ("broken", ToolCallStatus.ERROR)
         assert run.args_digest == {"word": "lane"}
         assert {turn.status for turn in trial.turns()} == {"committed"}
+
+    def broken_off(self, trial: Trial, target: Any, way: Way) -> tuple[list[str], Raised | None]:
+        """What an app gets of a stream, and of its end."""
+        pieces: list[str] = []
+
+        async def listen() -> None:
+            async for piece in self.astream(target, QUESTIONS[0], SESSION):
+                pieces.append(piece)  # noqa: PERF401 - those before the error count
+
+        try:
+            if way == "astream":
+                trial.run(listen())
+            else:
+                pieces.extend(self.stream(target, QUESTIONS[0], SESSION))
+        except Exception as error:  # noqa: BLE001 - whatever the framework lets through
+            return pieces, Raised(type(error), str(error))
+        return pieces, None  # some take it for the end
 
     def leave(self, trial: Trial, target: Any, way: Way) -> list[str]:
         """Take some pieces of an answer, and go."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ce_engine import ModelUsage, SessionDocument, check_invariants
@@ -26,6 +26,7 @@ class Recording(Transparency):
     def test_each_model_call_is_prepared_and_recorded_once(self, trial: Trial, way: Way) -> None:
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))
         self.check_calls(trial, ours)
+        assert len({turn.request_id for turn in trial.turns()}) == len(QUESTIONS)
 
     @needs("teams")
     def test_each_call_of_a_team_is_prepared_and_recorded_once(
@@ -36,6 +37,7 @@ class Recording(Transparency):
         said = [m.content for m in trial.document().session.messages if m.role == "assistant"]
         spoken = [words for words in said if words]
         assert len(spoken) == len(set(spoken)), "an answer is recorded twice"
+        assert len({turn.lane for turn in trial.turns()}) > 1, "agents share a line"
 
     def check_calls(self, trial: Trial, ours: Played) -> None:
         """As many preparations, turns and usages as requests."""
@@ -44,13 +46,16 @@ class Recording(Transparency):
         expected = ("committed", 1, self.adapter.name)
         assert {(turn.status, turn.attempt, turn.framework) for turn in turns} == {expected}
         assert len(trial.document().session.model_usage) == len(turns)
+        told = [(info.model, len(info.tools)) for info in trial.told]
+        assert told == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
 
     def test_usage_is_the_provider_s_or_marked_as_estimated(self, trial: Trial, way: Way) -> None:
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))
         rows = trial.document().session.model_usage
         for row, body in zip(rows, ours.bodies, strict=True):
-            assert bool(row.params.get("estimated")) is not _told(body)
-            assert row.prompt_tokens == simple_count(body) or not _told(body)
+            told = self.adapter.capabilities.usage and _told(body)
+            assert bool(row.params.get("estimated")) is not told
+            assert row.prompt_tokens == simple_count(body) or not told
             assert row.prompt_tokens > 0
             assert row.completion_tokens > 0
             assert row.total_tokens == row.prompt_tokens + row.completion_tokens
@@ -63,14 +68,14 @@ class Recording(Transparency):
         assert [m.content for m in said if m.content] == list(ANSWERS)
         assert {m.status for m in said} == {None}
 
-    @needs("tools")
     def test_the_rows_are_these_and_no_more(self, trial: Trial, way: Way) -> None:
         self.both(trial, trial.asking(QUESTIONS, way))
-        document = trial.document()
+        document, tools = trial.document(), self.adapter.capabilities.tools
+        asked = WORDS if tools else ((),) * len(QUESTIONS)
         session, evidence = document.session, dict(document.evidences)
         assert check_invariants(document) == []
-        assert [*_messages(document)] == [*_expected_messages()]
-        looked = {word: lookup(word) for words in WORDS for word in words}
+        assert [*_messages(document)] == [*_expected_messages(asked)]
+        looked = {word: lookup(word) for words in asked for word in words}
         calls = {call.args_digest["word"]: call for call in session.tool_state.tool_calls}
         assert len(calls) == len(session.tool_state.tool_calls)
         for word, result in looked.items():
@@ -83,7 +88,8 @@ class Recording(Transparency):
             assert found.links.tool_call_id == call.tool_call_id
         assert calls == {}
         usages = {usage.model_usage_id: usage for usage in session.model_usage}
-        assert [usage.stage for usage in usages.values()] == ["tool_call", "answer"] * 2
+        stages = ["tool_call", "answer"] if tools else ["answer"]
+        assert [usage.stage for usage in usages.values()] == stages * len(QUESTIONS)
         assert [_row(each) for each in usages.values()] == [_USAGE] * len(usages)
         for output, answer in zip(evidence.values(), ANSWERS, strict=True):
             assert _row(output) == {**_OUTPUT, "content": answer}
@@ -150,19 +156,22 @@ def _messages(document: SessionDocument) -> Iterator[Row]:
         yield row
 
 
-def _expected_messages() -> Iterator[Row]:
+def _expected_messages(asked: Sequence[Sequence[str]]) -> Iterator[Row]:
     """The conversation, a message a row: results hang on the call, and so does the answer after them."""
     tip, n = None, 0
-    for question, words, answer in zip(QUESTIONS, WORDS, ANSWERS, strict=True):
+    for question, words, answer in zip(QUESTIONS, asked, ANSWERS, strict=True):
         results = [lookup(word) for word in words]
         yield _said("user", question, n, tip)
-        asked = [("lookup", {"word": word}) for word in words]
-        yield _said("assistant", "", n + 1, n, tool_calls=asked)
-        for place, word in enumerate(words):
-            args, found = {"word": word}, lookup(word)
-            yield _said("tool", found, n + 2 + place, n + 1, tool_call_id=args, refs=[found])
-        tip = n + 2 + len(words)
-        yield _said("assistant", answer, tip, n + 1, refs=sorted(results))
+        above = n
+        if words:
+            calls = [("lookup", {"word": word}) for word in words]
+            above = n + 1
+            yield _said("assistant", "", above, n, tool_calls=calls)
+        for place, (word, found) in enumerate(zip(words, results, strict=True), above + 1):
+            args = {"word": word}
+            yield _said("tool", found, place, above, tool_call_id=args, refs=[found])
+        tip = above + len(words) + 1
+        yield _said("assistant", answer, tip, above, refs=sorted(results))
         n = tip + 1
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ce_engine import BudgetConfig, RuntimeConfig
+from ce_engine import BudgetConfig, Extend, Insert, Layer, Role, RuntimeConfig, Shorten, Step
 from ce_integrations.base import Way
 from ce_integrations.testing.answers import JsonObject, text
 from ce_integrations.testing.contract_case import (
@@ -23,6 +23,7 @@ from ce_integrations.testing.wire import Wire
 
 
 PAGES = 8
+TALK = 12
 
 
 class Transparency(ContractCase):
@@ -38,8 +39,11 @@ class Transparency(ContractCase):
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))
         assert len(ours.received) == len(ours.given) == len(self.talk()[0])
         for received, given in zip(ours.received, ours.given, strict=True):
-            assert len(received) == len(given)
-            assert all(one is other for one, other in zip(received, given, strict=True))
+            same = [one for one in given if any(one is other for other in received)]
+            assert list(map(id, same)) == list(map(id, received)), "a message is not the app's"
+            # A system prompt that is no message of the framework's is made one for us.
+            made = [one for one in given if all(one is not other for other in received)]
+            assert {self.adapter.map_message(one).role for one in made} <= {Role.SYSTEM}
 
     @needs("teams")
     def test_a_team_sends_the_same_bytes(self, trial: Trial, way: Way) -> None:
@@ -69,7 +73,50 @@ class Transparency(ContractCase):
     def test_over_budget_the_app_s_own_messages_stay(self, trial: Trial, way: Way) -> None:
         plain, ours = self.reading(trial, way, 900)
         for given, whole in zip(ours.given, plain.received, strict=True):
-            assert list(self._texts(given)) == list(self._texts(whole))
+            self.check_texts(given, whole)
+
+    def test_over_budget_a_long_talk_fits(self, trial: Trial, way: Way) -> None:
+        questions = [f"lane and turn {n} 车道" * (1 + n % 3) for n in range(TALK)]
+        budget = BudgetConfig(max_input_tokens=150, reserved_reply_tokens=0)
+        drive, script = trial.asking(questions, way), [text(f"So {each}") for each in questions]
+        plain = trial.plain(drive, script)
+        ours = trial.ours(drive, script, config=RuntimeConfig(budget=budget))
+        assert ours.result == plain.result
+        for question, body, whole in zip(questions, ours.bodies, plain.bodies, strict=True):
+            assert count(body) <= 150
+            first, *others = body["messages"]
+            assert (first["role"], first["content"][: len(SYSTEM)]) == ("system", SYSTEM)
+            assert others[-1]["content"].endswith(question)
+            said = [each["content"] for each in others if each["role"] != "system"]
+            assert _is_subsequence(said[:-1], [each["content"] for each in whole["messages"]])
+        assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
+        for given, received in zip(ours.given, plain.received, strict=True):
+            self.check_texts(given, received)
+
+    def test_a_message_of_a_plan_has_another_text_and_nothing_else(self, trial: Trial) -> None:
+        """What the engine asks an adapter to make, of each kind of message that the app has."""
+        _, ours = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
+        for native in [native for given in ours.given for native in given]:
+            before = repr(self.adapter.to_schema(native))
+            own = self.adapter.map_message(native)
+            steps: list[tuple[Step, str]] = [
+                (Shorten(0, "短 short"), "短 short"),
+                (Extend(0, " more 更多"), f"{own.content} more 更多"),
+                (Extend(0, "before 之前 ", before=True), f"before 之前 {own.content}"),
+            ]
+            for step, text_ in steps:
+                made = self.adapter.map_message(self.adapter.to_native(step, native))
+                assert made == own.model_copy(update={"content": text_}), f"{step} of a {own.role}"
+            assert repr(self.adapter.to_schema(native)) == before, "to_native changed the app's"
+        fact = self.adapter.map_message(
+            self.adapter.to_native(Insert("A fact. 事实", Layer.RETRIEVED), None)
+        )
+        assert (fact.role, fact.content) == (Role.SYSTEM, "A fact. 事实")
+
+    def check_texts(self, given: list[Any], whole: list[Any]) -> None:
+        """The app's messages are what they would be without us; `given` may begin with a system prompt."""
+        before = len(given) - len(whole)
+        assert list(self._texts(given))[before:] == list(self._texts(whole))
 
     def team(self, trial: Trial, way: Way) -> tuple[Played, Played]:
         """A team without us and with us."""

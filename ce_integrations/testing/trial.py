@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -16,7 +16,7 @@ from ce_engine import ContextEngine, RuntimeConfig, Scope, StoreConfig, create_c
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.testing.faults import SwitchStore
-from ce_integrations.base import Hooks, Installation, Way
+from ce_integrations.base import CallInfo, Hooks, Installation, Way
 from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.framework_apps import FrameworkApps, Tool
 from ce_integrations.testing.wire import Wire
@@ -67,6 +67,8 @@ class Trial:
         self.patch = pytest.MonkeyPatch()
         self.prepared: list[list[Any]] = []
         """The messages of each preparation so far."""
+        self.told: list[CallInfo] = []
+        """What the adapter said of each of them."""
         self._ends = ExitStack()
 
     def __enter__(self) -> Self:
@@ -92,18 +94,26 @@ class Trial:
 
     def _listen(self) -> None:
         """See each list that an adapter hands to the hooks, as it is."""
-        before, abefore, prepared = Hooks.before_model, Hooks.abefore_model, self.prepared
+        before, abefore = Hooks.before_model, Hooks.abefore_model
 
         def before_model(hooks: Any, natives: Any, info: Any) -> Any:
-            prepared.append(list(natives))
-            return before(hooks, natives, info)
+            with self._seen(natives, info):
+                return before(hooks, natives, info)
 
         async def abefore_model(hooks: Any, natives: Any, info: Any) -> Any:
-            prepared.append(list(natives))
-            return await abefore(hooks, natives, info)
+            with self._seen(natives, info):
+                return await abefore(hooks, natives, info)
 
         self.patch.setattr(Hooks, "before_model", before_model)
         self.patch.setattr(Hooks, "abefore_model", abefore_model)
+
+    @contextmanager
+    def _seen(self, natives: list[Any], info: CallInfo) -> Iterator[None]:
+        given = list(natives)
+        self.prepared.append(given)
+        self.told.append(info)
+        yield
+        assert list(map(id, natives)) == list(map(id, given)), "the app's own list was changed"
 
     # Asking
 

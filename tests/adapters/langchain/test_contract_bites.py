@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.language_models import BaseChatModel
 
-from ce_integrations import hooks as hooks_module
-from ce_integrations import session
-from ce_integrations.base import Hooks, Turn
-from ce_integrations.calls import GovernedCall
-from ce_integrations.guard import Guard
-from ce_integrations.langchain import injection
-from ce_integrations.langchain.installer import LangChainAdapter
 from ce_integrations.testing import adapter_ends
 from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.trial import Trial
+from tests.adapters.langchain import contract_mutants as mutants
 from tests.adapters.langchain.contract_apps import AgentApps, ChainApps
-
-
-FORGOTTEN: list[Callable[[], None]] = []
-"""What a mutant did not do, to be done after its test."""
-
-Patch = pytest.MonkeyPatch
-Mutate = Callable[[Patch], None]
 
 
 class Agent(AgentApps, AdapterContract):
@@ -36,205 +21,102 @@ class Chain(ChainApps, AdapterContract):
     pass
 
 
-def observes_only(patch: Patch) -> None:
-    """What is assembled never goes out."""
-    patch.setattr(Hooks, "_natives", lambda _, natives, __: natives)
+BOUNDS = "test_over_budget_a_long_talk_fits"
+LOOP = "test_who_waits_for_the_store_does_not_hold_the_app_s_loop"
+MADE = "test_a_message_of_a_plan_has_another_text_and_nothing_else"
+ONCE = "test_each_model_call_is_prepared_and_recorded_once"
+ROWS = "test_the_rows_are_these_and_no_more"
 
-
-def rebuilds_always(patch: Patch) -> None:
-    """Copies go out where nothing changed."""
-    ready = Hooks._ready
-
-    def rebuilt(self: Any, *args: Any) -> Any:
-        sent, turn = ready(self, *args)
-        return [native.model_copy() for native in sent], turn
-
-    patch.setattr(Hooks, "_ready", rebuilt)
-
-
-def forgets_to_detach(patch: Patch) -> None:
-    """What was attached stays."""
-    attach = LangChainAdapter.attach
-
-    def attached(self: Any, target: Any, hooks: Any) -> Any:
-        FORGOTTEN.append(attach(self, target, hooks))
-        return lambda: None
-
-    patch.setattr(LangChainAdapter, "attach", attached)
-
-
-def splits_a_pair(patch: Patch) -> None:
-    """A result is left out, and its call is not."""
-    natives_of = Hooks._natives
-
-    def split(self: Any, natives: Any, prepared: Any) -> Any:
-        sent = natives_of(self, natives, prepared)
-        results = [n for n, native in enumerate(sent) if native.type == "tool"]
-        return [native for n, native in enumerate(sent) if n not in results[:1]]
-
-    patch.setattr(Hooks, "_natives", split)
-
-
-def shuffles(patch: Patch) -> None:
-    """Whole pairs go out, in another order."""
-    natives_of = Hooks._natives
-
-    def shuffled(self: Any, natives: Any, prepared: Any) -> Any:
-        sent = natives_of(self, natives, prepared)
-        at = [n for n, native in enumerate(sent) if getattr(native, "tool_calls", ())]
-        if len(at) < 2:
-            return sent
-        (first, second), end = at[-2:], len(sent)
-        return [*sent[:first], *sent[second:end], *sent[first:second]]
-
-    patch.setattr(Hooks, "_natives", shuffled)
-
-
-def drops_the_guard(patch: Patch) -> None:
-    """Our faults reach the app."""
-    patch.setattr(Guard, "swallows", lambda *_: False)
-
-
-def mixes_sessions(patch: Patch) -> None:
-    """Everybody's words are in one session."""
-    resolve = session.resolve
-
-    def everybody(info: Any, choice: Any, messages: Any = ()) -> Any:
-        info.session_id = "everybody"
-        return resolve(info, choice, messages)
-
-    patch.setattr(hooks_module, "resolve", everybody)
-
-
-def records_twice(patch: Patch) -> None:
-    """Each layer of a call asks for itself."""
-    patch.setattr(injection, "is_inside", lambda _: False)
-    entry = injection.MAKERS[BaseChatModel]
-
-    def governed(original: Any) -> Any:
-        def invoke(self: Any, given: Any, config: Any = None, **kwargs: Any) -> Any:
-            call = injection._stream_call(self, given, config, kwargs, "invoke")
-            if call is None:
-                return original(self, given, config, **kwargs)
-            return call.run(
-                lambda goes: original(self, goes[0], config, **kwargs),
-                lambda answer: [(answer, None)],
-            )
-
-        return invoke
-
-    patch.setitem(entry, "invoke", governed)
-
-
-def awaits_on_the_app_s_loop(patch: Patch) -> None:
-    """An async app's loop is blocked while we wait."""
-
-    async def blocking(self: Any, natives: Any, info: Any) -> Any:
-        return Hooks.before_model(self, natives, info)
-
-    patch.setattr(Hooks, "abefore_model", blocking)
-
-
-def ignores_async(patch: Patch) -> None:
-    """What is awaited goes out as it is."""
-
-    async def passed(self: Any, invoke: Any, answers: Any) -> Any:
-        return await invoke(self.given)
-
-    patch.setattr(GovernedCall, "arun", passed)
-
-
-def loses_the_last_chunk(patch: Patch) -> None:
-    """The end of a streamed answer is not recorded."""
-    merged = injection._merged
-
-    def shorter(chunks: list[Any]) -> Any:
-        spoken = [n for n, chunk in enumerate(chunks) if chunk.content]
-        return merged([chunk for n, chunk in enumerate(chunks) if n not in spoken[-1:]])
-
-    patch.setattr(injection, "_merged", shorter)
-
-
-def swallows_cancellation(patch: Patch) -> None:
-    """Who is cancelled leaves an open turn."""
-
-    async def nothing(*_: Any) -> None:
-        return None
-
-    patch.setattr(Hooks, "afailed", nothing)
-
-
-def swallows_the_app_s_errors(patch: Patch) -> None:
-    """A provider's error comes as one of ours."""
-    run = GovernedCall.run
-
-    def ours(self: Any, invoke: Any, answers: Any) -> Any:
-        try:
-            return run(self, invoke, answers)
-        except Exception as error:
-            raise RuntimeError("context engineering failed") from error
-
-    patch.setattr(GovernedCall, "run", ours)
-
-
-def calls_estimates_real(patch: Patch) -> None:
-    """What is estimated is not marked."""
-    estimated = Hooks._estimated
-
-    def unmarked(self: Any, turn: Turn, answer: Any) -> Any:
-        usage = estimated(self, turn, answer)
-        object.__setattr__(usage, "estimated", False)
-        return usage
-
-    patch.setattr(Hooks, "_estimated", unmarked)
-
-
-MUTANTS: list[tuple[Mutate, type[AdapterContract], str, dict[str, Any]]] = [
+MUTANTS: list[tuple[mutants.Mutate, type[AdapterContract], str, dict[str, Any]]] = [
     (
-        observes_only,
+        mutants.observes_only,
         Agent,
         "test_over_budget_what_goes_out_fits_and_is_whole",
         {"way": "sync", "budget": 900},
     ),
-    (rebuilds_always, Agent, "test_with_room_no_message_is_rebuilt", {"way": "async"}),
-    (forgets_to_detach, Agent, "test_uninstalling_leaves_no_trace", {"way": "sync"}),
+    (mutants.rebuilds_always, Agent, "test_with_room_no_message_is_rebuilt", {"way": "async"}),
+    (mutants.forgets_to_detach, Agent, "test_uninstalling_leaves_no_trace", {"way": "sync"}),
     (
-        splits_a_pair,
+        mutants.splits_a_pair,
         Agent,
         "test_over_budget_what_goes_out_fits_and_is_whole",
         {"way": "sync", "budget": 2500},
     ),
     (
-        shuffles,
+        mutants.shuffles,
         Agent,
         "test_over_budget_what_goes_out_fits_and_is_whole",
         {"way": "sync", "budget": 2500},
     ),
-    (drops_the_guard, Agent, "test_a_fault_of_ours_is_not_the_app_s", {"way": "sync"}),
-    (mixes_sessions, Chain, "test_two_sessions_at_once_never_mix", {"way": "sync"}),
-    (records_twice, Agent, "test_each_model_call_is_prepared_and_recorded_once", {"way": "sync"}),
+    (mutants.drops_the_guard, Agent, "test_a_fault_of_ours_is_not_the_app_s", {"way": "sync"}),
+    (mutants.mixes_sessions, Chain, "test_two_sessions_at_once_never_mix", {"way": "sync"}),
     (
-        awaits_on_the_app_s_loop,
+        mutants.records_twice,
+        Agent,
+        "test_each_model_call_is_prepared_and_recorded_once",
+        {"way": "sync"},
+    ),
+    (
+        mutants.awaits_on_the_app_s_loop,
         Chain,
-        "test_who_waits_for_the_store_does_not_hold_the_app_s_loop",
+        LOOP,
+        {"way": "async", "moment": "before the call"},
+    ),
+    (mutants.commits_on_the_app_s_loop, Chain, LOOP, {"way": "astream", "moment": "after it"}),
+    (mutants.fails_on_the_app_s_loop, Chain, LOOP, {"way": "async", "moment": "after it failed"}),
+    (
+        mutants.gathers_streams,
+        Chain,
+        "test_a_stream_that_breaks_gives_what_there_was",
+        {"way": "stream"},
+    ),
+    (mutants.observes_only, Chain, BOUNDS, {"way": "sync"}),
+    (mutants.changes_the_app_s_messages, Chain, MADE, {}),
+    (mutants.changes_the_app_s_list, Chain, BOUNDS, {"way": "sync"}),
+    (mutants.drops_calls_that_it_shortens, Agent, MADE, {}),
+    (mutants.tells(tools=()), Agent, ONCE, {"way": "sync"}),
+    (mutants.tells(request_id=""), Agent, ONCE, {"way": "sync"}),
+    (
+        mutants.tells(lane_key=None),
+        Agent,
+        "test_each_call_of_a_team_is_prepared_and_recorded_once",
+        {"way": "sync"},
+    ),
+    (
+        mutants.calls_errors_of_tools_results,
+        Agent,
+        "test_an_error_of_a_tool_is_the_app_s_as_before",
+        {"way": "sync"},
+    ),
+    (mutants.forgets_which_call_a_result_answers, Agent, ROWS, {"way": "sync"}),
+    (mutants.installs_twice, Chain, "test_installing_twice_is_one_installation", {"way": "sync"}),
+    (
+        mutants.loses_usage,
+        Chain,
+        "test_usage_is_the_provider_s_or_marked_as_estimated",
+        {"way": "sync"},
+    ),
+    (
+        mutants.ignores_async,
+        Agent,
+        "test_each_model_call_is_prepared_and_recorded_once",
         {"way": "async"},
     ),
-    (ignores_async, Agent, "test_each_model_call_is_prepared_and_recorded_once", {"way": "async"}),
-    (loses_the_last_chunk, Chain, "test_the_answer_is_recorded_whole", {"way": "stream"}),
+    (mutants.loses_the_last_chunk, Chain, "test_the_answer_is_recorded_whole", {"way": "stream"}),
     (
-        swallows_cancellation,
+        mutants.swallows_cancellation,
         Chain,
         "test_a_call_that_is_cancelled_is_recorded_once",
         {"way": "async"},
     ),
     (
-        swallows_the_app_s_errors,
+        mutants.swallows_the_app_s_errors,
         Chain,
         "test_an_error_of_the_provider_is_the_app_s_as_before",
         {"way": "sync"},
     ),
     (
-        calls_estimates_real,
+        mutants.calls_estimates_real,
         Chain,
         "test_usage_is_the_provider_s_or_marked_as_estimated",
         {"way": "stream"},
@@ -253,11 +135,11 @@ def run(suite: type[AdapterContract], test: str, given: dict[str, Any]) -> None:
     ("mutate", "suite", "test", "given"), MUTANTS, ids=[each[0].__name__ for each in MUTANTS]
 )
 def test_a_mutant_is_caught(
-    mutate: Mutate,
+    mutate: mutants.Mutate,
     suite: type[AdapterContract],
     test: str,
     given: dict[str, Any],
-    monkeypatch: Patch,
+    monkeypatch: mutants.Patch,
 ) -> None:
     run(suite, test, given)
     monkeypatch.setattr(adapter_ends, "TIMEOUT", 3)
@@ -266,5 +148,5 @@ def test_a_mutant_is_caught(
         with pytest.raises((AssertionError, TimeoutError)):
             run(suite, test, given)
     finally:
-        while FORGOTTEN:
-            FORGOTTEN.pop()()
+        while mutants.FORGOTTEN:
+            mutants.FORGOTTEN.pop()()
