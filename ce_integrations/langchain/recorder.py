@@ -65,7 +65,7 @@ def _graph_entry(_: object, graph: Any, *args: Any, **kwargs: Any) -> Iterator[A
     if not callbacks or mark is None:
         yield None
     else:
-        if mark not in getattr(callbacks, "handlers", callbacks):
+        if all(each is not mark for each in getattr(callbacks, "handlers", callbacks)):
             callbacks = with_mark(mark, "callbacks", callbacks)
         config = {**(config or {}), "callbacks": callbacks}
         yield (graph, *args[:1]), {**kwargs, "config": config}
