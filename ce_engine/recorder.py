@@ -15,7 +15,7 @@ from ce_engine.parts import Parts
 from ce_engine.records import Records
 from ce_engine.runtime.journal import Group
 from ce_engine.schema.call import TurnHandle
-from ce_engine.schema.events import EventType
+from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.upload.ingest import Ingest
@@ -116,6 +116,22 @@ class Recorder(Parts):
                     'the record is not stored yet, and fail="closed" is set. See: ce doctor'
                 )
         return result
+
+    def post_fault(self, code: str, where: str, framework: str = "") -> None:
+        """Tell the bus of a fault that an adapter spared its host, without waiting; nothing is stored.
+
+        Args:
+            code: stable, as of an error of ours.
+            where: the step that failed, in the adapter's own words.
+            framework: the adapter's name.
+        """
+        if self.config.observability.emit_events:
+            payload, tags = {"code": code, "where": where}, {"framework": framework}
+            now = self.clock.now_iso()
+            fault = Event(
+                event_type=EventType.ERROR, session_id="", ts=now, tags=tags, payload=payload
+            )
+            self._announcer.tell(Scope(session_id="faults"), [fault])  # a line of their own
 
     def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
         work = self._recorded(scope, record, None, framework, ephemeral=ephemeral, wait=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -51,6 +53,8 @@ class Guard:
         self.fail = fail
         self.faults: deque[Fault] = deque(maxlen=MAX_FAULTS)
         """What was swallowed, oldest first."""
+        self.tell: Callable[[Fault], object] = lambda _: None
+        """Who else is to hear of each."""
 
     def __call__(self, where: str) -> _Step:
         return _Step(self, where)
@@ -73,6 +77,8 @@ class Guard:
             fault.kind,
             fault.line,
         )
+        with suppress(Exception):  # an engine that is closed hears nothing
+            self.tell(fault)
         return True
 
 

@@ -13,6 +13,7 @@ from ce_engine import (
     Answer,
     Author,
     AuthorKind,
+    CharBasedEstimator,
     HostMessage,
     Keep,
     Message,
@@ -67,6 +68,7 @@ class Hooks(Generic[Native]):
         self.engine = engine
         self.choice = choice
         self.guard = guard
+        guard.tell = lambda fault: engine.post_fault(fault.code, fault.where, adapter.name)
         self.config = config
         # For one text that the app put together, and for runs that nobody gave a session.
         self._silent = (config or engine.config).model_copy(update={"enable_share_context": False})
@@ -301,7 +303,11 @@ class Hooks(Generic[Native]):
         calls = [[call.name, call.args] for call in answer.message.tool_calls or ()]
         text = answer.message.content + (json.dumps(calls, default=str) if calls else "")
         model = turn.prepared.call.model_hint if turn.prepared is not None else None
-        completion = self.engine.estimator.estimate_text(text, model)
+        completion = CharBasedEstimator().estimate_text(text)
+        with self.guard(
+            "estimate"
+        ):  # a user's own estimator may fail, and the answer is no less one
+            completion = self.engine.estimator.estimate_text(text, model)
         return Usage(prompt, completion, prompt + completion, estimated=True)
 
     # Facts beside the model calls

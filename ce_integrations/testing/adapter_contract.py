@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -191,6 +192,8 @@ class AdapterContract(Ends):
         with Wire(_heard) as wire:
             target = self.make_target(wire)
             trial.ask(target, "warm up", way)  # what frameworks keep of their first call is theirs
+            gc.collect()  # what other tests installed and dropped goes now, and not in the midst
+            self.adapter.install_ce(self.make_target(wire), engine=trial.engine).uninstall()
             classes, own = list(self._definitions()), list(self._objects(target))
             installation = self.adapter.install_ce(target, engine=trial.engine)
             installation.uninstall()

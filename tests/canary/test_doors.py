@@ -28,6 +28,7 @@ EXCUSED = {
     "delete_user_data.account_id": KEYS,
     "delete_user_data.user_id": KEYS,
     "RedactionConfig.originals_url": "where the operator's second store is; stores do not hold their URLs",
+    **dict.fromkeys((f"post_fault.{name}" for name in ("code", "where", "framework")), OURS),
     "HostMessage.counted": OURS,
     "HostMessage.recognised": OURS,
 }

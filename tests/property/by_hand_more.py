@@ -186,6 +186,7 @@ class MoreCaller(Caller):
             [
                 self.call("post_tool_run", run),
                 self.call("post_retrieval", Retrieval("docs", "q", [hit])),
+                Call("post_fault", self.scope, ("CONTEXT_INTERNAL", "before_model")),
             ]
         )
         call.good = True

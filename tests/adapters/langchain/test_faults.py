@@ -12,8 +12,13 @@ from langchain_core.tools import tool
 from ce_engine import (
     BudgetConfig,
     BudgetExceededError,
+    CharBasedEstimator,
     ContextEngineError,
+    Event,
+    EventType,
+    MemoryStore,
     RuntimeConfig,
+    Scope,
     ScopeViolationError,
     create_context_engine,
 )
@@ -179,3 +184,51 @@ def test_wrong_input_gets_langchain_s_own_error(
 
 def test_our_errors_are_one_tree() -> None:
     assert issubclass(ScopeViolationError, ContextEngineError)
+
+
+@pytest.mark.production_guard
+@pytest.mark.req("A-20")
+@pytest.mark.scenario(13)
+@pytest.mark.parametrize("broken", ["store", "engine"])
+def test_a_failure_of_ours_is_an_event(
+    chat: Any, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    engine = create_context_engine(SwitchStore(refuses=broken == "store"))
+    heard: list[Event] = []
+    engine.bus.on_all(heard.append)
+
+    async def fails(*args: Any, **kwargs: Any) -> Any:
+        raise ValueError(SECRET)
+
+    if broken == "engine":
+        monkeypatch.setattr(engine, "prepare", fails)
+    with Wire("fine") as wire:
+        model = chat(wire)
+        with install_ce(model, engine=engine, session_id="s"):
+            assert model.invoke("q").content == "fine"
+    engine.sync.close()
+    told = [e for e in heard if e.event_type in (EventType.DEGRADED, EventType.ERROR)]
+    assert {e.tags["framework"] for e in told} == {"langchain"}
+    codes = {"store": "CONTEXT_STORE_UNAVAILABLE", "engine": "CONTEXT_INTERNAL"}
+    assert codes[broken] in {e.payload["code"] for e in told}
+    assert "hunter2" not in str(heard)
+
+
+@pytest.mark.production_guard
+def test_an_estimator_that_fails_costs_no_answer(chat: Any) -> None:
+    class Broken(CharBasedEstimator):
+        def estimate_text(self, text: str, model_hint: str | None = None) -> int:
+            raise ValueError(SECRET)
+
+    engine = create_context_engine(MemoryStore(), token_estimator=Broken())
+    with Wire("fine") as wire:
+        model = chat(wire)
+        with install_ce(model, engine=engine, session_id="s"):
+            assert "".join(chunk.content for chunk in model.stream("q")) == "fine"
+    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    engine.sync.close()
+    assert document is not None
+    assert [m.content for m in document.session.messages] == ["q", "fine"]
+    (usage,) = document.session.model_usage
+    assert usage.params == {"estimated": True}
+    assert usage.completion_tokens > 0
