@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from ce_engine import ContextEngineError
 
 
 if TYPE_CHECKING:
@@ -68,6 +72,16 @@ def _isolated_test(
     isolate(monkeypatch, tmp_path)
     if request.node.get_closest_marker("production_guard"):
         monkeypatch.delenv("CE_GUARD")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_installed() -> Iterator[None]:
+    """Take away what a test left installed: classes of a framework are wrapped for all tests of a process."""
+    yield
+    base = sys.modules.get("ce_integrations.base")
+    for each in list(base._installed.values()) if base is not None else ():
+        with suppress(ContextEngineError):  # such as that its engine is closed
+            each.uninstall()
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,7 @@ def a_model() -> FakeListChatModel:
 
 @pytest.mark.scenario(10)
 def test_uninstall_leaves_no_trace(engine: Any) -> None:
+    install_ce(a_model(), engine=engine).uninstall()  # and with it what was collected unseen
     model = a_model()
     chain = ChatPromptTemplate.from_template("{q}") | model | StrOutputParser()
     classes, before = attributes(), (dict(vars(model)), set(model.model_fields_set), repr(model))
@@ -387,14 +388,9 @@ def test_a_model_made_inside_a_node_is_governed_by_its_graph(
         def node(state: MessagesState) -> Any:
             return {"messages": [chat(wire).invoke(state["messages"])]}
 
-        graph = (
-            StateGraph(MessagesState)
-            .add_node("late", node)
-            .add_edge(START, "late")
-            .add_edge("late", END)
-            .compile()
-        )
-        with install_ce(graph, engine=engine):
-            given: Any = {"messages": [("user", "q")]}
-            graph.invoke(given, {"configurable": {"thread_id": "t"}})
+        graph = StateGraph(MessagesState).add_node("late", node)
+        app = graph.add_edge(START, "late").add_edge("late", END).compile()
+        given: Any = {"messages": [("user", "q")]}
+        with install_ce(app, engine=engine):
+            app.invoke(given, {"configurable": {"thread_id": "t"}})
     assert [m.content for m in stored("t").session.messages] == ["q", "made late"]
