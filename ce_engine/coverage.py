@@ -47,7 +47,7 @@ class Coverage:
                 return False
             else:
                 end = log.leaf(root)
-            if end is None or not _is_on_path(log, tip, end):
+            if end is None or not log.is_on_path(tip, end):
                 return False
         return True
 
@@ -190,13 +190,6 @@ def _path_after(log: Log, tip: int, known: set[int]) -> Iterator[int]:
         found.append(n)
         n = log.parents[n]
     return reversed(found)
-
-
-def _is_on_path(log: Log, n: int, tip: int) -> bool:
-    depth = log.depth(n)
-    while log.depth(tip) > depth:
-        tip = log.parents[tip]
-    return tip == n
 
 
 def _is_one_of(root: int, lanes: Lanes) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 
 from ce_engine.counting import Counter
 from ce_engine.coverage import (
@@ -95,10 +94,20 @@ class History:
         )
         return Item(Origin(row.origin), tokens, None, n, entry.message_id)
 
-    def entries(self) -> list[int]:
-        """Entries of all earlier lanes that may be brought in; asked for only where something is left out."""
-        lanes = islice(self.lanes, MAX_RECALLED_LANES)
-        return [n for lane in lanes for n in unbroken(self.view, lane)]
+    def may_recall(self, n: int) -> bool:
+        """Whether an entry is on the reader's line: on the path to the question, or in an earlier lane.
+
+        Tool results are where their calls are.
+        """
+        log = self.view.log
+        at = log.parents[n] if log[n].role == "tool" else n
+        if self.question is not None and at >= 0 and log.is_on_path(at, self.question):
+            return True
+        lanes, root = self.lanes, log.root(n)
+        if not isinstance(lanes, Lanes) or not lanes.has(root, MAX_RECALLED_LANES):
+            return False
+        lane = unbroken(self.view, lanes.answered(root))
+        return n in lane or at in lane
 
     def stands_for(self, gone: frozenset[int]) -> Material | None:
         """The summary of what the cut left out of the host's own list, if there is one.

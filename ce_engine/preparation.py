@@ -318,8 +318,7 @@ class Preparation:
         return Recall(
             self.view,
             self.call,
-            self.question,
-            self.history.entries,
+            self.history.may_recall,
             self.config,
             self.config.prune.max_retrieved_chunks if self.share.recall else 0,
             [*self.collected.materials, *([summary] if summary else ())],

@@ -31,16 +31,14 @@ MIN_SPAN_CHARS = 24
 class Recall:
     """Answers the stages' questions for one call.
 
-    `lanes` are the earlier lanes that may be brought in, as entries; with none, the reader's own line
-    is all that may be recalled (decision 7).
+    `may_recall` says whether an entry is on the reader's line (decision 7).
     """
 
     def __init__(
         self,
         view: SessionView,
         call: ModelCall,
-        question: int | None,
-        lanes: Callable[[], Sequence[int]],
+        may_recall: Callable[[int], bool],
         config: RuntimeConfig,
         limit: int,
         materials: Sequence[Material] = (),
@@ -48,8 +46,7 @@ class Recall:
     ) -> None:
         self.view = view
         self.call = call
-        self.question = question
-        self.lanes = lanes
+        self.may_recall = may_recall
         self.config = config
         self.limit = limit
         self.materials = materials
@@ -99,11 +96,12 @@ class Recall:
     def recall(self, query: str, sent: frozenset[int]) -> list[Candidate]:
         """Earlier messages of the reader's lane, and retrieved documents of the session, best first."""
         self.sent = sorted(sent)
-        allowed = self._allowed()
         found = [
             self._message(n, score)
             for n, score in self.view.search_messages(
-                query, self.limit, lambda n: n in sent or n not in allowed or self._is_broken_off(n)
+                query,
+                self.limit,
+                lambda n: n in sent or self._is_broken_off(n) or not self.may_recall(n),
             )
         ]
         documents = self.view.search_documents(query, self.limit)
@@ -172,13 +170,6 @@ class Recall:
         lane = self.call.lane_key or ""
         own = row.shared or row.lane_key in ("", lane)
         return own and row.project_id == scope.project_id
-
-    def _allowed(self) -> frozenset[int]:
-        """Entries of the reader's line: the path to the question with its tool results, and earlier lanes."""
-        log = self.view.log
-        own = log.path(self.question) if self.question is not None else []
-        line = [*self.lanes(), *own]
-        return frozenset([*line, *(result for n in line for result in log.results(n))])
 
     def _message(self, n: int, score: float) -> Candidate:
         row = self.view.rows[n]

@@ -29,9 +29,25 @@ class Lanes:
 
     def __iter__(self) -> Iterator[list[int]]:
         for root in self.roots():
-            lane = self._answered(root)
+            lane = self.answered(root)
             if lane:
                 yield lane
+
+    def has(self, root: int, most: int) -> bool:
+        """Whether a lane is one of the newest `most`."""
+        roots = self.log.roots
+        older = bisect_left(roots, self.before) - bisect_left(roots, root)
+        is_root = root < self.before and self.log.leaf(root) is not None and older <= most
+        own = self.log.entries[root].lane_key == self.lane_key
+        return is_root and own and root not in self.without
+
+    def answered(self, root: int) -> list[int]:
+        """The entries of a lane; found out again only when it changed."""
+        touched = self.log.touched(root)
+        known = self.log.answered.get(root)
+        if known is None or known[0] != touched:
+            known = self.log.answered[root] = (touched, self._answered(root))
+        return known[1]
 
     def roots(self) -> Iterator[int]:
         """The first entries of the lanes, newest first."""

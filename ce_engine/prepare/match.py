@@ -213,9 +213,7 @@ class Matcher:
     # The list and the paths of the log
 
     def is_ancestor(self, n: int, of: int) -> bool:
-        while of > n:
-            of = self.log.parents[of]
-        return of == n
+        return n < 0 or (of >= n and self.log.is_on_path(n, of))
 
     def hangs_on(self, n: int, on: int) -> bool:
         """Whether `n` follows `on` directly, or over tool calls that the host may leave out."""

@@ -67,6 +67,7 @@ class Log:
         "_caller",
         "_depth",
         "_elder",
+        "_jump",
         "_leaf",
         "_newest_root",
         "_replaced",
@@ -75,7 +76,9 @@ class Log:
         "_root",
         "_roots",
         "_roots_by_key",
+        "_touched",
         "_youngest",
+        "answered",
         "entries",
         "parents",
     )
@@ -100,6 +103,10 @@ class Log:
         self._by_loose_key: dict[bytes, list[int]] = {}
         self._by_host_id: dict[bytes, int] = {}
         self._by_message_id: dict[str, int] = {}
+        self._jump: list[int] = []  # an ancestor far above, so that a walk up costs their logarithm
+        self._touched: dict[int, int] = {}
+        self.answered: dict[int, tuple[int, list[int]]] = {}
+        """What `Lanes` found of a lane, by its root, with how often the lane was touched before."""
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -124,6 +131,7 @@ class Log:
         self._root.append(n if parent < 0 else self._root[parent])
         self._depth.append(1 if parent < 0 else self._depth[parent] + 1)
         self._elder.append(-1)
+        self._jump.append(self._far(n, parent))
         self._by_message_id[entry.message_id] = n
         if entry.host_id is not None:
             self._by_host_id[entry.host_id] = n
@@ -134,7 +142,25 @@ class Log:
             self._results_by_key.setdefault(entry.key, []).append(n)
         else:
             self._add_to_lane(entry, parent)
+        self._touch(n)
         return n
+
+    def _far(self, n: int, parent: int) -> int:
+        if parent < 0:
+            return n
+        one = self._jump[parent]
+        two, depth = self._jump[one], self._depth
+        return two if depth[parent] - depth[one] == depth[one] - depth[two] else parent
+
+    def _touch(self, n: int) -> None:
+        """Note that the lane of an entry changes, and those whose messages the host edited into its start."""
+        changed = [n]
+        while changed:
+            at = changed.pop()
+            root = self._root[at]
+            self._touched[root] = self._touched.get(root, 0) + 1
+            edited = {self.entries[at].replaces, self.entries[root].replaces}
+            changed += [each for each in edited if each is not None]
 
     def _add_to_lane(self, entry: Entry, parent: int) -> None:
         n = entry.n
@@ -206,6 +232,20 @@ class Log:
     def depth(self, n: int) -> int:
         """Entries on the path from the root to `n`, both included."""
         return self._depth[n]
+
+    def touched(self, root: int) -> int:
+        """Grows whenever something is added to a lane, or takes the place of something in it."""
+        return self._touched[root]
+
+    def is_on_path(self, n: int, tip: int) -> bool:
+        """Whether `n` is `tip` or before it."""
+        if self._root[n] != self._root[tip]:
+            return False
+        depth, wanted = self._depth, self._depth[n]
+        while depth[tip] > wanted:
+            far = self._jump[tip]
+            tip = far if depth[far] >= wanted else self.parents[tip]
+        return tip == n
 
     @property
     def roots(self) -> Sequence[int]:
