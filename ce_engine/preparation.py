@@ -11,7 +11,7 @@ from ce_engine.answers import abandon
 from ce_engine.archiving import NOTHING, Archiving, Chosen, Given
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
-from ce_engine.counting import Counter, cached_text_counter
+from ce_engine.counting import Counter
 from ce_engine.history import History
 from ce_engine.ports import Pruner
 from ce_engine.prepare.align import Flags
@@ -118,7 +118,7 @@ class Preparation:
         extras = given.extras or self.counter.extras(call)
         marks = self._marks(items) if chat else Marks()
         recall = self._recall()
-        sources = recall.sources(cached_text_counter(self.counter))
+        sources = recall.sources(self.counter)
         sources.saved = given.saved
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from ce_engine.config import RuntimeConfig
+from ce_engine.counting import Counter, cached_text_counter
 from ce_engine.coverage import BROKEN_OFF
-from ce_engine.prepare.conflict import settle_conflicts
+from ce_engine.prepare.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.render import Snippet
@@ -57,9 +58,9 @@ class Recall:
         self.conflicts: list[ConflictRecord] = []
         self.warnings: list[str] = []
 
-    def sources(self, count: Callable[[str], int]) -> Sources:
+    def sources(self, counter: Counter) -> Sources:
         return Sources(
-            count=count,
+            count=cached_text_counter(counter),
             text=self.text,
             evidence_of=self.evidence_of,
             recall=self.recall,
@@ -71,6 +72,7 @@ class Recall:
             settle=self.settle,
             materials=self.materials,
             whole=self.call.by_hand,
+            costs=self.view.costs_of(counter.name, self.config.locale),
         )
 
     def text(self, item: Item) -> str:
@@ -93,22 +95,26 @@ class Recall:
         assert item.n is not None
         return self.view.rows[item.n].message
 
-    def recall(self, query: str, sent: frozenset[int]) -> list[Candidate]:
-        """Earlier messages of the reader's lane, and retrieved documents of the session, best first."""
+    def recall(self, query: str, sent: frozenset[int], most: int) -> list[Candidate]:
+        """Earlier messages of the reader's lane, and retrieved documents of the session, best first.
+
+        At most `most` of each.
+        """
+        most = min(most, self.limit)
         self.sent = sorted(sent)
         found = [
             self._message(n, score)
             for n, score in self.view.search_messages(
                 query,
-                self.limit,
+                most,
                 lambda n: n in sent or self._is_broken_off(n) or not self.may_recall(n),
             )
         ]
-        documents = self.view.search_documents(query, self.limit)
+        documents = self.view.search_documents(query, most)
         if self.call.by_hand:  # nobody else sends them: the rest goes in too while there is room
             hits = {evidence_id for evidence_id, _ in documents}
             rest = (e for e in reversed(self.view.documents) if e not in hits)
-            documents += [(e, 0.0) for e in islice(rest, self.limit)]
+            documents += [(e, 0.0) for e in islice(rest, most)]
             present: set[str] = set()
         else:
             present = {evidence_id for evidence_id, _ in self.documents}
@@ -125,7 +131,7 @@ class Recall:
                 evidence_id,
             )
             # No number of the store: the process that recorded it has none yet, and must choose alike.
-            found.append(Candidate(f"e:{evidence_id}", snippet, score, 0))
+            found.append(Candidate(f"e:{evidence_id}", snippet, score, 0, stored=True))
         return sorted(found, key=lambda candidate: -candidate.score)
 
     def _is_broken_off(self, n: int) -> bool:
@@ -134,16 +140,16 @@ class Recall:
 
     def settle(self, found: Sequence[Candidate]) -> list[Candidate]:
         """Look for conflicts among the candidates' evidence and what the host sends (A-18)."""
-        known = self.view.evidence
+        known, of = self.view.evidence, self.view.by_message
         ids = [c.snippet.evidence_id for c in found if c.snippet.evidence_id in known]
-        ids += [
-            e for n in self.sent if (e := self.view.by_message.get(self.view.log[n].message_id))
-        ]
+        if of:
+            ids += [e for n in self.sent if (e := of.get(self.view.log[n].message_id))]
+        ids = [e for e in dict.fromkeys(ids) if may_claim(known[e].evidence.metadata, self._said(e))]
         if len(ids) < 2:
             return list(found)
         settled = settle_conflicts(
             [Material(c.id, FACTS, "", "", evidence_id=c.snippet.evidence_id) for c in found],
-            [self._evidence(evidence_id) for evidence_id in dict.fromkeys(ids)],
+            [self._evidence(evidence_id) for evidence_id in ids],
             self.config.conflicts,
             self.config.locale,
         )
@@ -158,11 +164,14 @@ class Recall:
 
     def _evidence(self, evidence_id: str) -> Evidence:
         """Evidence with its content, which may stand in a message."""
+        evidence = self.view.evidence[evidence_id].evidence
+        return evidence.model_copy(update={"content": self._said(evidence_id)})
+
+    def _said(self, evidence_id: str) -> str:
+        """What evidence says: its content may stand in a message."""
         row = self.view.evidence[evidence_id]
         n = self.view.log.by_message_id(row.message_id) if row.message_id else None
-        if n is None:
-            return row.evidence
-        return row.evidence.model_copy(update={"content": self.view.rows[n].message.content})
+        return row.evidence.content if n is None else self.view.rows[n].message.content
 
     def _may_read(self, row: EvidenceRow) -> bool:
         """Only the reader's own project, and its own lane, nobody's, or what is shared (decision 7, D-10)."""
@@ -186,7 +195,7 @@ class Recall:
             message.at or "",
             self.view.by_message.get(message.message_id, ""),
         )
-        return Candidate(f"m:{message.message_id}", snippet, score, n)
+        return Candidate(f"m:{message.message_id}", snippet, score, n, stored=True)
 
     def spans(self, text: str) -> list[Span]:
         """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6).

@@ -11,6 +11,7 @@ from typing import Any
 
 from ce_engine.counting import Counter
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
+from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.records import Records
@@ -121,11 +122,15 @@ class Telling:
 
     def _body(self) -> Iterator[Unit]:
         """The body as units, in the order in which it goes out."""
-        items = {item.index: item for item in self.outcome.line.system}
-        items |= {item.index: item for group in self.outcome.line.groups for item in group.items}
+        line = self.outcome.line
+        items: dict[Any, Item] = {item.index: item for item in line.system}
+        for group in line.groups:
+            for item in group.items:
+                items[item.message_id if item.index is None else item.index] = item
         for step in self.outcome.plan:
             if isinstance(step, Restore):
-                yield step.message.message_id, self.counter.message(step.message)
+                name = step.message.message_id
+                yield name, items[name].tokens
             elif isinstance(step, Insert):
                 yield self._injected(step.text)
             else:

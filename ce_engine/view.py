@@ -118,6 +118,7 @@ class SessionView:
         self.bytes = 4096
         # Digests of messages by entry, and of configurations with the turn that has the whole of each.
         self.digests, self.configs = dict[int, str](), dict[str, str]()
+        self._costs: tuple[tuple[str, str], dict[str, int]] = (("", ""), {})
         self._messages, self._documents = LexicalIndex(), LexicalIndex()
         self._document_ids: list[str] = []
         self._indexed = self._indexed_documents = 0
@@ -250,6 +251,12 @@ class SessionView:
     def documents(self) -> list[str]:
         """Evidence whose content stands in no message, in order of arrival."""
         return [e for e in self._document_ids if self.evidence[e].message_id is None]
+
+    def costs_of(self, counter: str, locale: str) -> dict[str, int]:
+        """Tokens of what was nominated before, as a line; those of the last counter and language."""
+        if self._costs[0] != (counter, locale):
+            self._costs = ((counter, locale), {})
+        return self._costs[1]
 
     # Lanes, requests, turns
 

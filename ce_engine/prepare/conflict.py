@@ -130,6 +130,11 @@ def settle_conflicts(
     return settled
 
 
+def may_claim(metadata: Mapping[str, Any], content: str) -> bool:
+    """Whether evidence can say anything of a field."""
+    return bool(metadata.get("field")) or content.lstrip()[:1] == "{"
+
+
 def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
     found: dict[str, list[_Claim]] = defaultdict(list)
     for evidence in evidences:

@@ -19,15 +19,11 @@ def conversation_blocks(
         group = line.groups[position]
         aged = Priority.HIGH if rank >= newest_half else Priority.MEDIUM
         blocks.append(
-            ContextBlock.model_construct(
+            ContextBlock(
                 block_id=group.anchor,
                 block_type=BlockType.CONVERSATION,
                 priority=Priority.MUST if group.must else aged,
                 token_estimate=cost(position),
-                content="",
-                refs=[],
-                created_at=None,
-                sensitivity=None,
             )
         )
     return blocks

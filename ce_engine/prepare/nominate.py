@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ce_engine.prepare.derive import evidence_block
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.render import Locale, Snippet, excerpt, knowledge, snippet_line
-from ce_engine.prepare.sources import Candidate
+from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.schema.document import ContextBlock
 
 
@@ -22,18 +22,30 @@ FRAMING = 8
 """Tokens that a new message or a join may cost beyond its text; an upper bound."""
 
 
+FEW, SHORT = 16, 32
+"""As many candidates are looked at first as fill the room with this many tokens each, and at least so many."""
+
+
+@dataclass(slots=True)
+class Nominated:
+    """Candidates with their blocks, and the tokens that are left."""
+
+    chosen: list[tuple[Candidate, ContextBlock]]
+    left: int
+
+
 def nominate(
     found: Sequence[Candidate],
     query: str,
     *,
     left: int,
     most: int,
-    count: Callable[[str], int],
-    terms: Callable[[str], Sequence[str]],
+    sources: Sources,
     locale: Locale,
-) -> list[tuple[Candidate, ContextBlock]]:
-    """Candidates with their blocks, at most `most`, while `left` tokens last; long ones as excerpts."""
-    wanted = frozenset(terms(query))
+) -> Nominated:
+    """Take candidates, at most `most`, while `left` tokens last; long ones as excerpts."""
+    count, costs = sources.count, sources.costs
+    wanted: frozenset[str] | None = None
     left -= count(knowledge([], locale)) + FRAMING
     # A long document must not take the whole room: the best sentences of several say more.
     cap = max(240, left)
@@ -46,14 +58,23 @@ def nominate(
         if snippet.text in seen:
             continue
         seen.add(snippet.text)
-        snippet = replace(snippet, text=excerpt(snippet.text, wanted, terms, cap))
-        cost = count(snippet_line(snippet, locale)) + 2
+        kept = f"{candidate.id} {snippet.evidence_id}" if candidate.stored else ""
+        if len(snippet.text) > cap:
+            kept = ""
+            wanted = frozenset(sources.terms(query)) if wanted is None else wanted
+            snippet = replace(snippet, text=excerpt(snippet.text, wanted, sources.terms, cap))
+            candidate = replace(candidate, snippet=snippet)  # noqa: PLW2901 - the same, shorter
+        cost = costs.get(kept)
+        if cost is None:
+            cost = count(snippet_line(snippet, locale)) + 2
+            if kept:
+                costs[kept] = cost
         if cost > left:
             continue
         left -= cost
         block = evidence_block(candidate.id, snippet.evidence_id, cost, snippet.at)
-        chosen.append((replace(candidate, snippet=snippet), block))
-    return chosen
+        chosen.append((candidate, block))
+    return Nominated(chosen, left)
 
 
 def given(materials: Sequence[Material]) -> list[Candidate]:

@@ -15,7 +15,7 @@ from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
 from ce_engine.prepare.line import Group, Item, split
 from ce_engine.prepare.material import Material
-from ce_engine.prepare.nominate import FRAMING, given, nominate, relevant
+from ce_engine.prepare.nominate import FEW, FRAMING, SHORT, given, nominate, relevant
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.render import fitted, knowledge, left_out, replaced, section, short_result
 from ce_engine.prepare.sources import Candidate, Sources
@@ -265,19 +265,24 @@ class _Assembly:
         query, spans = self.sources.asked(task.items[0])
         found_in = sorted((span.start, span.end, " ") for span in spans)
         query = replaced(query, found_in)
-        found = given(facts)
-        if recalls:
-            recalled = self.sources.recall(query, self._sent())
-            found += recalled if self.sources.whole else relevant(recalled)
-        return nominate(
-            self.sources.settle(found),
-            query,
-            left=left,
-            most=self.config.prune.max_retrieved_chunks,
-            count=self.sources.count,
-            terms=self.sources.terms,
-            locale=self.config.locale,
-        )
+        limit, sent = self.config.prune.max_retrieved_chunks, self._sent()
+        for most in (min(limit, max(FEW, left // SHORT)), limit):
+            recalled: Sequence[Candidate] = ()
+            if recalls:
+                recalled = self.sources.recall(query, sent, most)
+            near = recalled if self.sources.whole else relevant(recalled)
+            nominated = nominate(
+                self.sources.settle([*given(facts), *near]),
+                query,
+                left=left,
+                most=limit,
+                sources=self.sources,
+                locale=self.config.locale,
+            )
+            # Others are worse, so that they are looked at only where good ones leave much room.
+            if len(near) < most or nominated.left < left // 4:
+                break
+        return nominated.chosen
 
     def _sent(self) -> frozenset[int]:
         """Entries that go out whole."""

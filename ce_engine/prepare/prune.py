@@ -143,6 +143,8 @@ class _Choice:
         return min(RANK[self.blocks[position].priority] for position in unit)
 
     def _too_big(self, unit: Unit) -> str | None:
+        if len(unit) == 1 and not self.tiers:
+            return "over_budget" if self.blocks[unit[0]].token_estimate > self.room else None
         tokens: Counter[Priority] = Counter()
         for position in unit:
             tokens[self.blocks[position].priority] += self.blocks[position].token_estimate
@@ -152,6 +154,8 @@ class _Choice:
         return "over_tier_budget" if over else None
 
     def _excluded(self, unit: Unit) -> str | None:
+        if not (self.rules.exclude_sensitivity or self.rules.ttl_seconds):
+            return None
         found = (_excluded(self.blocks[position], self.rules) for position in unit)
         return next((why for why in found if why), None)
 

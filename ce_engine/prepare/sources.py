@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.prepare.line import Item
@@ -13,12 +13,16 @@ from ce_engine.schema.document import Message
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Something earlier that the query may need: an entry of the log, or evidence."""
+    """Something earlier that the query may need: an entry of the log, or evidence; or what a source gave.
+
+    What is `stored` says the same for ever.
+    """
 
     id: str
     snippet: Snippet
     score: float
     order: int
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,8 @@ class Sources:
         count: tokens of a text.
         text: the live or stored text of an item.
         evidence_of: the evidence that a tool result is stored as, `""` if none.
-        recall: what is relevant to a query among what does not go out, best first.
+        recall: what is relevant to a query among what does not go out, best first; the first so many.
+        costs: tokens of candidates' lines that were counted before, by id: for one counter and language.
         terms: a text's terms, as relevance understands them.
         stored: the stored message of an item that the host does not have.
         spans: retrieved documents inside the text of the task message.
@@ -55,7 +60,7 @@ class Sources:
     count: Callable[[str], int]
     text: Callable[[Item], str]
     evidence_of: Callable[[Item], str]
-    recall: Callable[[str, frozenset[int]], Sequence[Candidate]]
+    recall: Callable[[str, frozenset[int], int], Sequence[Candidate]]
     terms: Callable[[str], Sequence[str]]
     stored: Callable[[Item], Message]
     spans: Callable[[str], Sequence[Span]]
@@ -66,3 +71,4 @@ class Sources:
     whole: bool = False
     saved: Mapping[int, int] = field(default_factory=dict)
     now: str | None = None
+    costs: MutableMapping[str, int] = field(default_factory=dict)

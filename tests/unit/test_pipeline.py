@@ -57,7 +57,7 @@ def run(
         count=count,
         text=text,
         evidence_of=lambda _: "",
-        recall=lambda _query, _sent: candidates,
+        recall=lambda _query, _sent, most: candidates[:most],
         terms=str.split,
         stored=never,
         spans=lambda _: spans,
@@ -157,7 +157,7 @@ def test_documents_are_no_part_of_the_query() -> None:
     text, spans = prompt(["the weather in Oslo " * 20])
     texts = [(Origin.TASK, "old " * 400), (Origin.ANSWER, "old"), (Origin.TASK, text)]
 
-    def recall(query: str, _: frozenset[int]) -> list[Candidate]:
+    def recall(query: str, _: frozenset[int], __: int) -> list[Candidate]:
         asked.append(query)
         return []
 
