@@ -11,7 +11,7 @@ from ce_engine.ports import Pruner
 from ce_engine.prepare.budget import Limit
 from ce_engine.prepare.cut import Marks
 from ce_engine.prepare.lanes import Lanes
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.line import Below, Item
 from ce_engine.prepare.material import LAYERS, Material
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.render import Locale, short_result
@@ -127,6 +127,28 @@ def runs(log: Log, places: Sequence[int]) -> Runs:
     return found[::-1]
 
 
+def joined(log: Log, head: Runs, tail: Runs) -> Runs:
+    """The runs of a list of which both parts are known; nothing that is given is changed."""
+    if not head or not tail:
+        return [*head, *tail]
+    first = expanded(log, tail[:1])[0]
+    last = log.by_message_id(head[-1][0])
+    if _before(log, first) != last:
+        return [*head, *tail]
+    (name, count), *rest = tail
+    return [*head[:-1], [name, head[-1][1] + count], *rest]
+
+
+def told_below(log: Log, below: Below, archive: Mapping[str, Any]) -> dict[str, Any]:
+    """What the archive of a whole list tells of the messages below its cut."""
+
+    def part(name: str) -> dict[str, Any]:
+        found: Mapping[str, Any] = archive.get(name, {})
+        return {index: each for index, each in found.items() if int(index) < below.end}
+
+    return {"line": runs(log, below.places), "differs": part("differs"), "tokens": part("tokens")}
+
+
 def expanded(log: Log, found: Runs) -> list[int]:
     """The entries of `runs`; those that are not there any more are left out."""
     places: list[int] = []
@@ -213,16 +235,18 @@ class Archiving:
             for item in listed
             if item.n is None and (index := item.index) is not None
         }
+        below = chosen.outcome.line.below
+        known = below.told if below else {}
         macs = {index: found for index, (found, _) in unstored.items()}
         bring, marks, memory = chosen.bring, chosen.marks, view.requests.get(call.request_id)
         archive = {
             "hash": input_hash(view, chosen, macs, self.config.locale),
             "messages": [len(view.rows), view.rows[-1].message.message_id if view.rows else ""],
             "evidence": [len(view.evidence), next(reversed(view.evidence), "")],
-            "line": runs(view.log, placed),
+            "line": joined(view.log, known.get("line", ()), runs(view.log, placed)),
             "system": [[index, *found] for index, found in unstored.items()],
-            "differs": dict(self._differing()),
-            "tokens": dict(self._recounted()),
+            "differs": known.get("differs", {}) | dict(self._differing()),
+            "tokens": known.get("tokens", {}) | dict(self._recounted()),
             "estimator": self.records.ingest.counted_by(self.estimator),
             "model": name(call.model_hint) if call.model_hint else "",
             "window": call.context_window,

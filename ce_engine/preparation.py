@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from ce_engine.answers import abandon
-from ce_engine.archiving import NOTHING, Archiving, Chosen, Given
+from ce_engine.archiving import NOTHING, Archiving, Chosen, Given, told_below
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter
@@ -18,7 +18,7 @@ from ce_engine.prepare.align import Flags
 from ce_engine.prepare.budget import Limit, limit
 from ce_engine.prepare.cut import Marks
 from ce_engine.prepare.lanes import Lanes
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.line import Below, Item, below_cut
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.outcome import Outcome
@@ -94,8 +94,10 @@ class Preparation:
         archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
-        if outcome.cut.moved and call.purpose == "chat":
-            self._remember_cut(outcome, chosen.marks)
+        if call.purpose == "chat":
+            if outcome.cut.moved:
+                self._remember_cut(outcome, chosen.marks)
+            self._remember_below(outcome)
         done = self._rehydrate(outcome, chosen.limit)
         turn = self._open()
         if self.archive:
@@ -114,25 +116,29 @@ class Preparation:
         bound = self._calibrated(limit(config, call.context_window, by_hand=call.by_hand))
         if chat and self.share.history:
             self.history.bring_in(bound)
-        items = self._items()
         extras = given.extras or self.counter.extras(call)
-        marks = self._marks(items) if chat else Marks()
         recall = self._recall()
         sources = recall.sources(self.counter)
         sources.saved = given.saved
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
         pruner = GuardedPruner(self.pruner)
-        outcome = assemble(
-            items,
-            fixed=sum(extras.values()),
-            limit=bound,
-            marks=marks,
-            config=config,
-            sources=sources,
-            pruner=pruner,
-            inject=chat,
-        )
+        for below in (self._below(), None):
+            items = self._items(below)
+            marks = self._marks(items) if chat else Marks()
+            outcome = assemble(
+                items,
+                fixed=sum(extras.values()),
+                limit=bound,
+                marks=marks,
+                config=config,
+                sources=sources,
+                pruner=pruner,
+                inject=chat,
+                below=below,
+            )
+            if below is None or outcome.cut.stands:
+                break
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
         factor, lanes = self.view.lane(self.lane_key).calibration.factor, self.history.lanes
@@ -172,12 +178,13 @@ class Preparation:
     def _reconcile(self) -> None:
         call, view = self.call, self.view
         arrived = incoming(call.messages, self.records.ingest)
+        known = view.known_places(self.lane_key, call.messages)
         found = reconcile(
             view.log,
             arrived,
             agent=self.records.ingest.name(call.scope.agent_id),
             lane_key=self.lane_key,
-            known=view.known_places(self.lane_key, call.messages),
+            known=known,
             flags=Flags(
                 view.in_flight(), frozenset(view.failed), self._retried(), call.new_conversation
             ),
@@ -190,6 +197,9 @@ class Preparation:
             added.append(self._append(new, parent, arrived[new.index]))
         self.places = [settle(place, added) for place in found.positions]
         self.question = settle(found.tip, added)
+        lane = view.lane(self.lane_key)
+        if lane.below and (lane.below.end > len(known) or self.places[: len(known)] != known):
+            lane.below = None
         view.remember_sent(self.lane_key, call.messages, self.places)
         if self.question is not None:
             view.note_step(self.question, call.request_id)
@@ -250,9 +260,29 @@ class Preparation:
 
     # The line
 
-    def _items(self) -> list[Item]:
+    def _below(self) -> Below | None:
+        """What the lane's cut leaves out, where that is known and may be taken as it is."""
+        below = self.view.lane(self.lane_key).below
+        fits = below is not None and below.counted_by == self.counter.name
+        return below if fits and self.call.purpose == "chat" and not self.history.items else None
+
+    def _remember_below(self, outcome: Outcome) -> None:
+        """Keep what a cut leaves out: with the same cut the next call need not look at it."""
+        line, drop = outcome.line, outcome.cut.marks.drop
+        if line.below is None and drop and outcome.cut.dropped:
+            made = below_cut(line, drop, self.counter.name)
+            if made is not None:
+                made.told.update(told_below(self.view.log, made, self.archive))
+            self.view.lane(self.lane_key).below = made
+
+    def _items(self, below: Below | None = None) -> list[Item]:
         items: list[Item] = []
-        for index, (host, place) in enumerate(zip(self.call.messages, self.places, strict=True)):
+        messages, places = self.call.messages, self.places
+        left = range(len(messages))
+        if below is not None:
+            left = [*left[: below.start], *left[below.end :]]
+        for index in left:
+            host, place = messages[index], places[index]
             message = host.message
             calls = message.tool_calls
             items.append(

@@ -144,7 +144,9 @@ class Recall:
         ids = [c.snippet.evidence_id for c in found if c.snippet.evidence_id in known]
         if of:
             ids += [e for n in self.sent if (e := of.get(self.view.log[n].message_id))]
-        ids = [e for e in dict.fromkeys(ids) if may_claim(known[e].evidence.metadata, self._said(e))]
+        ids = [
+            e for e in dict.fromkeys(ids) if may_claim(known[e].evidence.metadata, self._said(e))
+        ]
         if len(ids) < 2:
             return list(found)
         settled = settle_conflicts(

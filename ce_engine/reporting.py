@@ -93,7 +93,7 @@ class Telling:
             ),
             Layer.IMMEDIATE.value: LayerReport(
                 tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),
-                truncated=bool(outcome.cut.dropped or outcome.shortened),
+                truncated=bool(outcome.groups_dropped or outcome.shortened),
             ),
         }
 
@@ -158,13 +158,13 @@ class Telling:
 def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
     """Tell what was left out; and, where somebody listens, what was derived and assembled (A-20)."""
     told: list[tuple[EventType, dict[str, Any]]] = []
-    cut = outcome.cut
+    gone_groups = outcome.groups_dropped
     if records.heard:
         kinds = Tally(str(decision.action) for decision in outcome.decisions)
         told.append((EventType.BLOCKS_DERIVED, {"blocks": len(outcome.decisions), **kinds}))
-    if cut.dropped or outcome.shortened:
+    if gone_groups or outcome.shortened:
         gone = Tally(d.reason for d in outcome.decisions if d.action != "kept")
-        payload = {"groups_dropped": len(cut.dropped), "shortened": outcome.shortened}
+        payload = {"groups_dropped": gone_groups, "shortened": outcome.shortened}
         told.append((EventType.PRUNE_COMPLETED, {**payload, "reasons": dict(gone)}))
     if records.heard:
         payload = {"messages": len(outcome.plan), "tokens": outcome.used}

@@ -9,10 +9,11 @@ from weakref import ReferenceType, ref
 from ce_engine.bounded import Bounded as Bounded
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import SessionRedactor
+from ce_engine.prepare.line import Below
 from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.schema.call import HostMessage, TurnHandle
 from ce_engine.schema.document import ContextBlock, Task, ToolCall
-from ce_engine.schema.enums import EvidenceType
+from ce_engine.schema.enums import EvidenceType, Origin
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Entry, Log
 from ce_engine.schema.report import PutResult, Report
@@ -50,6 +51,8 @@ class LaneMemory:
     sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
     places: list[int | None] = field(default_factory=list)
     calibration: Calibration = field(default_factory=Calibration)
+    below: Below | None = None
+    """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
 
 
 @dataclass(slots=True)
@@ -280,7 +283,9 @@ class SessionView:
             return []
         count = 0
         for known, message in zip(lane.sent, messages, strict=False):
-            if known() is not message:
+            # The host's own instructions may hold the time: they sit nowhere, whatever they say.
+            told = message.origin is Origin.SYSTEM and lane.places[count] is None
+            if known() is not message and not told:
                 break
             count += 1
         return lane.places[:count] if count >= 2 else []

@@ -26,7 +26,7 @@ class Cut:
     """What of the line goes out.
 
     `dropped` and `shortened` are positions of groups; `tokens` is what the kept groups cost.
-    `marks` is the cut to remember, `moved` whether it is a new one.
+    `marks` is the cut to remember, `moved` whether it is a new one, `stands` whether it is the lane's.
     """
 
     dropped: set[int] = field(default_factory=set)
@@ -34,6 +34,7 @@ class Cut:
     tokens: int = 0
     marks: Marks = field(default_factory=Marks)
     moved: bool = False
+    stands: bool = False
 
 
 def choose_cut(
@@ -53,17 +54,18 @@ def choose_cut(
     what remains: past conversation first, then tool results of the current turn are shortened,
     oldest first, then whole groups of it go, oldest first. What must stay is never touched.
     """
-    groups = line.groups
+    groups, below = line.groups, line.below
     total = sum(group.tokens for group in groups)
-    if total <= room:
+    if total + (below.tokens if below else 0) <= room:
         return Cut(tokens=total, marks=marks)
     state = _State(groups, short, total)
     must = sum(group.tokens for group in groups if group.must)
     ceiling = max(min(room, must), room - reserve)
     if marks.budget and budget < marks.budget * 1.25:
         state.replay(marks)
-        if state.dropped | state.shortened and state.tokens <= ceiling:
-            return Cut(state.dropped, state.shortened - state.dropped, state.tokens, marks)
+        if (below or state.dropped or state.shortened) and state.tokens <= ceiling:
+            shortened = state.shortened - state.dropped
+            return Cut(state.dropped, shortened, state.tokens, marks, stands=True)
     state.deepen(line, int(ceiling * low_water), ceiling)
     made = Marks(
         drop=_anchor_after(groups, state.dropped),

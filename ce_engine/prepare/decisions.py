@@ -14,18 +14,31 @@ def decisions(line: Line, cut: Cut, task_is_shortened: bool) -> list[PruneDecisi
     """Tell what became of every group and of every result without a call."""
     fates = [_fate(line, cut, position, task_is_shortened) for position in range(len(line.groups))]
     told: list[PruneDecision] = []
+    if below := line.below:
+        told.append(
+            PruneDecision(
+                block_id=below.anchor,
+                action="dropped",
+                reason="below_cut",
+                count=below.groups,
+                token_estimate=below.tokens,
+            )
+        )
     for (action, reason), run in groupby(enumerate(fates), key=itemgetter(1)):
         positions = [position for position, _ in run]
         groups = [line.groups[position] for position in positions]
-        told.append(
-            PruneDecision(
-                block_id=groups[0].anchor or f"#{positions[0]}",
-                action=action,
-                reason=reason,
-                count=len(groups),
-                token_estimate=sum(group.tokens for group in groups),
-            )
+        made = PruneDecision(
+            block_id=groups[0].anchor or f"#{positions[0]}",
+            action=action,
+            reason=reason,
+            count=len(groups),
+            token_estimate=sum(group.tokens for group in groups),
         )
+        if told and (told[-1].action, told[-1].reason) == (action, reason):
+            told[-1].count += made.count
+            told[-1].token_estimate += made.token_estimate
+        else:
+            told.append(made)
     told += (
         PruneDecision(
             block_id=orphan.message_id or f"#{orphan.index}",
@@ -40,11 +53,11 @@ def decisions(line: Line, cut: Cut, task_is_shortened: bool) -> list[PruneDecisi
 
 def _fate(line: Line, cut: Cut, position: int, task_is_shortened: bool) -> tuple[str, str]:
     """What became of a group, and why."""
-    group = line.groups[position]
+    group, was_cut = line.groups[position], bool(cut.dropped or line.below)
     if position in cut.dropped:
         return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
     if position in cut.shortened:
         return "degraded", "older_tool_result"
     if position == line.task and task_is_shortened:
         return "degraded", "retrieved_text"
-    return "kept", "never_out" if group.must and cut.dropped else "fits"
+    return "kept", "never_out" if group.must and was_cut else "fits"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ce_engine.schema.enums import Origin
 
@@ -53,18 +54,71 @@ class Group:
         return self.items[0].message_id
 
 
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What a standing cut leaves out of a host's list: whole past groups, which nobody looks at again.
+
+    Attributes:
+        start: index of the first message of it, behind the leading system messages.
+        end: index behind the last one.
+        drop: message id of the group that the cut begins with, the first one that goes out.
+        counted_by: the counter's name.
+        anchor: message id of the first group.
+        groups: how many there are.
+        tokens: what they cost.
+        places: the entries of the messages.
+        entries: the same, to look one up.
+        told: what the archive tells of them.
+    """
+
+    start: int
+    end: int
+    drop: str
+    counted_by: str
+    anchor: str
+    groups: int
+    tokens: int
+    places: Sequence[int]
+    entries: frozenset[int]
+    told: dict[str, Any] = field(default_factory=dict)
+
+
+def below_cut(line: Line, drop: str, counted_by: str) -> Below | None:
+    """What stands before a cut, if it is a plain stretch of the host's list and all of it is out."""
+    at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
+    gone = line.groups[:at]
+    if any(group.must or not group.past for group in gone):
+        return None
+    items = [item for group in gone for item in group.items]
+    indexes = [item.index for item in items if item.index is not None]
+    places = [item.n for item in items if item.n is not None]
+    if line.orphans or not items or not len(items) == len(indexes) == len(places):
+        return None
+    start, end = indexes[0], indexes[-1] + 1
+    if len(line.system) != start or indexes != list(range(start, end)):
+        return None
+    tokens = sum(group.tokens for group in gone)
+    return Below(
+        start, end, drop, counted_by, gone[0].anchor, len(gone), tokens, places, frozenset(places)
+    )
+
+
 @dataclass(slots=True)
 class Line:
-    """The line, split: leading and other system messages, the groups, results without a call, and the task."""
+    """The line, split: leading and other system messages, the groups, results without a call, and the task.
+
+    What is `below` a standing cut stands in none of them.
+    """
 
     system: list[Item] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     orphans: list[Item] = field(default_factory=list)
     task: int | None = None
     """The group that holds the task message."""
+    below: Below | None = None
 
 
-def split(items: Sequence[Item]) -> Line:
+def split(items: Sequence[Item], below: Below | None = None) -> Line:
     """Split a line into groups, and mark what may never be left out (decision 6).
 
     Never out: system messages, the task message (newest of origin `task`), the newest message,
@@ -72,7 +126,7 @@ def split(items: Sequence[Item]) -> Line:
     A tool result without its call is an orphan: providers refuse it, so it is not passed on, unless
     the host protects it, or there is nothing else: then it stands as the host sent it.
     """
-    line = Line()
+    line = Line(below=below)
     current: Group | None = None
     open_calls: list[str] = []
     for item in items:

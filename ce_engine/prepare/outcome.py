@@ -33,3 +33,9 @@ class Outcome:
     standing: Standing = field(default_factory=Standing)
     contexts: dict[str, str] = field(default_factory=dict)
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
+
+    @property
+    def groups_dropped(self) -> int:
+        """Groups that the cut or the pruner left out."""
+        below = self.line.below
+        return len(self.cut.dropped) + (below.groups if below else 0)

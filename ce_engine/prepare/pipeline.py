@@ -13,7 +13,7 @@ from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
-from ce_engine.prepare.line import Group, Item, split
+from ce_engine.prepare.line import Below, Group, Item, Line, split
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.nominate import FEW, FRAMING, SHORT, given, nominate, relevant
 from ce_engine.prepare.outcome import Outcome
@@ -36,6 +36,7 @@ def assemble(
     sources: Sources,
     pruner: Pruner,
     inject: bool = True,
+    below: Below | None = None,
 ) -> Outcome:
     """Run the stages: group, cut, shorten, recall, prune, compose.
 
@@ -48,14 +49,18 @@ def assemble(
         sources: what the stages ask for.
         pruner: chooses among the candidates.
         inject: whether anything may be brought in (not for helper calls).
+        below: what the standing cut leaves out; it is not among the items. Where that cut does not
+            stand any more (`Outcome.cut.stands`), nothing is assembled: all items are needed.
     """
-    return _Assembly(items, fixed, limit, config, sources, pruner).run(marks, inject=inject)
+    line = split(items, below)
+    return _Assembly(items, line, fixed, limit, config, sources, pruner).run(marks, inject=inject)
 
 
 class _Assembly:
     def __init__(
         self,
         items: Sequence[Item],
+        line: Line,
         fixed: int,
         limit: Limit,
         config: RuntimeConfig,
@@ -63,7 +68,7 @@ class _Assembly:
         pruner: Pruner,
     ) -> None:
         self.items = items
-        self.line = split(items)
+        self.line = line
         self.limit = limit
         self.config = config
         self.sources = sources
@@ -73,12 +78,16 @@ class _Assembly:
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
 
     def run(self, marks: Marks, *, inject: bool) -> Outcome:
-        out = self.out
-        total = sum(group.tokens for group in self.line.groups)
-        out.before = self.fixed + sum(
-            item.tokens
-            for item in self.items
-            if item.index is not None and item.origin is not Origin.SYSTEM
+        out, below = self.out, self.line.below
+        total = sum(group.tokens for group in self.line.groups) + (below.tokens if below else 0)
+        out.before = (
+            (below.tokens if below else 0)
+            + self.fixed
+            + sum(
+                item.tokens
+                for item in self.items
+                if item.index is not None and item.origin is not Origin.SYSTEM
+            )
         )
         sharing = inject and self.config.enable_share_context
         if sharing:
@@ -89,6 +98,8 @@ class _Assembly:
             out.cut = Cut(tokens=total, marks=marks)
         else:
             out.cut = self._cut(room, marks, total, self.limit.tokens if sharing else 0)
+        if below and not out.cut.stands:
+            return out
         if out.cut.tokens > room:
             self._shorten_task(room)
         self._choose(room, sharing=sharing)
@@ -179,7 +190,7 @@ class _Assembly:
     def _choose(self, room: int, *, sharing: bool) -> None:
         """Let the pruner choose among what is above the cut, given facts, and what relevance brings in again."""
         out, line = self.out, self.line
-        was_cut = bool(out.cut.dropped or out.cut.shortened)
+        was_cut = bool(out.cut.dropped or out.cut.shortened or line.below)
         facts = [m for m in self.sources.materials if m.section == FACTS] if sharing else []
         recalls = sharing and (was_cut or self.sources.whole)
         contexts = dict(out.standing.contexts)
@@ -220,6 +231,8 @@ class _Assembly:
             for item in self.line.groups[position].items
             if item.n is not None
         )
+        if self.line.below is not None:
+            gone = gone | self.line.below.entries if gone else self.line.below.entries
         summary = self.sources.summary(gone) if gone else None
         notes = [("todo__context", self._notice())]
         if summary is not None:
@@ -354,9 +367,8 @@ class _Assembly:
             block_ids=out.evidence_ids,
             placement=self.config.placement,
         )
-        out.unchanged = len(out.plan) == len(self.items) and all(
-            isinstance(step, Keep) for step in out.plan
-        )
+        whole = len(out.plan) == len(self.items) and not line.below
+        out.unchanged = whole and all(isinstance(step, Keep) for step in out.plan)
 
     def _is_untouched(self) -> bool:
         out = self.out
@@ -365,6 +377,7 @@ class _Assembly:
             and not out.cut.shortened
             and out.task_text is None
             and not out.cut.dropped
+            and not self.line.below
             and not self.line.orphans
             and all(item.index is not None for item in self.items)
         )
