@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -134,6 +134,13 @@ class Adapter(ABC, Generic[Target, Native]):
         """What tells that a native is unchanged: its objects, and the lengths of those that may grow."""
         content = getattr(native, "content", None)
         return (content, len(content)) if isinstance(content, list) else (content,)
+
+    def alike(self, native: Native) -> Hashable | None:  # noqa: ARG002 - for those who can tell
+        """All that is mapped of a plain message, as one value: who has the same is mapped alike.
+
+        `None` where it would cost more to tell than the mapping itself: such are known by identity.
+        """
+        return None
 
     def to_answer(self, native: Native) -> Answer:
         """Map what the model answered, with what it says of itself."""

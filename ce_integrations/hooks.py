@@ -77,7 +77,7 @@ class Hooks(Generic[Native]):
         """Names of the target's agents, as far as the adapter knows them: what they say is no task."""
         self.installation: Installation[Any, Native] | None = None
         """Kept alive as long as the target holds these hooks."""
-        self._known = KnownMessages(self._mapped, adapter.parts)
+        self._known = KnownMessages(self._mapped, adapter.parts, adapter.alike)
         self._handed_over: set[Future[None]] = set()
 
     # Before the model call
@@ -114,7 +114,7 @@ class Hooks(Generic[Native]):
         around = call_around()
         if around is not None and around.adapter != self.adapter.name:
             return Turn(outer=around.turn)
-        messages = self._with_task([self._known(native) for native in natives])
+        messages = self._with_task(list(map(self._known, natives)))
         resolved, outer = resolve(info, self.choice, messages), None
         if around is not None and around.turn is not None:
             outer = around.turn.handle

@@ -1,10 +1,10 @@
-"""Messages of the host that are mapped already, recognised by identity."""
+"""Messages of the host that are mapped already, recognised by what they say or by identity."""
 
 from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from ce_engine import HostMessage
@@ -15,11 +15,15 @@ Native = TypeVar("Native")
 MAX_STRONG = 4096
 """Mapped messages that are held strongly, where the host's objects have no weak references."""
 
+MAX_CHARS, MAX_EQUALS = 2_000_000, 10_000
+"""Text and messages in one generation of those that are recognised by what they say; two are held."""
+
 
 class KnownMessages(Generic[Native]):
     """Mapped messages of natives that have not changed; the same `HostMessage` object every time.
 
-    A native counts as known only while it lives and its parts are the same: an id alone would also
+    Plain messages are known by all that is mapped of them: many hosts make new objects for each call.
+    Others count as known only while they live and their parts are the same: an id alone would also
     name whatever takes its place in memory. Parts that are the same objects are not looked into.
     """
 
@@ -27,14 +31,35 @@ class KnownMessages(Generic[Native]):
         self,
         to_schema: Callable[[Native], HostMessage],
         parts: Callable[[Native], tuple[object, ...]],
+        alike: Callable[[Native], Hashable | None] = lambda _: None,
     ) -> None:
         self._to_schema = to_schema
         self._parts = parts
+        self._alike = alike
+        self._equal: dict[Hashable, HostMessage] = {}
+        self._equal_before: dict[Hashable, HostMessage] = {}
+        self._chars = 0
         self._weak: dict[int, tuple[weakref.ref[Any], tuple[object, ...], HostMessage]] = {}
         self._strong: OrderedDict[int, tuple[Native, tuple[object, ...], HostMessage]]
         self._strong = OrderedDict()
 
     def __call__(self, native: Native) -> HostMessage:
+        said = self._alike(native)
+        if said is None:
+            return self._by_identity(native)
+        host = self._equal.get(said)
+        return self._put(said, native) if host is None else host
+
+    def _put(self, said: Hashable, native: Native) -> HostMessage:
+        """Keep a message by what it says; those that nobody asked for during a generation are forgotten."""
+        host = self._equal_before.get(said) or self._to_schema(native)
+        self._chars += len(host.message.content)
+        if self._chars > MAX_CHARS or len(self._equal) > MAX_EQUALS:
+            self._equal_before, self._equal, self._chars = self._equal, {}, 0
+        self._equal[said] = host
+        return host
+
+    def _by_identity(self, native: Native) -> HostMessage:
         key, parts = id(native), self._parts(native)
         weak = self._weak.get(key)
         if weak is not None and weak[0]() is native and weak[1] == parts:

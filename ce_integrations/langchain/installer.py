@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
@@ -22,6 +22,15 @@ _patches = ClassPatches()
 
 
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
+PLAIN = frozenset({"HumanMessage", "AIMessage", "SystemMessage", "ToolMessage"})
+
+
+@lru_cache(256)
+def _is_plain(kind: type) -> bool:
+    """Whether a class of messages is one of those, and nobody's own of the same name."""
+    return kind.__module__.startswith("langchain_core.messages.") and kind.__name__ in PLAIN
+
+
 class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     """LangChain and LangGraph. Nothing of them is imported before an installation."""
 
@@ -46,6 +55,20 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         blocks = () if isinstance(content, str) else content
         texts = [block.get("text") for block in blocks if isinstance(block, dict)]
         return (content, len(content), calls, len(calls), fields["id"], fields["name"], *texts)
+
+    def alike(self, native: BaseMessage) -> Hashable | None:
+        """Kind, text, id and name; `None` for what asks for tools, has blocks, or says more of itself."""
+        kind, fields = native.__class__, native.__dict__
+        content = fields["content"]
+        if content.__class__ is not str or fields["additional_kwargs"] or not _is_plain(kind):
+            return None
+        if "tool_call_id" in fields:
+            more = fields["tool_call_id"], fields["status"], fields["name"]
+            return kind, content, fields["id"], more
+        # Whether a name is an agent's may be known later.
+        if fields["name"] or fields.get("tool_calls") or fields.get("invalid_tool_calls"):
+            return None
+        return kind, content, fields["id"]
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
         from ce_integrations.langchain.injection import MAKERS
