@@ -26,7 +26,7 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
@@ -34,7 +34,29 @@ from ce_engine import BudgetConfig, RuntimeConfig
 from ce_integrations.langchain import install_ce
 
 
-WORDS = "the flight to Lisbon leaves at nine and the hotel is by the river with a view of the old bridge".split()
+WORDS = [
+    "the",
+    "flight",
+    "to",
+    "Lisbon",
+    "leaves",
+    "at",
+    "nine",
+    "and",
+    "the",
+    "hotel",
+    "is",
+    "by",
+    "the",
+    "river",
+    "with",
+    "a",
+    "view",
+    "of",
+    "the",
+    "old",
+    "bridge",
+]
 CHAT = 10
 """Calls of a long chat before another one begins."""
 
@@ -168,7 +190,7 @@ def measured(variant: str, mode: str, messages: int, calls: int) -> list[list[fl
 def apart(*arguments: object) -> list[list[float]]:
     """The same in a process of its own: what one variant patches, another one must not meet."""
     command = [sys.executable, __file__, "--child", *map(str, arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - ourselves
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: list[list[float]] = json.loads(done.stdout)
     return found
 

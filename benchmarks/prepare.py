@@ -38,10 +38,33 @@ from ce_integrations.langchain import install_ce
 
 BUDGET = 4_000
 COUNT = default_estimator()
-WORDS = (
-    "flight hotel river bridge ticket museum station harbour market castle garden square tower "
-    "breakfast luggage passport window coffee island ferry tram museum concert theatre library"
-).split()
+WORDS = [
+    "flight",
+    "hotel",
+    "river",
+    "bridge",
+    "ticket",
+    "museum",
+    "station",
+    "harbour",
+    "market",
+    "castle",
+    "garden",
+    "square",
+    "tower",
+    "breakfast",
+    "luggage",
+    "passport",
+    "window",
+    "coffee",
+    "island",
+    "ferry",
+    "tram",
+    "museum",
+    "concert",
+    "theatre",
+    "library",
+]
 SYSTEM = "You are a travel agent. Answer from what was said before."
 
 
@@ -137,7 +160,7 @@ def row(messages: int, calls: int, seed: int) -> dict[str, float]:
             "trim exact": lambda rng: trimmed(rng, messages, min(calls, 5), exactly),
         }
         for name, took in kinds.items():
-            found[name] = statistics.median(took(random.Random(seed)))  # noqa: S311 - a seed
+            found[name] = statistics.median(took(random.Random(seed)))
         assert not ours.installed.faults
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ce_engine.admission import Admission, Queued
 from ce_engine.answers import commit_turn, fail_turn, is_open, joined
@@ -47,7 +47,7 @@ from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
-from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import EventType
@@ -64,6 +64,8 @@ from ce_engine.view import OpenTurn
 
 
 logger = logging.getLogger("ce_engine")
+
+Messages = Callable[[], Sequence[HostMessage]]
 
 
 class Engine(
@@ -137,21 +139,31 @@ class Engine(
 
     # Prepare
 
-    async def prepare(self, call: ModelCall) -> Prepared:
+    async def prepare(self, call: ModelCall, *, messages: Messages | None = None) -> Prepared:
         """Prepare a model call; what is new of it is recorded while the model works.
+
+        Args:
+            call: the call.
+            messages: gives its messages in the place of `call.messages`; runs on the engine's thread,
+                so that the caller's does not pay for it.
 
         Raises:
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
         """
         if self.loop.is_current():
-            return await self._admitted(call)
-        future = self.loop.submit(self._admitted(call))
+            return await self._mapped(call, messages)
+        future = self.loop.submit(self._mapped(call, messages))
         try:
             await settled(future)
         except BaseException:  # the caller is cancelled: nobody will commit this turn
             future.add_done_callback(self._abandon)
             raise
         return future.result()
+
+    async def _mapped(self, call: ModelCall, messages: Messages | None) -> Prepared:
+        if messages is not None:
+            call.messages = messages()
+        return await self._admitted(call)
 
     async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:
         config = call.config or self.config

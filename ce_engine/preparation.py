@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from ce_engine.answers import abandon
@@ -13,12 +12,13 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter
 from ce_engine.history import History
+from ce_engine.lane_cut import LaneCut
 from ce_engine.ports import Pruner
 from ce_engine.prepare.align import Flags
 from ce_engine.prepare.budget import Limit, limit
 from ce_engine.prepare.cut import Marks
 from ce_engine.prepare.lanes import Lanes
-from ce_engine.prepare.line import Below, Item, below_cut
+from ce_engine.prepare.line import Below, Item
 from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.outcome import Outcome
@@ -38,7 +38,7 @@ from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
 from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
-from ce_engine.schema.rows import CutMark, PutCut, TurnRow
+from ce_engine.schema.rows import TurnRow
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -71,6 +71,10 @@ class Preparation:
         return share_of(self.call.role, self.call.want, enabled=on)
 
     @property
+    def cut(self) -> LaneCut:
+        return LaneCut(self.view, self.lane_key, self.counter.name)
+
+    @property
     def lane_key(self) -> str:
         return self.call.lane_key or ""
 
@@ -95,9 +99,7 @@ class Preparation:
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
         if call.purpose == "chat":
-            if outcome.cut.moved:
-                self._remember_cut(outcome, chosen.marks)
-            self._remember_below(outcome)
+            self._remember_cut(outcome, chosen.marks)
         done = self._rehydrate(outcome, chosen.limit)
         turn = self._open()
         if self.archive:
@@ -123,9 +125,10 @@ class Preparation:
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
         pruner = GuardedPruner(self.pruner)
-        for below in (self._below(), None):
+
+        def assembled(below: Below | None) -> tuple[list[Item], Marks, Outcome]:
             items = self._items(below)
-            marks = self._marks(items) if chat else Marks()
+            marks = self.cut.marks(items, below) if chat else Marks()
             outcome = assemble(
                 items,
                 fixed=sum(extras.values()),
@@ -135,10 +138,13 @@ class Preparation:
                 sources=sources,
                 pruner=pruner,
                 inject=chat,
-                below=below,
             )
-            if below is None or outcome.cut.stands:
-                break
+            return items, marks, outcome
+
+        whole = not chat or self.history.items
+        items, marks, outcome = assembled(None if whole else self.cut.known_below())
+        if marks.below and not outcome.cut.stands:
+            items, marks, outcome = assembled(None)
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
         factor, lanes = self.view.lane(self.lane_key).calibration.factor, self.history.lanes
@@ -176,13 +182,13 @@ class Preparation:
     # Reconcile
 
     def _reconcile(self) -> None:
-        call, view = self.call, self.view
-        arrived = incoming(call.messages, self.records.ingest)
+        call, view, ingest = self.call, self.view, self.records.ingest
+        arrived = incoming(call.messages, ingest)
         known = view.known_places(self.lane_key, call.messages)
         found = reconcile(
             view.log,
             arrived,
-            agent=self.records.ingest.name(call.scope.agent_id),
+            agent=ingest.name(call.scope.agent_id),
             lane_key=self.lane_key,
             known=known,
             flags=Flags(
@@ -197,9 +203,7 @@ class Preparation:
             added.append(self._append(new, parent, arrived[new.index]))
         self.places = [settle(place, added) for place in found.positions]
         self.question = settle(found.tip, added)
-        lane = view.lane(self.lane_key)
-        if lane.below and (lane.below.end > len(known) or self.places[: len(known)] != known):
-            lane.below = None
+        self.cut.check_below(self.places, known)
         view.remember_sent(self.lane_key, call.messages, self.places)
         if self.question is not None:
             view.note_step(self.question, call.request_id)
@@ -211,12 +215,9 @@ class Preparation:
         self.history = History(view, call, self.counter, found.bring, self.question)
         self._abandon()
         for code in found.ambiguous:
+            told, asked = {"rule": code}, call.request_id
             self.records.events.append(
-                self.records.ingest.event(
-                    EventType.RECONCILE_AMBIGUOUS,
-                    payload={"rule": code},
-                    request_id=call.request_id,
-                )
+                ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=told, request_id=asked)
             )
 
     def _retried(self) -> int | None:
@@ -260,28 +261,12 @@ class Preparation:
 
     # The line
 
-    def _below(self) -> Below | None:
-        """What the lane's cut leaves out, where that is known and may be taken as it is."""
-        below = self.view.lane(self.lane_key).below
-        fits = below is not None and below.counted_by == self.counter.name
-        return below if fits and self.call.purpose == "chat" and not self.history.items else None
-
-    def _remember_below(self, outcome: Outcome) -> None:
-        """Keep what a cut leaves out: with the same cut the next call need not look at it."""
-        line, drop = outcome.line, outcome.cut.marks.drop
-        if line.below is None and drop and outcome.cut.dropped:
-            made = below_cut(line, drop, self.counter.name)
-            if made is not None:
-                made.told.update(told_below(self.view.log, made, self.archive))
-            self.view.lane(self.lane_key).below = made
-
     def _items(self, below: Below | None = None) -> list[Item]:
         items: list[Item] = []
         messages, places = self.call.messages, self.places
-        left = range(len(messages))
-        if below is not None:
-            left = [*left[: below.start], *left[below.end :]]
-        for index in left:
+        end = len(messages)
+        parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
+        for index in chain(*parts):
             host, place = messages[index], places[index]
             message = host.message
             calls = message.tool_calls
@@ -305,43 +290,12 @@ class Preparation:
         leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
         return [*items[:leading], *self.history.items, *items[leading:]]
 
-    # The cut
-
-    def _marks(self, items: Sequence[Item]) -> Marks:
-        """The lane's standing cut: of each kind the deepest anchor that is in the line."""
-        standing = [mark for mark in self.view.cuts.values() if mark.lane_key == self.lane_key]
-        if not standing:
-            return Marks()
-        at = {item.message_id: position for position, item in enumerate(items)}
-        best: dict[str, CutMark] = {}
-        for mark in standing:
-            if mark.anchor_message_id not in at:
-                continue
-            known = best.get(mark.kind)
-            if known is None or at[mark.anchor_message_id] > at[known.anchor_message_id]:
-                best[mark.kind] = mark
-        drop, shorten = best.get("drop"), best.get("shorten")
-        return Marks(
-            drop.anchor_message_id if drop else None,
-            shorten.anchor_message_id if shorten else None,
-            max((mark.budget for mark in best.values()), default=0),
-        )
-
     def _remember_cut(self, outcome: Outcome, before: Marks) -> None:
-        made = outcome.cut.marks
-        for kind, anchor, old in (
-            ("drop", made.drop, before.drop),
-            ("shorten", made.shorten, before.shorten),
-        ):
-            if anchor is None or anchor == old:
-                continue
-            mark = CutMark(
-                self.lane_key, kind, anchor, made.budget, self.records.ingest.clock.now_iso()
-            )
-            if old is not None:
-                self.view.cuts.pop((self.lane_key, kind, old), None)
-            self.view.cuts[self.lane_key, kind, anchor] = mark
-            self.records.writes.append(PutCut(mark, old))
+        made, records = outcome.cut.marks, self.records
+        if outcome.cut.moved:
+            records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
+        if (below := self.cut.learn_below(outcome.line, made.drop)) is not None:
+            below.told.update(told_below(self.view.log, below, self.archive))
 
     def _recall(self) -> Recall:
         summary = self.history.summary

@@ -93,7 +93,8 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            prepared = self.engine.sync.prepare(begun)
+            mapped = partial(self._mapped_all, list(natives))
+            prepared = self.engine.loop.run(self.engine.prepare(begun, messages=mapped))
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
@@ -104,7 +105,8 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            prepared = await self.engine.prepare(begun)
+            mapped = partial(self._mapped_all, list(natives))
+            prepared = await self.engine.prepare(begun, messages=mapped)
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
@@ -114,8 +116,7 @@ class Hooks(Generic[Native]):
         around = call_around()
         if around is not None and around.adapter != self.adapter.name:
             return Turn(outer=around.turn)
-        messages = self._with_task(list(map(self._known, natives)))
-        resolved, outer = resolve(info, self.choice, messages), None
+        resolved, outer = resolve(info, self.choice, partial(self._mapped_all, natives)), None
         if around is not None and around.turn is not None:
             outer = around.turn.handle
             if resolved.ephemeral and around.turn.resolved is not None:
@@ -125,7 +126,7 @@ class Hooks(Generic[Native]):
         role, want = current_role()
         return ModelCall(
             scope=resolved.scope,
-            messages=messages,
+            messages=(),
             lane_key=info.lane_key,
             request_id=info.request_id,
             tools=info.tools,
@@ -151,8 +152,12 @@ class Hooks(Generic[Native]):
             host.message.author = Author(kind=AuthorKind.AGENT, id=author.id)
         return host
 
-    def _with_task(self, messages: list[HostMessage]) -> list[HostMessage]:
-        """Where nobody else asks for anything, who has an agent's name is a person."""
+    def _mapped_all(self, natives: list[Native]) -> list[HostMessage]:
+        """The messages of a call. Where nobody else asks for anything, who has an agent's name is a person.
+
+        Runs on the engine's thread: the app's own has other things to do.
+        """
+        messages = list(map(self._known, natives))
         if not self.agents or any(host.origin is Origin.TASK for host in messages):
             return messages
         return [self._asked(host) for host in messages]
@@ -210,6 +215,11 @@ class Hooks(Generic[Native]):
             if turn.outer is not None and used is not None:
                 turn.outer.inner.append(used)
             return None
+        return partial(self._committed, turn, native, used)
+
+    async def _committed(self, turn: Turn, native: Native, used: Usage | None) -> None:
+        """Map an answer and record it, on the engine's thread."""
+        assert turn.handle is not None
         answer = self._named(turn, self.adapter.to_answer(native))
         resolved = turn.resolved
         if resolved is not None and resolved.ephemeral:
@@ -218,7 +228,7 @@ class Hooks(Generic[Native]):
                 resolved.scope, answer.host_id, answer.message.content, is_shared=cached
             )
         used = self._usage(turn, answer, used)
-        return partial(self.engine.commit, turn.handle, answer, usage=used)
+        await self.engine.commit(turn.handle, answer, usage=used)
 
     def chunk(self, turn: Turn | None, index: int, text: str) -> None:
         """Note a piece of a streamed answer, after the app has got it; in memory only."""
@@ -335,18 +345,14 @@ class Hooks(Generic[Native]):
     # What was handed over
 
     async def _finished(self, work: Work) -> None:
-        try:
-            await work()
-        except Exception:
-            raise
-        except BaseException:
-            self._hand_over(work())  # cancelled on the way; the engine ignores the second of two
-            raise
+        """Wait for work on the engine's thread, which goes on where the caller is cancelled."""
+        await self.engine.loop.outcome(self._hand_over(work()))
 
-    def _hand_over(self, work: Coroutine[Any, Any, None]) -> None:
+    def _hand_over(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         future = self.engine.loop.submit(work)
         self._handed_over.add(future)
         future.add_done_callback(self._handed_over.discard)
+        return future
 
     def settle(self, timeout_s: float) -> bool:
         """Wait for what was handed over; false if it is not done in time."""

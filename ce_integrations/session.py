@@ -143,6 +143,7 @@ def _innermost(voices: Sequence[_Voice]) -> _Voice:
     return _Voice(*(first(part.name) for part in fields(_Voice)))
 
 
+Messages = Callable[[], Sequence[HostMessage]]
 ScopeChoice = Scope | Callable[[CallInfo], Scope | None] | None
 IdChoice = str | Callable[[CallInfo], str | None] | None
 
@@ -164,12 +165,12 @@ class Resolved:
     ephemeral: bool = False
 
 
-def resolve(info: CallInfo, choice: Choice, messages: Sequence[HostMessage] = ()) -> Resolved:
+def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resolved:
     """Find the scope of a call; of each part the innermost that says something wins.
 
     `ce_session`, then the callables of `install_ce`, its values, the framework's own ids, and in
-    the end a fresh session for this run alone. `messages` may show that such a run goes on with a
-    list whose answer was recorded before in this process.
+    the end a fresh session for this run alone. `messages`, asked for only then, may show that such a
+    run goes on with a list whose answer was recorded before in this process.
 
     Raises:
         ConfigError: a callable gave something that is no id.
@@ -267,14 +268,12 @@ class _Unnamed:
         self.runs: BoundedMap[tuple[str, str, str], str] = BoundedMap(MAX_REMEMBERED)
         self.answers: BoundedMap[tuple[str, str, str, bytes], str] = BoundedMap(MAX_REMEMBERED)
 
-    def session_of(
-        self, request_id: str, owner: tuple[str, str], messages: Sequence[HostMessage]
-    ) -> str:
+    def session_of(self, request_id: str, owner: tuple[str, str], messages: Messages) -> str:
         """The session of a run: as before, else that of an answer in its list, else a fresh one."""
         run = (*owner, request_id)
         if request_id and (known := self.runs.get(run)):
             return known
-        session_id = self._continued(owner, messages) or f"run-{secrets.token_hex(16)}"
+        session_id = self._continued(owner, messages()) or f"run-{secrets.token_hex(16)}"
         return self.runs.put(run, session_id) if request_id else session_id
 
     def _continued(self, owner: tuple[str, str], messages: Sequence[HostMessage]) -> str | None:

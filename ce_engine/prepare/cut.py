@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ce_engine.prepare.line import Group, Item, Line
+from ce_engine.prepare.line import Below, Group, Item, Line
 
 
 Shortened = Callable[[Item], int]
@@ -14,11 +14,15 @@ Shortened = Callable[[Item], int]
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The lane's standing cut, as anchors' message ids, made for `budget` tokens."""
+    """The lane's standing cut, as anchors' message ids, made for `budget` tokens.
+
+    What is `below` it, where that is known, is not among the items of the line.
+    """
 
     drop: str | None = None
     shorten: str | None = None
     budget: int = 0
+    below: Below | None = None
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
-from ce_engine.prepare.line import Below, Group, Item, Line, split
+from ce_engine.prepare.line import Group, Item, Line, split
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.nominate import FEW, FRAMING, SHORT, given, nominate, relevant
 from ce_engine.prepare.outcome import Outcome
@@ -36,7 +36,6 @@ def assemble(
     sources: Sources,
     pruner: Pruner,
     inject: bool = True,
-    below: Below | None = None,
 ) -> Outcome:
     """Run the stages: group, cut, shorten, recall, prune, compose.
 
@@ -44,15 +43,14 @@ def assemble(
         items: the line, host messages and stored ones, in order.
         fixed: tokens of tool schemas, response format and the reply's priming.
         limit: what everything together may cost.
-        marks: the lane's standing cut.
+        marks: the lane's standing cut. With what is below it, nothing is assembled where it does not
+            stand any more (`Outcome.cut.stands`): all items are needed then.
         config: the run's configuration.
         sources: what the stages ask for.
         pruner: chooses among the candidates.
         inject: whether anything may be brought in (not for helper calls).
-        below: what the standing cut leaves out; it is not among the items. Where that cut does not
-            stand any more (`Outcome.cut.stands`), nothing is assembled: all items are needed.
     """
-    line = split(items, below)
+    line = split(items, marks.below)
     return _Assembly(items, line, fixed, limit, config, sources, pruner).run(marks, inject=inject)
 
 
@@ -279,10 +277,9 @@ class _Assembly:
         found_in = sorted((span.start, span.end, " ") for span in spans)
         query = replaced(query, found_in)
         limit, sent = self.config.prune.max_retrieved_chunks, self._sent()
-        for most in (min(limit, max(FEW, left // SHORT)), limit):
-            recalled: Sequence[Candidate] = ()
-            if recalls:
-                recalled = self.sources.recall(query, sent, most)
+        most = min(limit, max(FEW, left // SHORT))
+        while True:
+            recalled = self.sources.recall(query, sent, most) if recalls else ()
             near = recalled if self.sources.whole else relevant(recalled)
             nominated = nominate(
                 self.sources.settle([*given(facts), *near]),
@@ -293,9 +290,9 @@ class _Assembly:
                 locale=self.config.locale,
             )
             # Others are worse, so that they are looked at only where good ones leave much room.
-            if len(near) < most or nominated.left < left // 4:
-                break
-        return nominated.chosen
+            if most == limit or len(near) < most or nominated.left < left // 4:
+                return nominated.chosen
+            most = limit
 
     def _sent(self) -> frozenset[int]:
         """Entries that go out whole."""

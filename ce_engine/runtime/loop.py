@@ -105,7 +105,10 @@ class LoopThread:
         """
         if self.is_current():
             return await work
-        future = self.submit(work)
+        return await self.outcome(self.submit(work))
+
+    async def outcome(self, future: Future[T]) -> T:
+        """Await what was submitted, from any loop; who is cancelled does not tear it."""
         await settled(future)
         return future.result()
 

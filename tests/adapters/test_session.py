@@ -113,7 +113,7 @@ def test_a_run_without_an_id_is_one_session() -> None:
 def test_a_list_with_an_answer_of_ours_goes_on_with_its_session() -> None:
     def of(request: str, messages: list[HostMessage], user: str = "") -> str:
         info = CallInfo(request_id=request, user_id=user)
-        return resolve(info, Choice(), messages).scope.session_id
+        return resolve(info, Choice(), lambda: messages).scope.session_id
 
     first = resolve(CallInfo(request_id="a-1"), Choice()).scope
     remember_answer(first, "id-1", "the answer")
