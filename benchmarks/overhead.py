@@ -6,7 +6,7 @@ Each variant (bare, a callback handler that does nothing, OpenInference with spa
 on a SQLite file) asks the same instant model the same questions, in turn; printed are the medians of
 what a call costs over the bare one: CPU of the calling thread, of the process, and wall time. A *short*
 call has one question, each in a session of its own; a *long* one is a chat that begins with 60 messages
-and grows by two a call, ten calls long.
+and grows by two a call, twenty calls long.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ WORDS = [
     "old",
     "bridge",
 ]
-CHAT = 10
+CHAT = 20
 """Calls of a long chat before another one begins."""
 
 

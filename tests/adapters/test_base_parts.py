@@ -33,7 +33,7 @@ from ce_integrations.blocks import (
 )
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.guard import Guard
-from ce_integrations.known import MAX_STRONG, KnownMessages
+from ce_integrations.known import MAX_CHARS, MAX_EQUALS, MAX_STRONG, KnownMessages
 from ce_integrations.patches import ClassPatches, definitions, put
 from ce_integrations.runs import RunTree, retrieved_doc
 from ce_integrations.usage import usage_of
@@ -81,6 +81,28 @@ def test_known_messages_are_mapped_once() -> None:
     mapped.clear()
     gc.collect()
     assert len(known._weak) == 0
+
+
+def test_who_says_the_same_is_mapped_once() -> None:
+    mapped: list[Note] = []
+
+    def counting(native: Note) -> HostMessage:
+        mapped.append(native)
+        return to_schema(native)
+
+    known = KnownMessages(counting, parts, lambda native: (native.role, native.content))
+    assert known(Note("user", "x")) is known(Note("user", "x"))
+    assert known(Note("assistant", "x")) is not known(Note("user", "x"))
+    assert len(mapped) == 2
+    for n in range(2 * MAX_EQUALS + 10):
+        known(Note("user", str(n)))
+    assert known(Note("user", "x")).message.content == "x"  # forgotten by now, and mapped anew
+    assert len(known._equal) + len(known._equal_before) <= 2 * (MAX_EQUALS + 1)
+    long = "y" * (MAX_CHARS // 4)
+    for n in range(20):
+        known(Note("user", f"{n} {long}"))
+    held = [*known._equal, *known._equal_before]
+    assert sum(len(str(said)) for said in held) < 3 * MAX_CHARS
 
 
 def test_natives_without_weak_references_are_known_too() -> None:

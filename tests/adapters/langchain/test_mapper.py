@@ -311,6 +311,40 @@ def test_answers_and_usage() -> None:
     assert ADAPTER.map_model_usage(AIMessage("x")) is None
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (HumanMessage("x"), AIMessage("x")),
+        (HumanMessage("x"), HumanMessage("y")),
+        (HumanMessage("x"), HumanMessage("x", id="1")),
+        (ToolMessage("x", tool_call_id="1"), ToolMessage("x", tool_call_id="2")),
+        (ToolMessage("x", tool_call_id="1"), ToolMessage("x", tool_call_id="1", status="error")),
+        (ToolMessage("x", tool_call_id="1"), ToolMessage("x", tool_call_id="1", name="look")),
+    ],
+)
+def test_who_is_mapped_alike_is_told_apart_from_others(
+    one: BaseMessage, other: BaseMessage
+) -> None:
+    assert ADAPTER.alike(one) == ADAPTER.alike(one.model_copy())
+    assert ADAPTER.alike(one) != ADAPTER.alike(other)
+    assert ADAPTER.alike(one) is not None
+
+
+@pytest.mark.parametrize(
+    "native",
+    [
+        HumanMessage("x", name="ann"),  # perhaps an agent's
+        HumanMessage([{"type": "text", "text": "x"}]),
+        HumanMessage("x", additional_kwargs={"lc_source": "summarization"}),
+        AIMessage("x", tool_calls=[{"name": "look", "id": "1", "args": {}}]),
+        ChatMessage(content="x", role="critic"),
+        type("HumanMessage", (HumanMessage,), {})("x"),
+    ],
+)
+def test_what_says_more_than_its_text_is_known_by_identity(native: BaseMessage) -> None:
+    assert ADAPTER.alike(native) is None
+
+
 def test_what_is_set_later_is_noticed() -> None:
     """LangChain gives ids and names to messages that were seen before."""
     native = AIMessage("x")
