@@ -108,6 +108,7 @@ class Recall:
                 query,
                 most,
                 lambda n: n in sent or self._is_broken_off(n) or not self.may_recall(n),
+                range(self._before(sent)),
             )
         ]
         documents = self.view.search_documents(query, most)
@@ -133,6 +134,13 @@ class Recall:
             # No number of the store: the process that recorded it has none yet, and must choose alike.
             found.append(Candidate(f"e:{evidence_id}", snippet, score, 0, stored=True))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _before(self, sent: frozenset[int]) -> int:
+        """The first of the newest entries that all go out: those are most, and need not be searched."""
+        edge = len(self.view.rows)
+        while edge - 1 in sent:
+            edge -= 1
+        return edge
 
     def _is_broken_off(self, n: int) -> bool:
         """An answer that never became whole is not put in (decision 14)."""

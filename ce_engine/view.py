@@ -218,7 +218,7 @@ class SessionView:
     # What is relevant
 
     def search_messages(
-        self, query: str, limit: int, exclude: Callable[[int], bool]
+        self, query: str, limit: int, exclude: Callable[[int], bool], among: range
     ) -> list[tuple[int, float]]:
         """Entries that the query may need, best first. The index catches up with the log here."""
         while self._indexed < len(self.rows):
@@ -231,9 +231,8 @@ class SessionView:
                     at=row.message.at,
                 )
             self._indexed += 1
-        return [
-            (hit.n, hit.score) for hit in self._messages.search(query, limit=limit, exclude=exclude)
-        ]
+        found = self._messages.search(query, limit=limit, exclude=exclude, among=among)
+        return [(hit.n, hit.score) for hit in found]
 
     def search_documents(self, query: str, limit: int) -> list[tuple[str, float]]:
         """Evidence whose content stands in no message, best first."""
