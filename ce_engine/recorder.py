@@ -77,7 +77,8 @@ class Recorder(Parts):
         work = self._recorded(
             scope, record, turn, framework, ephemeral=ephemeral, as_known=known, wait=wait
         )
-        return await self.loop.share(work)
+        with self._journal.phase():
+            return await self.loop.share(work)
 
     async def _recorded(
         self,
@@ -135,10 +136,11 @@ class Recorder(Parts):
 
     def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
         work = self._recorded(scope, record, None, framework, ephemeral=ephemeral, wait=False)
-        self._posted.add(scope.key, self.loop.submit(work))
+        with self._journal.phase():
+            self._posted.add(scope.key, self.loop.submit(work))
 
     async def _settle(self, scope: Scope) -> None:
-        await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
+        await self._posted.settle(scope.key, self.config.store.deadline_s)
 
     def _submit(self, records: Records) -> Group | None:
         writes = records.finish()

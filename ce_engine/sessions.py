@@ -245,17 +245,23 @@ class Sessions:
 
     async def _load(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         state = await self._journal.read(lambda: self._store.state(scope))
+        begun = 0
         if state is None:
+            is_first = scope.key not in self._heads
             # The session row first: all who write to it must make their fingerprints with one salt.
             head = self._heads[scope.key] = self._fresh(scope, ephemeral=ephemeral).head
             create = CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at)
             with suppress(VersionConflictError):  # somebody else was faster
-                await self._journal.read(lambda: self._store.apply(scope, [create]))
+                result = await self._journal.read(lambda: self._store.apply(scope, [create]))
+                begun = result.version if is_first else 0
             state = await self._journal.read(lambda: self._store.state(scope))
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
-        return self._of(scope, state)
+        view = self._of(scope, state)
+        if begun == state.head.version:  # nothing was written since it began
+            view.kept = (), ()
+        return view
 
     async def apart(self, scope: Scope) -> SessionView:
         """A view that nobody else has, fresh from the store; a session that is not there is not begun."""
