@@ -175,20 +175,20 @@ class Sessions:
             if as_known:
                 return view, []
         elif as_known and scope.key not in self._replaced:
-            return self._fresh(scope, ephemeral=scope.key in self._ephemeral), []
+            return self.fresh(scope, ephemeral=scope.key in self._ephemeral), []
         try:
             if view is None or not await self._is_current(view):
                 view = self._put(await self._made(scope, ephemeral=ephemeral), view)
         except StoreUnavailableError as error:
             if view is None:
-                view = self._put(self._fresh(scope, ephemeral=ephemeral), None)
+                view = self._put(self.fresh(scope, ephemeral=ephemeral), None)
             return view, [error.code]
         return view, []
 
     async def _made(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         if ephemeral and scope.key not in self._ephemeral:
             self._ephemeral[scope.key] = None
-            return self._fresh(scope, ephemeral=True)
+            return self.fresh(scope, ephemeral=True)
         if not await self._journal.settle(scope):
             raise StoreUnavailableError("records of this session are still on their way")
         return await self._load(scope, ephemeral=ephemeral)
@@ -249,7 +249,7 @@ class Sessions:
         if state is None:
             is_first = scope.key not in self._heads
             # The session row first: all who write to it must make their fingerprints with one salt.
-            head = self._heads[scope.key] = self._fresh(scope, ephemeral=ephemeral).head
+            head = self._heads[scope.key] = self.fresh(scope, ephemeral=ephemeral).head
             create = CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at)
             with suppress(VersionConflictError):  # somebody else was faster
                 result = await self._journal.read(lambda: self._store.apply(scope, [create]))
@@ -267,7 +267,7 @@ class Sessions:
         """A view that nobody else has, fresh from the store; a session that is not there is not begun."""
         await self._journal.settle(scope)
         state = await self._journal.read(lambda: self._store.state(scope))
-        return self._fresh(scope, ephemeral=False) if state is None else self._of(scope, state)
+        return self.fresh(scope, ephemeral=False) if state is None else self._of(scope, state)
 
     def _of(self, scope: Scope, state: SessionState) -> SessionView:
         check_project(scope, state.head.project_id)
@@ -285,7 +285,8 @@ class Sessions:
         except ContextEngineError:
             return self._spare_secret
 
-    def _fresh(self, scope: Scope, *, ephemeral: bool) -> SessionView:
+    def fresh(self, scope: Scope, *, ephemeral: bool) -> SessionView:
+        """An empty view, of a session that cannot be read or is not there."""
         begun = self._heads.get(scope.key)  # its creation may be on its way: the same salt
         salt = begun.salt if begun is not None else os.urandom(16)
         fingerprinter = Fingerprinter(self._secret(), salt, scope)

@@ -24,6 +24,7 @@ from ce_engine.errors import (
 )
 from ce_engine.ports import Store
 from ce_engine.runtime.fork import renew_after_fork
+from ce_engine.runtime.gaps import Gap, Gaps
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
@@ -43,7 +44,7 @@ from ce_engine.stores.waiting import settled
 
 T = TypeVar("T")
 Landed = Callable[[PutResult], None]
-Gap = Callable[[Scope, int], Sequence[Write]]
+Name = Callable[[Gap], None]
 
 logger = logging.getLogger("ce_engine.store")
 
@@ -122,12 +123,12 @@ class Journal:
 
     A group that the store does not take now stays, redacted as it is, in a buffer of bounded size,
     is written when the store is back, and is marked late. What no longer fits is dropped and counted,
-    and `gap` makes the record that names it.
+    and `name` records how much that was, once the store takes records again and there is room.
     """
 
-    def __init__(self, store: Store, loop: LoopThread, config: StoreConfig, gap: Gap) -> None:
+    def __init__(self, store: Store, loop: LoopThread, config: StoreConfig, name: Name) -> None:
         self._store = store
-        self._gap = gap
+        self._name = name
         self._loop = loop
         self._config = config
         self._reset()
@@ -139,7 +140,7 @@ class Journal:
         self._reads, self._writes = (Breaker(self._config.breaker_s) for _ in range(2))
         self._vouching: Future[None] = Future()
         self._vouching.set_result(None)
-        self._lost: dict[tuple[str, str, str], int] = {}
+        self._gaps = Gaps()
         self._groups: deque[Group] = deque()
         self._bytes = 0
         self._draining = False
@@ -200,7 +201,7 @@ class Journal:
             if self._writes.is_open():
                 group.late()
             if self._bytes + group.size > self._config.buffer_bytes and self._groups:
-                self._count_lost(scope)
+                self._gaps.add(scope, writes)
                 group.end(None)
                 return group
             self._groups.append(group)
@@ -269,15 +270,11 @@ class Journal:
         try:
             if result is not None and group.landed is not None:
                 group.landed(result)
-            lost = self._lost.pop(group.scope.key, 0) if result is not None else 0
-            if lost and (writes := self._gap(group.scope, lost)):
-                self._soon(group.scope, writes, group.landed)
+            if result is not None and 2 * self._bytes <= self._config.buffer_bytes:
+                for gap in self._gaps.pop(group.scope):
+                    self._name(gap)
         finally:
             group.end(result)
-
-    def _soon(self, scope: Scope, writes: Sequence[Write], landed: Landed | None) -> None:
-        with self._mutex:
-            self._groups.append(Group(scope, writes, 0, landed))
 
     def _away(self, why: str) -> None:
         """The store takes no writes now: nobody waits for what is on its way."""
@@ -301,9 +298,6 @@ class Journal:
         if self._reads.is_open() and self._vouching.done():
             self._vouching = self._loop.submit(ask())
 
-    def _count_lost(self, scope: Scope) -> None:
-        self._lost[scope.key] = self._lost.get(scope.key, 0) + 1
-
     async def _write(self, group: Group) -> PutResult | None:
         while True:
             try:
@@ -320,7 +314,7 @@ class Journal:
                 return None
             except VersionConflictError:
                 if not _without_keys(group):
-                    self._count_lost(group.scope)
+                    self._gaps.add(group.scope, group.writes, refused=True)
                     return None
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
                 self._refuse(group, error)
@@ -333,7 +327,7 @@ class Journal:
         """It would fail again: drop this group rather than hold up all that follow."""
         why = error.code if isinstance(error, ContextEngineError) else type(error).__name__
         logger.warning("a group of records was refused (%s)", why)
-        self._count_lost(group.scope)
+        self._gaps.add(group.scope, group.writes, refused=True)
 
 
 def _without_keys(group: Group) -> bool:

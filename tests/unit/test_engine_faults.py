@@ -11,12 +11,14 @@ import pytest
 
 from ce_engine import (
     ContextEngine,
+    Event,
     MemoryStore,
     RuntimeConfig,
     Scope,
     StoreConfig,
     create_context_engine,
 )
+from ce_engine.schema.events import STORED
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import Write
 from ce_engine.schema.settings import Versions
@@ -196,18 +198,44 @@ def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
             store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=20_000)
         ),
     )
+    heard: list[Event] = []
+    engine.bus.on_all(heard.append)
     app = HostApp(engine, SCOPE)
     app.ask("one?", "1")
+    engine.sync.flush()
     store.refuses = True
     for n in range(30):
         app.ask(f"{n}? {'x' * 2000}", str(n))
     store.refuses = False
     assert engine.sync.flush(5)
-    assert 2 < len(texts(engine)) < 62
+    there = texts(engine)
+    assert 2 < len(there) < 62
+    assert app.ask("after?", "31").report.degradations == ["CONTEXT_RECORDING_GAP"]
+    engine.sync.flush()
     events = engine.loop.run(engine.store.list_events(SCOPE))
-    gaps = [e for e in events if e.payload.get("code") == "CONTEXT_RECORDING_GAP"]
-    assert len(gaps) == 1
-    assert gaps[0].payload["groups"] > 0
+    [gap] = [e.payload for e in events if "groups" in e.payload]
+    engine.sync.close()
+    assert gap["code"] == "CONTEXT_RECORDING_GAP"
+    stored = {event.event_id for event in events}
+    lost = [e.ts for e in heard if e.event_type in STORED and e.event_id not in stored]
+    assert gap["messages"] == 62 - len(there)
+    assert (gap["from"], gap["to"]) == (min(lost), max(lost))
+
+
+def test_a_gap_is_named_also_where_nothing_more_is_recorded_of_its_session() -> None:
+    store = SwitchStore()
+    config = RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=20_000))
+    engine = create_context_engine(store, config=config)
+    other = Scope(session_id="other")
+    HostApp(engine, SCOPE).ask("one?", "1")
+    engine.sync.flush()
+    store.refuses = True
+    HostApp(engine, other).ask("x" * 20_000, "full")
+    HostApp(engine, SCOPE).ask("lost?", "2")
+    store.refuses = False
+    assert engine.sync.flush(5)
+    events = engine.loop.run(engine.store.list_events(SCOPE))
+    assert [e.payload["messages"] for e in events if "groups" in e.payload] == [2]
     engine.sync.close()
 
 

@@ -14,8 +14,8 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
 )
-from ce_engine.schema.document import ContextBlock, Task
-from ce_engine.schema.report import BlockFilter, PutResult
+from ce_engine.schema.document import Task
+from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionState, Write
 from ce_engine.schema.settings import Versions
 from ce_engine.testing.faults import SwitchStore
@@ -65,12 +65,6 @@ class HalfStore(MemoryStore):
     async def list_tasks(self, scope: Scope) -> list[Task]:
         await self._reading()
         return await super().list_tasks(scope)
-
-    async def list_context_blocks(
-        self, scope: Scope, filter: BlockFilter | None = None
-    ) -> list[ContextBlock]:
-        await self._reading()
-        return await super().list_context_blocks(scope, filter)
 
     async def _reading(self) -> None:
         self.read += 1
