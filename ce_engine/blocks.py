@@ -168,5 +168,5 @@ class BlockSource(Tracing):
         journal, store = self._journal, self.store
         if not await journal.settle(scope):
             raise StoreUnavailableError("what this session keeps cannot be read now")
-        tasks = await journal.read(lambda: store.list_tasks(scope))
-        return tasks, await journal.read(lambda: store.list_context_blocks(scope))
+        tasks = await journal.read(lambda: store.list_tasks(scope), list)
+        return tasks, await journal.read(lambda: store.list_context_blocks(scope), list)

@@ -21,9 +21,10 @@ from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.report import Report
+from ce_engine.schema.report import PutResult, Report
 from ce_engine.schema.rows import CreateSession, SessionHead, SessionState
 from ce_engine.schema.scope import Scope, check_project
+from ce_engine.schema.settings import Versions
 from ce_engine.view import Bounded, OpenTurn, SessionView
 
 
@@ -31,6 +32,7 @@ security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
 Key = tuple[str, str, str]
+_STATE = SessionState | None
 
 
 class ViewCache:
@@ -211,7 +213,7 @@ class Sessions:
         if view.head.ephemeral:
             return True  # its id was made in this process: nobody else writes there
         version, epoch, view.settings = await self._journal.read(
-            lambda: self._store.version(view.scope)
+            lambda: self._store.version(view.scope), Versions
         )
         if not version:
             return not view.is_stored
@@ -221,7 +223,8 @@ class Sessions:
             state = await self._journal.read(
                 lambda: self._store.state(
                     view.scope, after_seq=view.last_seq, after_evidence=view.last_evidence
-                )
+                ),
+                _STATE,
             )
             if state is not None:
                 if state.head.key_id != view.fingerprinter.key_id:
@@ -238,13 +241,14 @@ class Sessions:
         state = await self._journal.read(
             lambda: self._store.state(
                 view.scope, after_seq=view.last_seq, after_evidence=view.last_evidence
-            )
+            ),
+            _STATE,
         )
         if state is not None and state.head.key_id == view.fingerprinter.key_id:
             view.top_up(state)
 
     async def _load(self, scope: Scope, *, ephemeral: bool) -> SessionView:
-        state = await self._journal.read(lambda: self._store.state(scope))
+        state = await self._journal.read(lambda: self._store.state(scope), _STATE)
         begun = 0
         if state is None:
             is_first = scope.key not in self._heads
@@ -252,9 +256,11 @@ class Sessions:
             head = self._heads[scope.key] = self.fresh(scope, ephemeral=ephemeral).head
             create = CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at)
             with suppress(VersionConflictError):  # somebody else was faster
-                result = await self._journal.read(lambda: self._store.apply(scope, [create]))
+                result = await self._journal.read(
+                    lambda: self._store.apply(scope, [create]), PutResult
+                )
                 begun = result.version if is_first else 0
-            state = await self._journal.read(lambda: self._store.state(scope))
+            state = await self._journal.read(lambda: self._store.state(scope), _STATE)
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
@@ -266,7 +272,7 @@ class Sessions:
     async def apart(self, scope: Scope) -> SessionView:
         """A view that nobody else has, fresh from the store; a session that is not there is not begun."""
         await self._journal.settle(scope)
-        state = await self._journal.read(lambda: self._store.state(scope))
+        state = await self._journal.read(lambda: self._store.state(scope), _STATE)
         return self.fresh(scope, ephemeral=False) if state is None else self._of(scope, state)
 
     def _of(self, scope: Scope, state: SessionState) -> SessionView:

@@ -46,11 +46,14 @@ class Gaps:
     def __init__(self) -> None:
         self._gaps: dict[tuple[str, str, str], Gap] = {}
 
-    def add(self, scope: Scope, writes: Sequence[Write], *, refused: bool = False) -> None:
-        if not (self._gaps or refused):
+    def add(self, scope: Scope, writes: Sequence[Write], refusal: str = "") -> None:
+        """Count a group that is lost: the store refused it, or there was no room for it."""
+        if refusal and scope.key not in self._gaps:
+            logger.warning("a group of records was refused (%s)", refusal)
+        elif not self._gaps:
             logger.warning("the buffer for records is full: what does not fit is lost, and counted")
         gap = self._gaps.setdefault(scope.key, Gap(scope))
-        gap.refused |= refused
+        gap.refused |= bool(refusal)
         gap.add(writes)
 
     def pop(self, scope: Scope) -> list[Gap]:

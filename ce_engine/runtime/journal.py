@@ -12,13 +12,14 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
     ContextEngineError,
     FileDamagedError,
     SessionNotFoundError,
+    StoreError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -163,8 +164,8 @@ class Journal:
         finally:
             left[0] -= monotonic() - since
 
-    async def read(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Await a read within the deadline.
+    async def read(self, ask: Callable[[], Awaitable[T]], kind: Any) -> T:
+        """Await a read of some `kind` (as of `isinstance`) within the deadline.
 
         Raises:
             StoreUnavailableError: the store failed, was too slow, or the breaker is open.
@@ -176,7 +177,7 @@ class Journal:
         try:
             with self._waiting() as seconds:
                 async with asyncio.timeout(seconds):
-                    return await ask()
+                    return _checked(await ask(), kind)
         except TimeoutError:
             self._unreadable("too slow")
             raise StoreUnavailableError(
@@ -302,6 +303,7 @@ class Journal:
         while True:
             try:
                 result = await self._store.apply(group.scope, group.writes)
+                result = _checked(result, PutResult)
             except FileDamagedError as error:
                 self._refuse(group, error)
                 return None
@@ -312,9 +314,9 @@ class Journal:
                 if group.landed is not None:
                     group.landed(PutResult(success=False, version=0))
                 return None
-            except VersionConflictError:
+            except VersionConflictError as error:
                 if not _without_keys(group):
-                    self._gaps.add(group.scope, group.writes, refused=True)
+                    self._refuse(group, error)
                     return None
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
                 self._refuse(group, error)
@@ -326,8 +328,13 @@ class Journal:
     def _refuse(self, group: Group, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""
         why = error.code if isinstance(error, ContextEngineError) else type(error).__name__
-        logger.warning("a group of records was refused (%s)", why)
-        self._gaps.add(group.scope, group.writes, refused=True)
+        self._gaps.add(group.scope, group.writes, why)
+
+
+def _checked(given: T, kind: Any) -> T:
+    if not isinstance(given, kind):
+        raise StoreError(f"the store gave {type(given).__name__}, expected {kind}")
+    return given
 
 
 def _without_keys(group: Group) -> bool:
