@@ -307,8 +307,8 @@ class Journal:
             except FileDamagedError as error:
                 self._refuse(group, error)
                 return None
-            except StoreUnavailableError as error:
-                self._away(error.code)
+            except (StoreUnavailableError, OSError) as error:  # such as `ConnectionError`
+                self._away(_code(error))
                 await asyncio.sleep(self._writes.remaining() or 0.01)
             except SessionNotFoundError:  # deleted meanwhile: nothing of it comes back
                 if group.landed is not None:
@@ -327,8 +327,11 @@ class Journal:
 
     def _refuse(self, group: Group, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""
-        why = error.code if isinstance(error, ContextEngineError) else type(error).__name__
-        self._gaps.add(group.scope, group.writes, why)
+        self._gaps.add(group.scope, group.writes, _code(error))
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, ContextEngineError) else type(error).__name__
 
 
 def _checked(given: T, kind: Any) -> T:
