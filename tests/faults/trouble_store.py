@@ -29,12 +29,14 @@ class Troubled:
 
     Attributes:
         trouble: what is wrong now; "" if nothing is.
+        pause_s: how long each answer takes.
         met: how often each trouble was met by a question of the engine.
     """
 
     def __init__(self, inner: Store, seed: int = 0) -> None:
         self.inner = inner
         self.trouble = ""
+        self.pause_s = 0.0
         self.met: Counter[str] = Counter()
         self._random = Random(seed)
 
@@ -64,6 +66,8 @@ class Troubled:
                 raise ZeroDivisionError
             if what == "are garbage":
                 return self._random.choice(GARBAGE)
+            if self.pause_s:
+                await asyncio.sleep(self.pause_s)
             return await ask(*args, **options)
 
         return gated

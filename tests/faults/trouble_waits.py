@@ -1,0 +1,125 @@
+"""How much later an app is answered when the store is in trouble, beside the same app without us."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from ce_engine import MemoryStore, Store, StoreConfig, create_context_engine, open_store
+from ce_engine.testing.faults import FAULTS, Fault
+from ce_integrations.langchain import install_ce
+from tests.faults.trouble_app import Teller
+from tests.faults.trouble_store import AWAY, HALF, LOSES, Troubled
+
+
+GOOD = 5
+"""Calls before the trouble begins, where it does not begin before the first."""
+DEADLINE_MS = StoreConfig().deadline_s * 1000
+MARGIN_MS = 100.0
+"""What the first call in trouble may take beside the wait itself."""
+LATER_MS = 5.0
+"""What the median of the calls after it may take."""
+SLOW_S = 0.2
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Milliseconds, the last three on top of the bare call's."""
+
+    name: str
+    bare: float
+    first: float
+    later: float
+    worst: float
+
+    @property
+    def holds(self) -> bool:
+        """Within decision 10: one deadline for a call, then next to nothing."""
+        return self.first <= DEADLINE_MS + MARGIN_MS and self.later < LATER_MS
+
+
+def measure(calls: int) -> Iterator[Waits]:
+    """A row a trouble: of an SQLite file, and of a store that does not answer as it should."""
+    for at_start in (False, True):
+        when = " from the start" if at_start else ""
+        for fault in (None, *FAULTS):
+            name = fault.__name__ if fault is not None else "none"
+            yield _on_sqlite(f"{name}{when}", fault, calls, at_start=at_start)
+        for trouble in (*AWAY, *HALF, *LOSES):
+            troubled = Troubled(MemoryStore())
+            row = _measured(trouble, calls, troubled.as_store, _put(troubled, trouble), at_start)
+            yield Waits(f"{trouble}{when}", *row)
+        yield Waits(f"slow{when}", *_measured("slow", calls, *_slow(), at_start))
+
+
+@contextmanager
+def _put(troubled: Troubled, trouble: str) -> Iterator[None]:
+    troubled.trouble = trouble
+    yield
+    troubled.trouble = ""
+
+
+def _slow() -> tuple[Store, AbstractContextManager[None]]:
+    """A store that answers everything, after four fifths of the deadline."""
+    troubled = Troubled(MemoryStore())
+
+    @contextmanager
+    def slow() -> Iterator[None]:
+        troubled.pause_s = SLOW_S
+        yield
+        troubled.pause_s = 0
+
+    return troubled.as_store, slow()
+
+
+def _on_sqlite(name: str, fault: Fault | None, calls: int, *, at_start: bool) -> Waits:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        path = Path(folder) / "ce.db"
+        made = create_context_engine(f"sqlite:///{path}")
+        made.sync.check()
+        made.sync.close()
+        trouble = fault(path) if fault is not None else ExitStack()
+        store = open_store(f"sqlite:///{path}")
+        return Waits(name, *_measured(name, calls, store, trouble, at_start))
+
+
+def _measured(
+    name: str,
+    calls: int,
+    store: Store,
+    trouble: AbstractContextManager[Any],
+    at_start: bool,
+) -> tuple[float, float, float, float]:
+    bare = statistics.median(_timed(Teller(), [], calls))
+    model, said = Teller(), list[BaseMessage]()
+    with ExitStack() as stack:
+        installed = stack.enter_context(install_ce(model, store=store, session_id=name))
+        if not at_start:
+            _timed(model, said, GOOD)
+            installed.flush()
+        stack.enter_context(trouble)
+        first, *later = _timed(model, said, calls)
+    return bare, first - bare, statistics.median(later) - bare, max(later) - bare
+
+
+def _timed(model: Teller, said: list[BaseMessage], calls: int) -> list[float]:
+    """Ask, sync and async by turns, resending the history; the milliseconds of each call."""
+    times = []
+    with asyncio.Runner() as runner:
+        for n in range(calls):
+            said.append(HumanMessage(f"question {len(said)}"))
+            start = time.perf_counter()
+            answer = runner.run(model.ainvoke(said)) if n % 2 else model.invoke(said)
+            times.append((time.perf_counter() - start) * 1000)
+            said.append(AIMessage(answer.content))
+    return times
