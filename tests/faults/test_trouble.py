@@ -11,6 +11,7 @@ from tests.faults import trouble_cases as cases
 from tests.faults.trouble_judge import Outcome
 
 
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=5, breaker_s=0.05))
 QUICK = RuntimeConfig(store=StoreConfig(deadline_s=0.02, breaker_s=0.05))
 SMALL = RuntimeConfig(store=StoreConfig(deadline_s=0.02, breaker_s=0.05, buffer_bytes=20_000))
 
@@ -53,7 +54,7 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("seed", range(len(cases.DAMAGE)))
 def test_one_damaged_record(seed: int, tmp_path: Path) -> None:
-    judged(cases.damaged_record(seed, 12, QUICK, tmp_path / "ce.db"))
+    judged(cases.damaged_record(seed, 12, PATIENT, tmp_path / "ce.db"))
 
 
 def test_an_overwritten_file(tmp_path: Path) -> None:

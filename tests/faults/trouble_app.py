@@ -59,7 +59,7 @@ class Teller(BaseChatModel):
         size = -(-len(text) // PIECES)
         for start in range(0, len(text), size):
             self.meanwhile()
-            yield ChatGenerationChunk(message=AIMessageChunk(text[start : start + size]))
+            yield ChatGenerationChunk(message=AIMessageChunk(content=text[start : start + size]))
 
     async def _astream(
         self, messages: list[BaseMessage], *_: Any, **__: Any

@@ -11,7 +11,6 @@ from random import Random
 from time import perf_counter
 
 from ce_engine import Message, Role, RuntimeConfig, Scope, Store, create_context_engine, open_store
-from ce_integrations.base import Installation
 from ce_integrations.langchain import install_ce
 from tests.faults.trouble_app import SESSIONS, App, Call, Teller, bare, script
 from tests.faults.trouble_judge import Outcome, judge
@@ -31,9 +30,7 @@ class Trial:
         self.calls, self.outcome, self.store = calls, Outcome(), store
         self.plain = bare(calls)
         self.app = App(Teller())
-        self.installation: Installation[object, object] = install_ce(
-            self.app.model, store=store, config=config
-        )
+        self.installation = install_ce(self.app.model, store=store, config=config)
         self.waits: list[float] = []
         """Milliseconds of each call."""
 
