@@ -225,6 +225,9 @@ def damaged_record(seed: int, calls: int, config: RuntimeConfig, path: Path) -> 
     again.app.model.sent += first.app.model.sent
     again.talk(asked[half:])
     logs.pop("s0", None)
+    for name in logs:
+        told = again.installation.last_report(name)
+        outcome.check(told is None or not told.degradations, f"the report of {name}: {told}")
     outcome.add(again.end(), "after the damage")
     return outcome
 

@@ -123,6 +123,7 @@ def _measured(
             installed.flush()
         stack.enter_context(trouble)
         first, *later = _timed(model, said, calls)
+    installed.engine.sync.close()
     return bare, first - bare, statistics.median(later) - bare, max(later) - bare
 
 
