@@ -6,12 +6,14 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from ce_engine import (
     ContextEngine,
     Event,
+    FileDamagedError,
     MemoryStore,
     RuntimeConfig,
     Scope,
@@ -261,4 +263,57 @@ def test_a_damaged_file_of_one_user_harms_no_other(tmp_path: Path, name: str) ->
     assert found is not None
     assert len(found.session.messages) == 4
     assert file.read_text() == "{"
+    engine.sync.close()
+
+
+@pytest.mark.req("A-07", "D-09")
+@pytest.mark.parametrize(
+    "column", ["role = 'nobody'", "extra = '{'", "content = CAST(x'ff' AS TEXT)"]
+)
+def test_a_damaged_record_of_one_session_harms_no_other(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "ce.db"
+    patient = RuntimeConfig(store=StoreConfig(deadline_s=20, breaker_s=60))
+    engine = create_context_engine(f"sqlite:///{path}", config=patient)
+    harmed, other = Scope(session_id="harmed"), Scope(session_id="other")
+    HostApp(engine, harmed).ask("one?", "1")
+    engine.sync.close()
+    with sqlite3.connect(path) as file:
+        file.execute(f"UPDATE ce_messages SET {column} WHERE seq = 1")
+    file.close()
+    engine = create_context_engine(f"sqlite:///{path}", config=patient)
+    assert HostApp(engine, harmed).ask("two?", "2").report.degradations == [
+        "CONTEXT_STORE_UNAVAILABLE"
+    ]
+    assert HostApp(engine, other).ask("two?", "2").report.degradations == []
+    with pytest.raises(FileDamagedError, match="damaged record"):
+        engine.loop.run(engine.store.get_session(harmed))
+    engine.sync.close()
+
+
+class Untyped(MemoryStore):
+    """Answers what is no answer."""
+
+    answer: Any = "garbage"
+
+    async def version(self, scope: Scope) -> Versions:
+        return cast("Versions", self.answer)
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        return cast("PutResult", self.answer)
+
+
+@pytest.mark.parametrize("answer", [None, "garbage", 7, {"version": 1}, []])
+def test_a_store_that_answers_garbage_is_away_and_what_it_is_given_is_lost(answer: object) -> None:
+    store = Untyped()
+    store.answer = answer
+    engine = create_context_engine(store, config=QUICK)
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    for n in range(3):
+        prepared = app.ask(f"{n}?", str(n))
+        assert prepared.report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]
+    assert engine.sync.flush(5)  # nothing is held back for it
+    [gap] = engine._journal._gaps.pop(SCOPE)
+    assert (gap.groups, gap.messages) == (6, 6)
     engine.sync.close()
