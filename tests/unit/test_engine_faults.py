@@ -196,9 +196,7 @@ def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
     store = SwitchStore()
     engine = create_context_engine(
         store,
-        config=RuntimeConfig(
-            store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=20_000)
-        ),
+        config=RuntimeConfig(store=StoreConfig(deadline_s=0.5, breaker_s=0.2, buffer_bytes=20_000)),
     )
     heard: list[Event] = []
     engine.bus.on_all(heard.append)

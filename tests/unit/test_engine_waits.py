@@ -23,7 +23,7 @@ from ce_engine.testing.host import HostApp, assistant, system, user
 
 
 SCOPE = Scope(session_id="s")
-OPEN_LONG = RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=60))
+OPEN_LONG = RuntimeConfig(store=StoreConfig(deadline_s=0.5, breaker_s=60))
 
 
 class Slow(SwitchStore):
