@@ -42,11 +42,12 @@ class Admission(Parts):
         config = call.config or self.config
         most, wait_s = config.collect.concurrent, config.store.deadline_s
         try:
-            if call.purpose == "helper":  # nothing is assembled
-                prepared = await self._prepare(call)
-            else:
-                async with self._gate.enter(call.scope.key, call.lane, most, wait_s):
+            with self._journal.phase():
+                if call.purpose == "helper":  # nothing is assembled
                     prepared = await self._prepare(call)
+                else:
+                    async with self._gate.enter(call.scope.key, call.lane, most, wait_s):
+                        prepared = await self._prepare(call)
         except BackpressureError:
             if config.fail == "closed" or call.by_hand:  # its list is not the whole conversation
                 raise
@@ -89,9 +90,10 @@ class Admission(Parts):
             update={"enable_share_context": False, "budget": BudgetConfig()}
         )
         try:
-            await self._prepare(
-                replace(call, config=config, context_window=None, restore=False), turn
-            )
+            with self._journal.phase():
+                await self._prepare(
+                    replace(call, config=config, context_window=None, restore=False), turn
+                )
         except Exception as error:  # noqa: BLE001 - nobody awaits it, and the host's call went on
             turn.status = TurnStatus.ABANDONED
             logger.warning("a call that found no room was not recorded (%s)", type(error).__name__)

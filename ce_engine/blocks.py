@@ -166,7 +166,7 @@ class BlockSource(Tracing):
 
     async def _read(self, scope: Scope) -> tuple[list[Task], list[ContextBlock]]:
         journal, store = self._journal, self.store
-        if journal.breaker.is_open() or not await journal.settle(scope):
+        if not await journal.settle(scope):
             raise StoreUnavailableError("what this session keeps cannot be read now")
-        tasks = await journal.read(lambda: store.list_tasks(scope))
-        return tasks, await journal.read(lambda: store.list_context_blocks(scope))
+        tasks = await journal.read(lambda: store.list_tasks(scope), list)
+        return tasks, await journal.read(lambda: store.list_context_blocks(scope), list)

@@ -126,7 +126,7 @@ class Engine(
         config, store = self.config, self.store
         self.loop = LoopThread()
         self._announcer = Announcer(self.bus, config.store.deadline_s)
-        self._journal = Journal(store, self.loop, config.store, self._gap)
+        self._journal = Journal(store, self.loop, config.store, self._name_gap)
         self._originals = Originals(second_store(config, store, originals), self.loop, config)
         self._sessions = Sessions(store, self._journal, self.redactor, config, self.clock)
         self._locks = KeyedLocks()

@@ -20,6 +20,7 @@ from ce_engine.errors import (
 from ce_engine.facts import FactRecorder
 from ce_engine.ports import Store
 from ce_engine.records import Records
+from ce_engine.runtime.gaps import Gap
 from ce_engine.runtime.journal import Journal, Landed
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource
@@ -264,6 +265,7 @@ def _put(scope: Scope, original: Original) -> PutEvidence:
     return PutEvidence(EvidenceRow(evidence, project_id=scope.project_id))
 
 
-def _lost(scope: Scope, groups: int) -> Sequence[Write]:  # noqa: ARG001 - a journal's `Gap`
-    logger.warning("originals of %d groups were lost: their store took none for too long", groups)
-    return []
+def _lost(gap: Gap) -> None:
+    logger.warning(
+        "originals of %d groups were lost: their store took none for too long", gap.groups
+    )

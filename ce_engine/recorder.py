@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
@@ -13,10 +13,11 @@ from ce_engine.errors import StoreUnavailableError
 from ce_engine.facts import Record
 from ce_engine.parts import Parts
 from ce_engine.records import Records
+from ce_engine.runtime.gaps import Gap
 from ce_engine.runtime.journal import Group
 from ce_engine.schema.call import TurnHandle
+from ce_engine.schema.degradation import RECORDING_GAP, Degradation
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.upload.ingest import Ingest
 from ce_engine.view import OpenTurn, SessionView
@@ -77,7 +78,8 @@ class Recorder(Parts):
         work = self._recorded(
             scope, record, turn, framework, ephemeral=ephemeral, as_known=known, wait=wait
         )
-        return await self.loop.share(work)
+        with self._journal.phase():
+            return await self.loop.share(work)
 
     async def _recorded(
         self,
@@ -135,10 +137,11 @@ class Recorder(Parts):
 
     def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
         work = self._recorded(scope, record, None, framework, ephemeral=ephemeral, wait=False)
-        self._posted.add(scope.key, self.loop.submit(work))
+        with self._journal.phase():
+            self._posted.add(scope.key, self.loop.submit(work))
 
     async def _settle(self, scope: Scope) -> None:
-        await self._posted.settle(scope.key, self.config.store.deadline_s * 2)
+        await self._posted.settle(scope.key, self.config.store.deadline_s)
 
     def _submit(self, records: Records) -> Group | None:
         writes = records.finish()
@@ -153,12 +156,12 @@ class Recorder(Parts):
             self._announcer.tell(view.scope, [*records.events, persisted], group.heard)
         return group
 
-    def _gap(self, scope: Scope, groups: int) -> Sequence[Write]:
-        """What names a gap in the recording: groups of records that no buffer could hold."""
-        view = self._sessions.known(scope)
-        if view is None:
-            return []
-        records = self._records(view, scope, "", self.config)
-        payload = {"code": "CONTEXT_RECORDING_GAP", "groups": groups}
+    def _name_gap(self, gap: Gap) -> None:
+        """Name what could not be recorded: in the session's log, its next report, and on the bus."""
+        view = self._sessions.known(gap.scope) or self._sessions.fresh(gap.scope, ephemeral=False)
+        records = self._records(view, gap.scope, "", self.config)
+        lost = {"groups": gap.groups, "messages": gap.messages, "from": gap.since, "to": gap.until}
+        payload = {**Degradation(RECORDING_GAP).payload, **lost}
         records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
-        return records.finish()
+        records.codes.append(RECORDING_GAP)
+        self._submit(records)

@@ -21,9 +21,10 @@ from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.journal import Journal
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.report import Report
+from ce_engine.schema.report import PutResult, Report
 from ce_engine.schema.rows import CreateSession, SessionHead, SessionState
 from ce_engine.schema.scope import Scope, check_project
+from ce_engine.schema.settings import Versions
 from ce_engine.view import Bounded, OpenTurn, SessionView
 
 
@@ -31,6 +32,7 @@ security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
 Key = tuple[str, str, str]
+_STATE = SessionState | None
 
 
 class ViewCache:
@@ -175,20 +177,20 @@ class Sessions:
             if as_known:
                 return view, []
         elif as_known and scope.key not in self._replaced:
-            return self._fresh(scope, ephemeral=scope.key in self._ephemeral), []
+            return self.fresh(scope, ephemeral=scope.key in self._ephemeral), []
         try:
             if view is None or not await self._is_current(view):
                 view = self._put(await self._made(scope, ephemeral=ephemeral), view)
         except StoreUnavailableError as error:
             if view is None:
-                view = self._put(self._fresh(scope, ephemeral=ephemeral), None)
+                view = self._put(self.fresh(scope, ephemeral=ephemeral), None)
             return view, [error.code]
         return view, []
 
     async def _made(self, scope: Scope, *, ephemeral: bool) -> SessionView:
         if ephemeral and scope.key not in self._ephemeral:
             self._ephemeral[scope.key] = None
-            return self._fresh(scope, ephemeral=True)
+            return self.fresh(scope, ephemeral=True)
         if not await self._journal.settle(scope):
             raise StoreUnavailableError("records of this session are still on their way")
         return await self._load(scope, ephemeral=ephemeral)
@@ -211,7 +213,7 @@ class Sessions:
         if view.head.ephemeral:
             return True  # its id was made in this process: nobody else writes there
         version, epoch, view.settings = await self._journal.read(
-            lambda: self._store.version(view.scope)
+            lambda: self._store.version(view.scope), Versions
         )
         if not version:
             return not view.is_stored
@@ -221,7 +223,8 @@ class Sessions:
             state = await self._journal.read(
                 lambda: self._store.state(
                     view.scope, after_seq=view.last_seq, after_evidence=view.last_evidence
-                )
+                ),
+                _STATE,
             )
             if state is not None:
                 if state.head.key_id != view.fingerprinter.key_id:
@@ -238,30 +241,39 @@ class Sessions:
         state = await self._journal.read(
             lambda: self._store.state(
                 view.scope, after_seq=view.last_seq, after_evidence=view.last_evidence
-            )
+            ),
+            _STATE,
         )
         if state is not None and state.head.key_id == view.fingerprinter.key_id:
             view.top_up(state)
 
     async def _load(self, scope: Scope, *, ephemeral: bool) -> SessionView:
-        state = await self._journal.read(lambda: self._store.state(scope))
+        state = await self._journal.read(lambda: self._store.state(scope), _STATE)
+        begun = 0
         if state is None:
+            is_first = scope.key not in self._heads
             # The session row first: all who write to it must make their fingerprints with one salt.
-            head = self._heads[scope.key] = self._fresh(scope, ephemeral=ephemeral).head
+            head = self._heads[scope.key] = self.fresh(scope, ephemeral=ephemeral).head
             create = CreateSession(head.salt, head.key_id, head.ephemeral, head.created_at)
             with suppress(VersionConflictError):  # somebody else was faster
-                await self._journal.read(lambda: self._store.apply(scope, [create]))
-            state = await self._journal.read(lambda: self._store.state(scope))
+                result = await self._journal.read(
+                    lambda: self._store.apply(scope, [create]), PutResult
+                )
+                begun = result.version if is_first else 0
+            state = await self._journal.read(lambda: self._store.state(scope), _STATE)
         if state is None:
             raise StoreUnavailableError("a session that was just made is not there")
         self._heads.pop(scope.key, None)
-        return self._of(scope, state)
+        view = self._of(scope, state)
+        if begun == state.head.version:  # nothing was written since it began
+            view.kept = (), ()
+        return view
 
     async def apart(self, scope: Scope) -> SessionView:
         """A view that nobody else has, fresh from the store; a session that is not there is not begun."""
         await self._journal.settle(scope)
-        state = await self._journal.read(lambda: self._store.state(scope))
-        return self._fresh(scope, ephemeral=False) if state is None else self._of(scope, state)
+        state = await self._journal.read(lambda: self._store.state(scope), _STATE)
+        return self.fresh(scope, ephemeral=False) if state is None else self._of(scope, state)
 
     def _of(self, scope: Scope, state: SessionState) -> SessionView:
         check_project(scope, state.head.project_id)
@@ -279,7 +291,8 @@ class Sessions:
         except ContextEngineError:
             return self._spare_secret
 
-    def _fresh(self, scope: Scope, *, ephemeral: bool) -> SessionView:
+    def fresh(self, scope: Scope, *, ephemeral: bool) -> SessionView:
+        """An empty view, of a session that cannot be read or is not there."""
         begun = self._heads.get(scope.key)  # its creation may be on its way: the same salt
         salt = begun.salt if begun is not None else os.urandom(16)
         fingerprinter = Fingerprinter(self._secret(), salt, scope)

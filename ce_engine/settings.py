@@ -20,7 +20,7 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import CONSTRAINTS, Constraint, Setting
+from ce_engine.schema.settings import CONSTRAINTS, Constraint, Setting, Versions
 from ce_engine.stores.waiting import answered
 from ce_engine.view import Bounded
 
@@ -77,7 +77,7 @@ class Settings:
         known = self._known.get(key)
         try:
             if version is None:
-                found = await self._journal.read(lambda: self._store.version(scope))
+                found = await self._journal.read(lambda: self._store.version(scope), Versions)
                 version = found.settings
             if known is None or known.version != version:
                 known = await self._load(scope, version)
@@ -91,8 +91,8 @@ class Settings:
         if not version:
             return Owned()
         store, read = self._store, self._journal.read
-        constraints = await read(lambda: store.get_setting(scope, CONSTRAINTS))
-        budget = await read(lambda: store.get_setting(scope, BUDGET))
+        constraints = await read(lambda: store.get_setting(scope, CONSTRAINTS), Setting | None)
+        budget = await read(lambda: store.get_setting(scope, BUDGET), Setting | None)
         warnings = []
         rules: Sequence[Constraint] = ()
         limit: BudgetConfig | None = None

@@ -27,6 +27,7 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
 from ce_engine.schema.enums import Role
 from ce_engine.schema.scope import Scope, as_scope
+from ce_engine.schema.settings import Versions
 from ce_engine.summing import Due, record_failure, record_summary
 from ce_engine.upload.summarize import RollingSummarizer
 from ce_engine.view import Bounded, OpenTurn, SessionView
@@ -180,7 +181,8 @@ class Summaries(Parts):
         async with self._locks.hold(scope.key):
             view = self._sessions.known(scope)
             if view is None:  # asking for the view of a session that is not there would begin it
-                if (await self._journal.read(lambda: self.store.version(scope))).version == 0:
+                asked = self._journal.read(lambda: self.store.version(scope), Versions)
+                if (await asked).version == 0:
                     return None
                 view, _ = await self._sessions.view(scope, ephemeral=False)
             found = None if view.head.ephemeral or view.head.is_deleted else aim(view)

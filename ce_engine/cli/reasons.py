@@ -51,6 +51,7 @@ _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
+    "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
     "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; all of them go out, with a note",
     "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
     "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",

@@ -26,8 +26,10 @@ from ce_engine.cli.output import (
 )
 from ce_engine.cli.reading import find_session, reading
 from ce_engine.errors import SessionNotFoundError
+from ce_engine.schema.degradation import RECORDING_GAP
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.enums import Role
+from ce_engine.schema.events import Event
 from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope
 
@@ -56,12 +58,14 @@ def show(
 
     With --json, the session document: ce_engine.parse_document reads it.
     """
-    info, document, turns = asyncio.run(_read(store, session, account, user))
+    info, document, turns, gaps = asyncio.run(_read(store, session, account, user))
     if as_json:
         print_json(document.model_dump(mode="json"))
         return
     screen = console()
     _header(screen, info)
+    for gap in gaps:
+        _gap(screen, gap)
     links = Links(document, turns)
     for position, message in enumerate(document.session.messages, start=1):
         _message(screen, links, message, position, full=full)
@@ -72,14 +76,16 @@ def show(
 
 async def _read(
     url: str | None, session_id: str, account: str, user: str | None
-) -> tuple[SessionInfo, SessionDocument, Sequence[TurnRow]]:
+) -> tuple[SessionInfo, SessionDocument, Sequence[TurnRow], Sequence[Event]]:
     async with reading(url) as store:
         info = await find_session(store, session_id, account=account, user=user)
         scope = Scope(session_id=session_id, user_id=info.user_id, account_id=info.account_id)
         document = await store.get_session(scope)
         if document is None:
             raise SessionNotFoundError(f"session {session_id!r} was deleted just now")
-        return info, document, await store.list_turns(scope)
+        events = await store.list_events(scope)
+        gaps = [event for event in events if event.payload.get("code") == RECORDING_GAP]
+        return info, document, await store.list_turns(scope), gaps
 
 
 def _header(screen: Console, info: SessionInfo) -> None:
@@ -93,6 +99,19 @@ def _header(screen: Console, info: SessionInfo) -> None:
         f"{moment(info.created_at)} to {moment(info.updated_at)} UTC · "
         f"{number(info.turns)} turns · {number(info.messages)} messages · "
         f"{number(info.tool_calls)} tool calls · {number(info.evidences)} evidence"
+    )
+
+
+def _gap(screen: Console, gap: Event) -> None:
+    """What was lost while the store was away, as the session's log names it."""
+    told = gap.payload
+    screen.print(
+        printable(
+            f"lost: {told.get('messages', '-')} messages in {told.get('groups', '-')} groups of records, "
+            f"{moment(told.get('from'))} to {moment(told.get('to'))} UTC: the store took nothing, and "
+            "the buffer was full"
+        ),
+        style="bold",
     )
 
 

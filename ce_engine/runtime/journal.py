@@ -6,22 +6,26 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
     ContextEngineError,
     FileDamagedError,
     SessionNotFoundError,
+    StoreError,
     StoreUnavailableError,
     VersionConflictError,
 )
 from ce_engine.ports import Store
 from ce_engine.runtime.fork import renew_after_fork
+from ce_engine.runtime.gaps import Gap, Gaps
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
@@ -41,13 +45,20 @@ from ce_engine.stores.waiting import settled
 
 T = TypeVar("T")
 Landed = Callable[[PutResult], None]
-Gap = Callable[[Scope, int], Sequence[Write]]
+Name = Callable[[Gap], None]
 
 logger = logging.getLogger("ce_engine.store")
 
+_left: ContextVar[list[float] | None] = ContextVar("ce_store_wait_left", default=None)
+"""How many seconds the phase that runs here may still wait for the store."""
+
 
 class Breaker:
-    """Open for a while after a failure: then nobody waits for the store (decision 10)."""
+    """Open for a while after a failure: then nobody waits for the store (decision 10).
+
+    Reads and writes have one each: on a full disk reads go on. Where reads fail, neither is waited
+    for, so that a call waits once; a write that lands speaks for writes alone.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -56,8 +67,8 @@ class Breaker:
     def is_open(self) -> bool:
         return monotonic() < self._until
 
-    def trip(self, why: str) -> None:
-        if not self.is_open():
+    def trip(self, why: str = "") -> None:
+        if why and not self.is_open():
             logger.warning(
                 "the store is unavailable (%s); calls go on, recording follows when it is back", why
             )
@@ -113,12 +124,12 @@ class Journal:
 
     A group that the store does not take now stays, redacted as it is, in a buffer of bounded size,
     is written when the store is back, and is marked late. What no longer fits is dropped and counted,
-    and `gap` makes the record that names it.
+    and `name` records how much that was, once the store takes records again and there is room.
     """
 
-    def __init__(self, store: Store, loop: LoopThread, config: StoreConfig, gap: Gap) -> None:
+    def __init__(self, store: Store, loop: LoopThread, config: StoreConfig, name: Name) -> None:
         self._store = store
-        self._gap = gap
+        self._name = name
         self._loop = loop
         self._config = config
         self._reset()
@@ -127,50 +138,71 @@ class Journal:
     def _reset(self) -> None:
         """Begin anew, as a forked child does: the parent writes what it accepted."""
         self._mutex = threading.Lock()
-        self.breaker = Breaker(self._config.breaker_s)
-        self._lost: dict[tuple[str, str, str], int] = {}
+        self._reads, self._writes = (Breaker(self._config.breaker_s) for _ in range(2))
+        self._vouching: Future[None] = Future()
+        self._vouching.set_result(None)
+        self._gaps = Gaps()
         self._groups: deque[Group] = deque()
         self._bytes = 0
         self._draining = False
 
-    async def read(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Await a read within the deadline.
+    @contextmanager
+    def phase(self) -> Iterator[None]:
+        """All waits for the store inside have one deadline together."""
+        token = _left.set([self._config.deadline_s])
+        try:
+            yield
+        finally:
+            _left.reset(token)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[float]:
+        """Give the seconds that may be waited now, and count those that were."""
+        left, since = _left.get() or [self._config.deadline_s], monotonic()
+        try:
+            yield max(0.0, left[0])
+        finally:
+            left[0] -= monotonic() - since
+
+    async def read(self, ask: Callable[[], Awaitable[T]], kind: Any) -> T:
+        """Await a read of some `kind` (as of `isinstance`) within the deadline.
 
         Raises:
             StoreUnavailableError: the store failed, was too slow, or the breaker is open.
         """
-        if self.breaker.is_open():
+        if self._reads.is_open():
             raise StoreUnavailableError(
                 "the store was unavailable a moment ago; not asked again yet"
             )
         try:
-            async with asyncio.timeout(self._config.deadline_s):
-                return await ask()
+            with self._waiting() as seconds:
+                async with asyncio.timeout(seconds):
+                    return _checked(await ask(), kind)
         except TimeoutError:
-            self.breaker.trip("too slow")
+            self._unreadable("too slow")
             raise StoreUnavailableError(
                 f"the store did not answer within {self._config.deadline_s} s"
             ) from None
         except (VersionConflictError, FileDamagedError):  # which say nothing of other sessions
             raise
         except ContextEngineError as error:
-            self.breaker.trip(error.code)
+            self._unreadable(error.code)
             if isinstance(error, StoreUnavailableError):
                 raise
             raise StoreUnavailableError(str(error)) from error
         except Exception as error:
             # A store of somebody else's may raise anything: it is as good as away.
-            self.breaker.trip(type(error).__name__)
+            self._unreadable(type(error).__name__)
             raise StoreUnavailableError(f"the store raised {type(error).__name__}") from error
 
     def submit(self, scope: Scope, writes: Sequence[Write], landed: Landed | None = None) -> Group:
         """Accept a group of writes without waiting."""
         group = Group(scope, writes, _size(writes), landed)
         with self._mutex:
-            if self.breaker.is_open():
+            if self._writes.is_open():
                 group.late()
             if self._bytes + group.size > self._config.buffer_bytes and self._groups:
-                self._count_lost(scope)
+                self._gaps.add(scope, writes)
                 group.end(None)
                 return group
             self._groups.append(group)
@@ -183,19 +215,16 @@ class Journal:
 
     async def wait(self, group: Group) -> bool:
         """Wait for a group within the deadline; false if it has not landed (it may later)."""
-        if self.breaker.is_open() and not group.heard.done():
-            return False
-        if await settled(group.heard, self._config.deadline_s):
-            return group.heard.result()
-        self.breaker.trip("too slow")
-        return False
+        return await self._heard([group]) and group.heard.result()
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything accepted so far has landed; false if it has not in time."""
         with self._mutex:
             futures = [group.future for group in self._groups]
         until = monotonic() + timeout_s
-        return all([await settled(future, max(0.0, until - monotonic())) for future in futures])
+        done = all([await settled(future, max(0.0, until - monotonic())) for future in futures])
+        await settled(self._vouching, max(0.0, until - monotonic()))
+        return done
 
     @property
     def waiting(self) -> int:
@@ -206,11 +235,17 @@ class Journal:
         """Wait, within the deadline, for the groups of a session; false if they have not landed."""
         with self._mutex:
             groups = [group for group in self._groups if group.scope.key == scope.key]
-        until = monotonic() + self._config.deadline_s
-        for group in groups:
-            if not await settled(group.heard, max(0.0, until - monotonic())):
-                return False
-        return all(group.future.done() for group in groups)
+        return await self._heard(groups) and all(group.future.done() for group in groups)
+
+    async def _heard(self, groups: Sequence[Group]) -> bool:
+        """Wait for the first word of groups; false, and nobody waits for them again, if it is late."""
+        with self._waiting() as seconds:
+            until = monotonic() + seconds
+            for group in groups:
+                if not await settled(group.heard, max(0.0, until - monotonic())):
+                    self._away("too slow")
+                    return False
+        return True
 
     async def _drain(self) -> None:
         try:
@@ -221,6 +256,8 @@ class Journal:
                         return
                     group = self._groups[0]
                 result = await self._write(group)
+                if result is not None and group.is_late:
+                    self._vouch(group.scope)
                 with self._mutex:
                     self._groups.popleft()
                     self._bytes -= group.size
@@ -234,55 +271,73 @@ class Journal:
         try:
             if result is not None and group.landed is not None:
                 group.landed(result)
-            lost = self._lost.pop(group.scope.key, 0) if result is not None else 0
-            if lost and (writes := self._gap(group.scope, lost)):
-                self._soon(group.scope, writes, group.landed)
+            if result is not None and 2 * self._bytes <= self._config.buffer_bytes:
+                for gap in self._gaps.pop(group.scope):
+                    self._name(gap)
         finally:
             group.end(result)
 
-    def _soon(self, scope: Scope, writes: Sequence[Write], landed: Landed | None) -> None:
-        with self._mutex:
-            self._groups.append(Group(scope, writes, 0, landed))
-
-    def _all_late(self) -> None:
+    def _away(self, why: str) -> None:
+        """The store takes no writes now: nobody waits for what is on its way."""
+        self._writes.trip(why)
         with self._mutex:
             for group in self._groups:
                 group.late()
 
-    def _count_lost(self, scope: Scope) -> None:
-        self._lost[scope.key] = self._lost.get(scope.key, 0) + 1
+    def _unreadable(self, why: str) -> None:
+        self._away(why)
+        self._reads.trip()
+
+    def _vouch(self, scope: Scope) -> None:
+        """What was late has landed: see whether the store can be read again, too; nobody waits for it."""
+
+        async def ask() -> None:
+            with suppress(Exception):
+                await asyncio.wait_for(self._store.version(scope), self._config.deadline_s)
+                self._reads.reset()
+
+        if self._reads.is_open() and self._vouching.done():
+            self._vouching = self._loop.submit(ask())
 
     async def _write(self, group: Group) -> PutResult | None:
         while True:
             try:
                 result = await self._store.apply(group.scope, group.writes)
+                result = _checked(result, PutResult)
             except FileDamagedError as error:
                 self._refuse(group, error)
                 return None
-            except StoreUnavailableError as error:
-                self.breaker.trip(error.code)
-                self._all_late()
-                await asyncio.sleep(self.breaker.remaining() or 0.01)
+            except (StoreUnavailableError, OSError) as error:  # such as `ConnectionError`
+                self._away(_code(error))
+                await asyncio.sleep(self._writes.remaining() or 0.01)
             except SessionNotFoundError:  # deleted meanwhile: nothing of it comes back
                 if group.landed is not None:
                     group.landed(PutResult(success=False, version=0))
                 return None
-            except VersionConflictError:
+            except VersionConflictError as error:
                 if not _without_keys(group):
-                    self._count_lost(group.scope)
+                    self._refuse(group, error)
                     return None
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
                 self._refuse(group, error)
                 return None
             else:
-                self.breaker.reset()
+                self._writes.reset()
                 return result
 
     def _refuse(self, group: Group, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""
-        why = error.code if isinstance(error, ContextEngineError) else type(error).__name__
-        logger.warning("a group of records was refused (%s)", why)
-        self._count_lost(group.scope)
+        self._gaps.add(group.scope, group.writes, _code(error))
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, ContextEngineError) else type(error).__name__
+
+
+def _checked(given: T, kind: Any) -> T:
+    if not isinstance(given, kind):
+        raise StoreError(f"the store gave {type(given).__name__}, expected {kind}")
+    return given
 
 
 def _without_keys(group: Group) -> bool:

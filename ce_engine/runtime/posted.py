@@ -43,8 +43,9 @@ class Posted:
         """Wait for what was posted under the key so far."""
         with self._mutex:
             waiting = self._futures.pop(key, None)
+        until = monotonic() + timeout_s
         for future in waiting or ():
-            await settled(future, timeout_s)
+            await settled(future, max(0.0, until - monotonic()))
 
     async def settle_all(self, timeout_s: float) -> bool:
         """Wait for everything posted so far; false if it is not done in time."""

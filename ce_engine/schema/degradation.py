@@ -21,6 +21,7 @@ DEDUP_SKIPPED = "CONTEXT_DEDUP_SKIPPED"
 DERIVE_FAILED = "CONTEXT_DERIVE_FAILED"
 RENDER_FAILED = "CONTEXT_RENDER_FAILED"
 PRUNE_FAILED = "CONTEXT_PRUNE_FAILED"
+RECORDING_GAP = "CONTEXT_RECORDING_GAP"
 
 REASONS = {
     RedactionError.code: "redaction_failed",
@@ -32,6 +33,7 @@ REASONS = {
     EvidenceNotFoundError.code: "evidence_not_found",
     SummarizerError.code: "summarize_failed",
     StoreUnavailableError.code: "store_unavailable",
+    RECORDING_GAP: "recording_gap",
     BackpressureError.code: "backpressure",
     InputTooLargeError.code: "input_too_large",
     ScopeViolationError.code: "scope_violation",

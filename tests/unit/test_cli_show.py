@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -13,14 +14,17 @@ from ce_engine import (
     EvidenceType,
     Message,
     Role,
+    RuntimeConfig,
     Scope,
     SessionDocument,
+    StoreConfig,
     check_invariants,
     create_context_engine,
     open_store,
     parse_document,
 )
-from ce_engine.testing.host import user
+from ce_engine.testing.faults import locked
+from ce_engine.testing.host import HostApp, user
 from tests.unit.cli_host import TALK, ce, fill, process, talk, url_of
 
 
@@ -71,6 +75,25 @@ def test_the_json_is_the_session_document(url: str, at: tuple[str, ...]) -> None
         "现在 4 度。",
         "Water that falls from clouds.",
     ]
+
+
+@pytest.mark.req("D-09")
+def test_a_gap_in_the_recording_stands_under_the_title(tmp_path: Path) -> None:
+    path = tmp_path / "ce.db"
+    config = RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=20_000))
+    engine = create_context_engine(url_of(path), config=config)
+    engine.sync.check()
+    app = HostApp(engine, Scope(session_id="s"))
+    app.ask("one?", "1")
+    engine.sync.flush()
+    with locked(path):
+        for n in range(10):
+            app.ask(f"{n}? {'x' * 2000}", str(n))
+    assert engine.sync.flush(20)
+    engine.sync.close()
+    there = len(stored(url_of(path), Scope(session_id="s")).session.messages)
+    _, _, lost, *_ = ce("show", "s", "--store", url_of(path)).stdout.splitlines()
+    assert lost.startswith(f"lost: {22 - there} messages in ")
 
 
 @pytest.mark.req("A-01")

@@ -6,17 +6,21 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from ce_engine import (
     ContextEngine,
+    Event,
+    FileDamagedError,
     MemoryStore,
     RuntimeConfig,
     Scope,
     StoreConfig,
     create_context_engine,
 )
+from ce_engine.schema.events import STORED
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import Write
 from ce_engine.schema.settings import Versions
@@ -192,22 +196,46 @@ def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
     store = SwitchStore()
     engine = create_context_engine(
         store,
-        config=RuntimeConfig(
-            store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=20_000)
-        ),
+        config=RuntimeConfig(store=StoreConfig(deadline_s=0.5, breaker_s=0.2, buffer_bytes=20_000)),
     )
+    heard: list[Event] = []
+    engine.bus.on_all(heard.append)
     app = HostApp(engine, SCOPE)
     app.ask("one?", "1")
+    engine.sync.flush()
     store.refuses = True
     for n in range(30):
         app.ask(f"{n}? {'x' * 2000}", str(n))
     store.refuses = False
     assert engine.sync.flush(5)
-    assert 2 < len(texts(engine)) < 62
+    there = texts(engine)
+    assert 2 < len(there) < 62
+    assert app.ask("after?", "31").report.degradations == ["CONTEXT_RECORDING_GAP"]
+    engine.sync.flush()
     events = engine.loop.run(engine.store.list_events(SCOPE))
-    gaps = [e for e in events if e.payload.get("code") == "CONTEXT_RECORDING_GAP"]
-    assert len(gaps) == 1
-    assert gaps[0].payload["groups"] > 0
+    [gap] = [e.payload for e in events if "groups" in e.payload]
+    engine.sync.close()
+    assert gap["code"] == "CONTEXT_RECORDING_GAP"
+    stored = {event.event_id for event in events}
+    lost = [e.ts for e in heard if e.event_type in STORED and e.event_id not in stored]
+    assert gap["messages"] == 62 - len(there)
+    assert (gap["from"], gap["to"]) == (min(lost), max(lost))
+
+
+def test_a_gap_is_named_also_where_nothing_more_is_recorded_of_its_session() -> None:
+    store = SwitchStore()
+    config = RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=20_000))
+    engine = create_context_engine(store, config=config)
+    other = Scope(session_id="other")
+    HostApp(engine, SCOPE).ask("one?", "1")
+    engine.sync.flush()
+    store.refuses = True
+    HostApp(engine, other).ask("x" * 20_000, "full")
+    HostApp(engine, SCOPE).ask("lost?", "2")
+    store.refuses = False
+    assert engine.sync.flush(5)
+    events = engine.loop.run(engine.store.list_events(SCOPE))
+    assert [e.payload["messages"] for e in events if "groups" in e.payload] == [2]
     engine.sync.close()
 
 
@@ -233,4 +261,57 @@ def test_a_damaged_file_of_one_user_harms_no_other(tmp_path: Path, name: str) ->
     assert found is not None
     assert len(found.session.messages) == 4
     assert file.read_text() == "{"
+    engine.sync.close()
+
+
+@pytest.mark.req("A-07", "D-09")
+@pytest.mark.parametrize(
+    "column", ["role = 'nobody'", "extra = '{'", "content = CAST(x'ff' AS TEXT)"]
+)
+def test_a_damaged_record_of_one_session_harms_no_other(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "ce.db"
+    patient = RuntimeConfig(store=StoreConfig(deadline_s=20, breaker_s=60))
+    engine = create_context_engine(f"sqlite:///{path}", config=patient)
+    harmed, other = Scope(session_id="harmed"), Scope(session_id="other")
+    HostApp(engine, harmed).ask("one?", "1")
+    engine.sync.close()
+    with sqlite3.connect(path) as file:
+        file.execute(f"UPDATE ce_messages SET {column} WHERE seq = 1")
+    file.close()
+    engine = create_context_engine(f"sqlite:///{path}", config=patient)
+    assert HostApp(engine, harmed).ask("two?", "2").report.degradations == [
+        "CONTEXT_STORE_UNAVAILABLE"
+    ]
+    assert HostApp(engine, other).ask("two?", "2").report.degradations == []
+    with pytest.raises(FileDamagedError, match="damaged record"):
+        engine.loop.run(engine.store.get_session(harmed))
+    engine.sync.close()
+
+
+class Untyped(MemoryStore):
+    """Answers what is no answer."""
+
+    answer: Any = "garbage"
+
+    async def version(self, scope: Scope) -> Versions:
+        return cast("Versions", self.answer)
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        return cast("PutResult", self.answer)
+
+
+@pytest.mark.parametrize("answer", [None, "garbage", 7, {"version": 1}, []])
+def test_a_store_that_answers_garbage_is_away_and_what_it_is_given_is_lost(answer: object) -> None:
+    store = Untyped()
+    store.answer = answer
+    engine = create_context_engine(store, config=QUICK)
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    for n in range(3):
+        prepared = app.ask(f"{n}?", str(n))
+        assert prepared.report.degradations == ["CONTEXT_STORE_UNAVAILABLE"]
+    assert engine.sync.flush(5)  # nothing is held back for it
+    [gap] = engine._journal._gaps.pop(SCOPE)
+    assert (gap.groups, gap.messages) == (6, 6)
     engine.sync.close()

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
-from ce_engine.errors import ContextEngineError, StoreError, StoreUnavailableError
+from ce_engine.errors import (
+    ContextEngineError,
+    FileDamagedError,
+    StoreError,
+    StoreUnavailableError,
+)
 
 
 _PRIMARY = 0xFF  # SQLite's extended result codes carry the primary one in the low byte
@@ -71,6 +76,8 @@ def explain(error: BaseException, path: Path) -> BaseException:
         return StoreUnavailableError(f"the store's file {str(path)!r} {what}. {cure}")
     orig = error.orig if isinstance(error, DBAPIError) else error
     name = getattr(orig, "sqlite_errorname", type(orig).__name__)
+    if not hasattr(orig, "sqlite_errorcode"):  # the driver's own: what was stored is no text
+        return damaged(path, orig)
     if isinstance(orig, sqlite3.OperationalError):
         return StoreUnavailableError(
             f"the store's file {str(path)!r} cannot be used ({name}); see SQLite's result codes"
@@ -83,6 +90,14 @@ def locked(path: Path, waited_s: float) -> StoreUnavailableError:
     return StoreUnavailableError(
         f"the store's file {str(path)!r} is locked by another program (waited {waited_s:g} s). "
         "End its long transaction, or give this application a file of its own."
+    )
+
+
+def damaged(path: Path, error: object) -> FileDamagedError:
+    """Say that a record is none; other records of the file may well be."""
+    return FileDamagedError(
+        f"the store's file {str(path)!r} holds a damaged record ({type(error).__name__}). It was left "
+        "as it is. Restore a backup, or delete the session that it belongs to: ce delete"
     )
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from ce_engine.errors import ContextEngineError
 from ce_engine.stores.sql import faults
 from ce_engine.stores.sql.database import Database, Identity
 
@@ -75,10 +76,14 @@ class Link:
                 connection.exec_driver_sql(begin)
             result = work(connection)
             connection.commit()
-        except BaseException:
+        except BaseException as error:
             try:
                 connection.rollback()
             except DBAPIError:
+                self._close()
+            if not isinstance(error, DBAPIError | ContextEngineError):
+                # A row that is none ended a query half-way: while its cursor lives, this connection
+                # would go on reading the file as it was then.
                 self._close()
             raise
         return result

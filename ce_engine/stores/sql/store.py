@@ -24,7 +24,7 @@ from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.lanes import Lane, outcome, stop_all
 from ce_engine.stores.sql import deleting, reads, settings, tables
 from ce_engine.stores.sql.database import Database
-from ce_engine.stores.sql.faults import locked
+from ce_engine.stores.sql.faults import damaged, locked
 from ce_engine.stores.sql.link import Link, Work
 from ce_engine.stores.sql.writes import apply as apply_group
 from ce_engine.stores.urls import sqlite_path
@@ -198,12 +198,15 @@ class SqlStore(BaseStore):
 
     async def _read(self, work: Work[T], if_no_file: T, *, begin: str = "BEGIN") -> T:
         """Read in one transaction; one statement needs none (`begin=""`)."""
-        job = self._job(begin, work)
-        exists = self._database.exists
+        job, database = self._job(begin, work), self._database
 
-        return await outcome(
-            self._readers.submit(lambda link: job(link) if exists() else if_no_file)
-        )
+        def read(link: Link) -> T:
+            try:
+                return job(link) if database.exists() else if_no_file
+            except (ValueError, TypeError, LookupError) as error:  # of what was stored
+                raise damaged(database.path, error) from error
+
+        return await outcome(self._readers.submit(read))
 
     def _job(self, begin: str, work: Work[T]) -> Callable[[Link], T]:
         timeout_s = self._timeout_s

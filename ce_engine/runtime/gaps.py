@@ -1,0 +1,64 @@
+"""What could not be recorded, by session, until the session's log can name it (decision 10)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ce_engine.schema.rows import AppendEvents, AppendMessages, Write
+from ce_engine.schema.scope import Scope
+
+
+logger = logging.getLogger("ce_engine.store")
+
+
+@dataclass(slots=True)
+class Gap:
+    """Groups of records of a session that are lost, with the messages in them.
+
+    Attributes:
+        since: time of the first event in them; `until` of the last.
+        refused: the store refused some; it may refuse whatever is of this session.
+    """
+
+    scope: Scope
+    groups: int = 0
+    messages: int = 0
+    since: str = ""
+    until: str = ""
+    refused: bool = False
+
+    def add(self, writes: Sequence[Write]) -> None:
+        self.groups += 1
+        for write in writes:
+            if isinstance(write, AppendMessages):
+                self.messages += len(write.rows)
+            elif isinstance(write, AppendEvents):
+                times = [event.ts for event in write.events]
+                self.since = min(self.since or times[0], *times)
+                self.until = max(self.until, *times)
+
+
+class Gaps:
+    """The gaps of all sessions that were not named yet."""
+
+    def __init__(self) -> None:
+        self._gaps: dict[tuple[str, str, str], Gap] = {}
+
+    def add(self, scope: Scope, writes: Sequence[Write], refusal: str = "") -> None:
+        """Count a group that is lost: the store refused it, or there was no room for it."""
+        if refusal and scope.key not in self._gaps:
+            logger.warning("a group of records was refused (%s)", refusal)
+        elif not self._gaps:
+            logger.warning("the buffer for records is full: what does not fit is lost, and counted")
+        gap = self._gaps.setdefault(scope.key, Gap(scope))
+        gap.refused |= bool(refusal)
+        gap.add(writes)
+
+    def pop(self, scope: Scope) -> list[Gap]:
+        """Those that may be named now that the store has taken a group of this session."""
+        named = [gap for key, gap in self._gaps.items() if key == scope.key or not gap.refused]
+        for gap in named:
+            del self._gaps[gap.scope.key]
+        return named
