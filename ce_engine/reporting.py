@@ -152,7 +152,7 @@ class Telling:
                 yield self._injected(step.text)
 
     def _injected(self, text: str) -> Unit:
-        return ("text", hash(text)), self.outcome.injected_tokens
+        return ("text", hash(text)), self.counter.text(text)
 
 
 def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:

@@ -21,6 +21,10 @@ SECTIONS = (
 """The order of what is brought in (E-03); only this module may change it."""
 
 
+STANDING = SECTIONS[:2]
+"""What stays the same from call to call (D-05): it never stands behind the history."""
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One message that goes out: the host's at `index`, with `text` for a shortened one, or a stored one."""
@@ -59,13 +63,15 @@ def compose(
         contexts: what was collected, keys as in `SECTIONS`.
         query: host index of the task message; it is among `checkpoint_messages` exactly once (E-04).
         block_ids: the context blocks that `contexts` render.
-        placement: where the contexts stand: after the leading system message, or right before
-            the query's own text, so that what is before it stays the same from call to call.
+        placement: where the contexts stand: after the leading system message, or but for `STANDING`
+            right before the query's own text, so that what is before it stays the same from call to call.
     """
-    text = merge(contexts)
-    before_query = placement == "cache" and query is not None
+    late = [key for key in SECTIONS if key not in STANDING] if placement == "cache" else []
+    late = late if query is not None else []
+    text = merge({key: contexts[key] for key in contexts if key not in late})
+    asked = merge({key: contexts[key] for key in contexts if key in late})
     steps: list[Step] = []
-    if text and not before_query:
+    if text:
         if system_prompt:
             steps.append(Extend(system_prompt[0], f"\n\n{text}"))
             steps += [Keep(index) for index in system_prompt[1:]]
@@ -74,8 +80,8 @@ def compose(
     else:
         steps += [Keep(index) for index in system_prompt]
     for piece in checkpoint_messages:
-        if text and before_query and piece.index is not None and piece.index == query:
-            steps.append(_before(piece.index, piece, text))
+        if asked and piece.index is not None and piece.index == query:
+            steps.append(_before(piece.index, piece, asked))
         else:
             steps.append(_step(piece))
     return steps

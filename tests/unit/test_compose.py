@@ -45,7 +45,8 @@ def test_without_a_system_message_one_is_inserted() -> None:
     assert plan[0] == Insert("F\n\nK", Layer.RETRIEVED, ("b",))
 
 
-def test_placement_cache_puts_them_right_before_the_query() -> None:
+@pytest.mark.req("D-05")
+def test_placement_cache_puts_what_changes_right_before_the_query() -> None:
     plan = compose(
         system_prompt=[0],
         checkpoint_messages=HISTORY,
@@ -53,7 +54,7 @@ def test_placement_cache_puts_them_right_before_the_query() -> None:
         query=3,
         placement="cache",
     )
-    assert plan == [Keep(0), Keep(1), Keep(2), Extend(3, "F\n\nK\n\n", before=True)]
+    assert plan == [Extend(0, "\n\nF"), Keep(1), Keep(2), Extend(3, "K\n\n", before=True)]
 
 
 def test_a_shortened_query_keeps_what_is_put_before_it() -> None:
@@ -64,7 +65,7 @@ def test_a_shortened_query_keeps_what_is_put_before_it() -> None:
         query=0,
         placement="cache",
     )
-    assert plan == [Shorten(0, "F\n\nK\n\nshort")]
+    assert plan == [Insert("F", Layer.RETRIEVED), Shorten(0, "K\n\nshort")]
 
 
 @pytest.mark.req("E-04")
