@@ -1,0 +1,211 @@
+"""What a turn costs on disk, in bytes and milliseconds, while one session grows; beside LangGraph's SqliteSaver.
+
+    python benchmarks/disk.py [--seed N] [--messages 100 1000 5000] [--tables]
+
+A turn is a question of 100 to 200 characters and an answer of 300. Of each size the last turns before
+it are measured: how much the database with its write-ahead log grew, emptied into it (text included);
+how long calls of the store took, seen from who waits for them; and the whole turn, until it is stored.
+Our sessions are talked from their first turn on. The peer's state is set to all but the last turns at
+once: it writes the whole of it with every step, and to talk it would take an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from talk import Instant, Talk
+
+from ce_engine import BudgetConfig, RuntimeConfig, Scope
+from ce_engine.stores.sql import SqlStore
+from ce_integrations.langchain import install_ce
+
+
+MEASURED = 40
+"""Turns before each size over which is measured; of the peer fewer, it takes seconds."""
+OF_PEER = 10
+BUDGET = 4000
+SYSTEM = "You answer questions about Python."
+
+
+@dataclass
+class Row:
+    app: str
+    messages: int
+    turns: int
+    text: float
+    disk: float
+    on_disk_ms: float
+    turn_ms: float
+
+
+class Watch:
+    """Sums up how long the calls took that pass through it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def run(self, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        start = perf_counter()
+        try:
+            return call(*given, **named)
+        finally:
+            self.seconds += perf_counter() - start
+
+
+class WatchedStore(SqlStore):
+    """Our store: what its threads do, from the beginning of a transaction to its end."""
+
+    watch: Watch
+
+    def _job(self, *given: Any) -> Callable[[Any], Any]:
+        return partial(self.watch.run, super()._job(*given))
+
+
+class WatchedSaver(SqliteSaver):
+    watch: Watch
+
+    def put(self, *given: Any, **named: Any) -> Any:
+        return self.watch.run(super().put, *given, **named)
+
+    def put_writes(self, *given: Any, **named: Any) -> Any:
+        return self.watch.run(super().put_writes, *given, **named)
+
+    def get_tuple(self, *given: Any, **named: Any) -> Any:
+        return self.watch.run(super().get_tuple, *given, **named)
+
+
+def size(path: Path) -> int:
+    """Bytes of the file with its write-ahead log emptied into it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))
+
+
+def measured(
+    app: str, messages: int, turns: int, path: Path, watch: Watch, turn: Callable[[], int]
+) -> Row:
+    """Measure so many turns; `turn` gives the length of what was said in it."""
+    before, watch.seconds, text, took = size(path), 0.0, 0, []
+    gc.collect()
+    for _ in range(turns):
+        start = perf_counter()
+        text += turn()
+        took.append((perf_counter() - start) * 1000)
+    grew = size(path) - before
+    on_disk = watch.seconds / turns * 1000
+    return Row(app, messages, turns, text / turns, grew / turns, on_disk, median(took))
+
+
+def ours(folder: Path, seed: int, sizes: Iterable[int], *, resends: bool) -> Iterable[Row]:
+    """A chat app that resends its list, or a stateless chain whose history we keep."""
+    app = "ours: app resends its list" if resends else "ours: history is kept for a chain"
+    path, talk, model = folder / f"{resends}.db", Talk(seed), Instant(seed=seed)
+    store = WatchedStore(f"sqlite:///{path}")
+    store.watch = watch = Watch()
+    chain: Any = ChatPromptTemplate([("system", SYSTEM), ("human", "{question}")]) | model
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=BUDGET))
+    said: list[BaseMessage] = [SystemMessage(SYSTEM)]
+    target = model if resends else chain
+    with install_ce(target, store=store, config=config, session_id="s") as installed:
+
+        def turn() -> int:
+            question = talk.question()
+            if resends:
+                said.append(HumanMessage(question))
+                answer = model.invoke(said)
+                said.append(answer)
+            else:
+                answer = chain.invoke({"question": question})
+            assert installed.flush()
+            return len(question) + len(answer.text)
+
+        done = 0
+        for messages in sizes:
+            while done < messages // 2 - MEASURED:
+                turn()
+                done += 1
+            yield measured(app, messages, MEASURED, path, watch, turn)
+            done += MEASURED
+        assert not installed.faults
+    engine = installed.engine
+    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    assert len(document.session.messages) == 2 * done, "not everything was stored"
+    engine.sync.close()
+
+
+def saver(folder: Path, seed: int, messages: int) -> Row:
+    """A graph of one node that keeps its messages in a SqliteSaver."""
+    path, talk, model = folder / f"saver{messages}.db", Talk(seed), Instant(seed=seed)
+    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+        checkpointer = WatchedSaver(connection)
+        checkpointer.watch = watch = Watch()
+        graph: Any = StateGraph(MessagesState)
+        system = SystemMessage(SYSTEM)
+        graph.add_node("m", lambda state: {"messages": model.invoke([system, *state["messages"]])})
+        graph.add_edge(START, "m")
+        app: Any = graph.compile(checkpointer=checkpointer)
+        config = {"configurable": {"thread_id": "s"}}
+        pairs = [(talk.question(), talk.answer()) for _ in range(messages // 2 - OF_PEER)]
+        before = [m for q, a in pairs for m in (HumanMessage(q), AIMessage(a))]
+        app.update_state(config, {"messages": before})
+
+        def turn() -> int:
+            question = talk.question()
+            found = app.invoke({"messages": [HumanMessage(question)]}, config)
+            return len(question) + len(found["messages"][-1].text)
+
+        turn()
+        return measured("LangGraph SqliteSaver", messages, OF_PEER, path, watch, turn)
+
+
+def tables(path: Path, turns: int) -> None:
+    """Print where the bytes are."""
+    sizes = "SELECT name, sum(pgsize), sum(payload) FROM dbstat GROUP BY name ORDER BY 2 DESC"
+    with closing(sqlite3.connect(path)) as connection:
+        for name, pages, payload in connection.execute(sizes):
+            if pages > 5 * turns:
+                print(f"    {name:34} {pages / turns:8.0f} bytes a turn, filled {payload / turns:8.0f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--messages", type=int, nargs="+", default=[100, 1000, 5000])
+    parser.add_argument("--tables", action="store_true", help="say which tables hold the bytes")
+    asked = parser.parse_args()
+    sizes = sorted(asked.messages)
+    print(f"{'':36}messages  turns  text  bytes a turn  ms on disk  ms a turn")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        runs = [partial(ours, folder, asked.seed, sizes, resends=resends) for resends in (True, False)]
+        runs.append(lambda: (saver(folder, asked.seed, messages) for messages in sizes))
+        for run in runs:
+            for row in run():
+                print(
+                    f"{row.app:36}{row.messages:8}{row.turns:7}{row.text:6.0f}{row.disk:14,.0f}"
+                    f"{row.on_disk_ms:12.2f}{row.turn_ms:11.2f}",
+                    flush=True,
+                )
+        if asked.tables:
+            for path in sorted(folder.glob("*e.db")):
+                print(path.name)
+                tables(path, sizes[-1] // 2)
+
+
+if __name__ == "__main__":
+    main()
