@@ -179,7 +179,9 @@ def tables(path: Path, turns: int) -> None:
     with closing(sqlite3.connect(path)) as connection:
         for name, pages, payload in connection.execute(sizes):
             if pages > 5 * turns:
-                print(f"    {name:34} {pages / turns:8.0f} bytes a turn, filled {payload / turns:8.0f}")
+                print(
+                    f"    {name:34} {pages / turns:8.0f} bytes a turn, filled {payload / turns:8.0f}"
+                )
 
 
 def main() -> None:
@@ -192,7 +194,9 @@ def main() -> None:
     print(f"{'':36}messages  turns  text  bytes a turn  ms on disk  ms a turn")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        runs = [partial(ours, folder, asked.seed, sizes, resends=resends) for resends in (True, False)]
+        runs = [
+            partial(ours, folder, asked.seed, sizes, resends=resends) for resends in (True, False)
+        ]
         runs.append(lambda: (saver(folder, asked.seed, messages) for messages in sizes))
         for run in runs:
             for row in run():
