@@ -248,7 +248,8 @@ turns = Table(
     UniqueConstraint("session", "turn_id"),
 )
 OPEN_TURN: ColumnElement[bool] = literal_column("status = 'open'")
-Index("ce_open_turns", turns.c.session, sqlite_where=OPEN_TURN, postgresql_where=OPEN_TURN)
+# To say the same of PostgreSQL here would import its dialect into every process.
+Index("ce_open_turns", turns.c.session, sqlite_where=OPEN_TURN)
 
 cuts = Table(
     "ce_cuts",
