@@ -84,8 +84,8 @@ class Records:
         if self.view.redactor is not None and (learned := self.view.redactor.learned()):
             group.append(PutPlaceholders(learned))
         self._tell_redactions()
-        stored = [event for event in self.events if event.event_type in STORED]
-        if stored := [event for event in stored if event.event_id not in self.passing]:
+        kept = (event for event in self.events if event.event_id not in self.passing)
+        if stored := [event for event in kept if event.event_type in STORED]:
             group.append(AppendEvents(stored))
         head = self.view.head
         if group and not self.view.created:

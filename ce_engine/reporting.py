@@ -164,13 +164,11 @@ def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
     if records.heard:
         payload = {"messages": len(outcome.plan), "tokens": outcome.used}
         told.append((EventType.ASSEMBLED, {**payload, "unchanged": outcome.unchanged}))
-    for kind, payload in told:
-        event = records.ingest.event(
-            kind, payload=payload, turn_id=turn.turn_id, request_id=turn.request_id
-        )
-        records.events.append(event)
-        if not cut.moved:  # the log has the turn that moved it, and the report every one
-            records.passing.add(event.event_id)
+    of = {"turn_id": turn.turn_id, "request_id": turn.request_id}
+    made = [records.ingest.event(kind, payload=payload, **of) for kind, payload in told]
+    records.events += made
+    if not cut.moved:  # the log has the turn that moved it, and the report every one
+        records.passing.update(event.event_id for event in made)
 
 
 def refusal(report: Report) -> ContextEngineError | None:
@@ -204,8 +202,7 @@ def _runs(decisions: Sequence[PruneDecision]) -> list[PruneDecision]:
     """Neighbours of one kind and fate as one, by the first: a replay names every one (decision 3)."""
     found: list[PruneDecision] = []
     for _, run in groupby(decisions, lambda d: (d.action, d.reason, d.block_id.rpartition(":")[0])):
-        first, *others = run
-        tokens = first.token_estimate + sum(each.token_estimate for each in others)
-        count = first.count + sum(each.count for each in others)
-        found.append(first.model_copy(update={"token_estimate": tokens, "count": count}))
+        all_ = list(run)
+        sums = {name: sum(getattr(d, name) for d in all_) for name in ("token_estimate", "count")}
+        found.append(all_[0].model_copy(update=sums))
     return found
