@@ -141,7 +141,9 @@ def make_older(new: Path, old: Path) -> None:
             for row in connection.execute(select(table)).mappings():
                 values = [_older(value) for value in row.values()]
                 places = ", ".join("?" * len(values))
-                target.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", values)
+                target.execute(
+                    f"INSERT INTO {table} ({', '.join(map(str, row))}) VALUES ({places})", values
+                )
     source.dispose()
 
 

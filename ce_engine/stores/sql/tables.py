@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import (
@@ -27,64 +28,49 @@ from ce_engine.stores.codec import escape, from_json, to_json, unescape
 from ce_engine.stores.packing import lengthen, pack, shorten, unpack
 
 
-class Text(TypeDecorator[str]):
+class _Kept(TypeDecorator[Any]):
+    """What is kept in another form than it has here; nothing is `NULL` there and `None` here."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        del dialect
+        return None if value is None else self.write(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        del dialect
+        return None if value is None else self.read(value)
+
+
+class Text(_Kept):
     """Any Python text, NUL and half surrogate pairs included."""
 
-    impl = PlainText
     cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        del dialect
-        return None if value is None else escape(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        del dialect
-        return None if value is None else unescape(value)
+    impl, write, read = PlainText, staticmethod(escape), staticmethod(unescape)
 
 
-class Json(TypeDecorator[Any]):
-    """Plain data as compact JSON; what is empty is kept as NULL and comes back as `None`."""
-
-    impl = PlainText
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        del dialect
-        return to_json(value) if value else None
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        del dialect
-        return None if value is None else from_json(value)
-
-
-class Short(TypeDecorator[str]):
+class Short(_Kept):
     """Any text; ids, hashes and times in fewer bytes."""
 
-    impl = LargeBinary
     cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
-        del dialect
-        return None if value is None else shorten(value)
-
-    def process_result_value(self, value: bytes | str | None, dialect: Dialect) -> str | None:
-        del dialect
-        return None if value is None else lengthen(value)
+    impl, write, read = LargeBinary, staticmethod(shorten), staticmethod(lengthen)
 
 
-class Packed(TypeDecorator[Any]):
+class Json(_Kept):
+    """Plain data as compact JSON; what is empty is kept as NULL and comes back as `None`."""
+
+    cache_ok = True
+    impl, read = PlainText, staticmethod(from_json)
+    write = staticmethod(lambda value: to_json(value) if value else None)
+
+
+class Packed(_Kept):
     """Plain data in few bytes; what is empty is kept as NULL and comes back as `None`."""
 
-    impl = LargeBinary
     cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:
-        del dialect
-        return pack(value) if value else None
-
-    def process_result_value(self, value: bytes | str | None, dialect: Dialect) -> Any:
-        del dialect
-        return None if value is None else unpack(value)
+    impl, read = LargeBinary, staticmethod(unpack)
+    write = staticmethod(lambda value: pack(value) if value else None)
 
 
 metadata = MetaData()
