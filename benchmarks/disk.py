@@ -31,7 +31,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from talk import Instant, Talk
 
-from ce_engine import BudgetConfig, RuntimeConfig, Scope
+from ce_engine import BudgetConfig, RuntimeConfig, Scope, StoreConfig
 from ce_engine.stores.sql import SqlStore
 from ce_integrations.langchain import install_ce
 
@@ -126,7 +126,9 @@ def ours(
     store = WatchedStore(f"sqlite:///{path}")
     store.watch = watch = Watch()
     chain: Any = ChatPromptTemplate([("system", SYSTEM), ("human", "{question}")]) | model
-    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=budget)) if budget else None
+    patient = StoreConfig(deadline_s=60)  # on a busy machine too, no turn is recorded late
+    window = BudgetConfig(max_input_tokens=budget) if budget else BudgetConfig()
+    config = RuntimeConfig(budget=window, store=patient)
     said: list[BaseMessage] = [SystemMessage(SYSTEM)]
     target = model if resends else chain
     with install_ce(target, store=store, config=config, session_id="s") as installed:
