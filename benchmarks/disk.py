@@ -31,7 +31,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from talk import Instant, Talk
 
-from ce_engine import BudgetConfig, RuntimeConfig, Scope, StoreConfig
+from ce_engine import BudgetConfig, ContextEngine, RuntimeConfig, Scope, StoreConfig
 from ce_engine.stores.sql import SqlStore
 from ce_integrations.langchain import install_ce
 
@@ -117,6 +117,19 @@ def measured(
     return Row(app, messages, turns, text / turns, grew / turns, on_disk, cpu, whole)
 
 
+def configured(budget: int | None) -> RuntimeConfig:
+    patient = StoreConfig(deadline_s=60)  # on a busy machine too, no turn is recorded late
+    window = BudgetConfig(max_input_tokens=budget) if budget else BudgetConfig()
+    return RuntimeConfig(budget=window, store=patient)
+
+
+def stored(engine: ContextEngine) -> int:
+    """How many messages there are; and the engine's end."""
+    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    engine.sync.close()
+    return len(document.session.messages) if document else 0
+
+
 def ours(
     folder: Path, seed: int, sizes: Iterable[int], app: str, budget: int | None
 ) -> Iterable[Row]:
@@ -126,14 +139,12 @@ def ours(
     store = WatchedStore(f"sqlite:///{path}")
     store.watch = watch = Watch()
     chain: Any = ChatPromptTemplate([("system", SYSTEM), ("human", "{question}")]) | model
-    patient = StoreConfig(deadline_s=60)  # on a busy machine too, no turn is recorded late
-    window = BudgetConfig(max_input_tokens=budget) if budget else BudgetConfig()
-    config = RuntimeConfig(budget=window, store=patient)
+    config = configured(budget)
     said: list[BaseMessage] = [SystemMessage(SYSTEM)]
     target = model if resends else chain
     with install_ce(target, store=store, config=config, session_id="s") as installed:
 
-        def turn(*, stored: bool = True) -> int:
+        def turn(*, wait: bool = True) -> int:
             question = talk.question()
             if resends:
                 said.append(HumanMessage(question))
@@ -141,21 +152,19 @@ def ours(
                 said.append(answer)
             else:
                 answer = chain.invoke({"question": question})
-            assert not stored or installed.flush()
+            assert not wait or installed.flush()
             return len(question) + len(answer.text)
 
         done = 0
         for messages in sizes:
             while done < messages // 2 - MEASURED:
-                turn(stored=done % 20 == 0)
+                turn(wait=done % 20 == 0)
                 done += 1
+            assert installed.flush(60)
             yield measured(app, messages, MEASURED, path, watch, turn)
             done += MEASURED
         assert not installed.faults
-    engine = installed.engine
-    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
-    assert len(document.session.messages) == 2 * done, "not everything was stored"
-    engine.sync.close()
+    assert stored(installed.engine) == 2 * done, "not everything was stored"
 
 
 def saver(folder: Path, seed: int, messages: int) -> Row:
