@@ -36,9 +36,8 @@ from ce_engine.stores.sql import SqlStore
 from ce_integrations.langchain import install_ce
 
 
-MEASURED = 40
-"""Turns before each size over which is measured; of the peer fewer, it takes seconds."""
 OF_PEER = 10
+"""Turns of the peer that are measured: it takes seconds. Of ours 200, or most that there are."""
 CHAT, CHAIN, WHOLE = "app resends its list", "history kept for a chain", "resent, all goes out"
 APPS = {CHAT: 4000, CHAIN: 4000, WHOLE: None}
 """Our apps with their budgets: within 4,000 tokens much is left out, and some of it found again."""
@@ -157,12 +156,13 @@ def ours(
 
         done = 0
         for messages in sizes:
-            while done < messages // 2 - MEASURED:
+            turns = min(200, messages * 2 // 5)
+            while done < messages // 2 - turns:
                 turn(wait=done % 20 == 0)
                 done += 1
             assert installed.flush(60)
-            yield measured(app, messages, MEASURED, path, watch, turn)
-            done += MEASURED
+            yield measured(app, messages, turns, path, watch, turn)
+            done += turns
         assert not installed.faults
     assert stored(installed.engine) == 2 * done, "not everything was stored"
 
