@@ -243,7 +243,7 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
     """Close a turn; one that failed may be taken up again by a retry of the same request."""
     view, row = records.view, turn.row
     row.status = turn.handle.status = status
-    row.closed_at = records.ingest.clock.now_iso()
+    row.closed_at, row.owner = records.ingest.clock.now_iso(), ""  # nobody holds it any more
     code = records.ingest.code(error_code, "error") if error_code else ""
     if codes := [c for c in records.degradations() if c not in turn.report.degradations]:
         turn.report.degradations += codes

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ce_engine.prepare.material import Collected
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.degradation import Degradation
+from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.events import STORED, Event, EventType
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -44,6 +45,8 @@ class Records:
     evidence_ids: list[str] = field(default_factory=list)
     heard: bool = False
     """Whether anybody listens: events that are not stored are made for listeners only."""
+    passing: set[str] = field(default_factory=set)
+    """Events for listeners only: what is stored of the turn says the same."""
     codes: list[str] = field(default_factory=list)
 
     def named(self, call: ModelCall) -> ModelCall:
@@ -81,7 +84,8 @@ class Records:
         if self.view.redactor is not None and (learned := self.view.redactor.learned()):
             group.append(PutPlaceholders(learned))
         self._tell_redactions()
-        if stored := [event for event in self.events if event.event_type in STORED]:
+        kept = (event for event in self.events if event.event_id not in self.passing)
+        if stored := [event for event in kept if event.event_type in STORED]:
             group.append(AppendEvents(stored))
         head = self.view.head
         if group and not self.view.created:
@@ -159,6 +163,8 @@ class Records:
                 model_usage_id=evidence.links.model_usage_id,
             )
         )
+        if evidence.type is EvidenceType.LLM_OUTPUT and row.message_id is not None:
+            self.passing.add(self.events[-1].event_id)  # its message's event tells of it
         self._remember(request_id, evidence.evidence_id)
         return evidence.evidence_id
 

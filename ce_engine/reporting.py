@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter as Tally
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 from ce_engine.counting import Counter
@@ -19,7 +19,7 @@ from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shor
 from ce_engine.schema.enums import Layer
 from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.report import LayerReport, Report
+from ce_engine.schema.report import LayerReport, PruneDecision, Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.settings import CONSTRAINTS
 from ce_engine.view import LaneMemory
@@ -162,19 +162,18 @@ def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
     if records.heard:
         kinds = Tally(str(decision.action) for decision in outcome.decisions)
         told.append((EventType.BLOCKS_DERIVED, {"blocks": len(outcome.decisions), **kinds}))
-    if gone_groups or outcome.shortened:
+    if (gone_groups or outcome.shortened) and (outcome.cut.moved or records.heard):
         gone = Tally(d.reason for d in outcome.decisions if d.action != "kept")
         payload = {"groups_dropped": gone_groups, "shortened": outcome.shortened}
         told.append((EventType.PRUNE_COMPLETED, {**payload, "reasons": dict(gone)}))
     if records.heard:
         payload = {"messages": len(outcome.plan), "tokens": outcome.used}
         told.append((EventType.ASSEMBLED, {**payload, "unchanged": outcome.unchanged}))
-    records.events += (
-        records.ingest.event(
-            kind, payload=payload, turn_id=turn.turn_id, request_id=turn.request_id
-        )
-        for kind, payload in told
-    )
+    of = {"turn_id": turn.turn_id, "request_id": turn.request_id}
+    made = [records.ingest.event(kind, payload=payload, **of) for kind, payload in told]
+    records.events += made
+    if not outcome.cut.moved:  # the log has the turn that moved it, and the report every one
+        records.passing.update(event.event_id for event in made)
 
 
 def refusal(report: Report) -> ContextEngineError | None:
@@ -197,7 +196,18 @@ def refusal(report: Report) -> ContextEngineError | None:
 
 def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:
     """The report as it is stored: numbers and refs; hashes of what is not stored are keyed."""
+    report = report.model_copy(update={"prune_decisions": _runs(report.prune_decisions)})
     data = report.model_dump(mode="json", exclude_defaults=True, exclude={"turn_id"})
     mac = fingerprinter.mac("prefix", report.stable_prefix_hash)
     data["stable_prefix_hash"] = f"mac:{mac.hex()}"
     return data
+
+
+def _runs(decisions: Sequence[PruneDecision]) -> list[PruneDecision]:
+    """Neighbours of one kind and fate as one, by the first: a replay names every one (decision 3)."""
+    found: list[PruneDecision] = []
+    for _, run in groupby(decisions, lambda d: (d.action, d.reason, d.block_id.rpartition(":")[0])):
+        all_ = list(run)
+        sums = {name: sum(getattr(d, name) for d in all_) for name in ("token_estimate", "count")}
+        found.append(all_[0].model_copy(update=sums))
+    return found

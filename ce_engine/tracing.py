@@ -189,7 +189,7 @@ class _Session:
             return next((turn for turn in self._turns if turn.answer_message_id == asking), None)
         usage_id = evidence.links.model_usage_id
         event = self._ingested.get(evidence.evidence_id)
-        turn_id = event.turn_id if event is not None else None
+        turn_id = event.turn_id if event is not None else evidence.metadata.get("turn_id")
         for turn in self._turns:
             if turn.turn_id == turn_id or (usage_id and turn.model_usage_id == usage_id):
                 return turn

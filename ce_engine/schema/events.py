@@ -63,7 +63,11 @@ STORED = frozenset(
         EventType.INSPECTED,
     }
 )
-"""The types that are stored, in the transaction of what they describe; the others are on the bus only."""
+"""The types that are stored, in the transaction of what they describe; the others are on the bus only.
+
+So are two of these where what is stored says the same: `EvidenceIngested` of an answer, which its
+message's event tells of, and `PruneCompleted` of a turn that keeps the cut of an earlier one.
+"""
 
 KIND = {
     EventType.TOOL_CALLED: "tool_call",

@@ -16,6 +16,7 @@ from ce_engine import (
     MemoryStore,
     ModelCall,
     Prepared,
+    Report,
     Retrieval,
     RetrievedDoc,
     RuntimeConfig,
@@ -62,6 +63,23 @@ def test_without_a_known_budget_it_records_and_never_prunes(engine: ContextEngin
     assert prepared.unchanged
     assert prepared.report.token_budget is None
     assert prepared.report.warnings == ["CONTEXT_BUDGET_UNKNOWN"]
+
+
+def test_a_stored_report_tells_neighbours_of_one_fate_as_one(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE)
+    for n in range(29):
+        app.ask(f"what is the colour of house {n}?", f"house {n} is red", config=budget(300))
+    prepared = app.ask("what is the colour of house 29?", "red", config=budget(300))
+    live = prepared.report.prune_decisions
+    assert engine.sync.flush()
+    turn = engine.loop.run(engine.store.list_turns(SCOPE))[-1]
+    stored = Report(turn_id=turn.turn_id, **turn.report).prune_decisions
+    assert len(stored) < len(live), "several were found relevant again"
+    for name in ("count", "token_estimate"):
+        assert sum(getattr(d, name) for d in stored) == sum(getattr(d, name) for d in live)
+    assert {d.block_id for d in stored} <= {d.block_id for d in live}
+    assert {(d.action, d.reason) for d in stored} == {(d.action, d.reason) for d in live}
+    assert turn.owner == "", "a closed turn is nobody's"
 
 
 @pytest.mark.parametrize("placement", ["seed", "cache"])

@@ -14,6 +14,7 @@ from ce_engine import (
     ContextEngine,
     Event,
     EventType,
+    EvidenceType,
     InMemoryEventBus,
     MemoryStore,
     Message,
@@ -55,6 +56,19 @@ def engine() -> Iterator[ContextEngine]:
 def stored(engine: ContextEngine) -> list[Event]:
     engine.sync.flush()
     return engine.loop.run(engine.store.list_events(SCOPE))
+
+
+def to_be_kept(heard: list[Event], kept: set[str]) -> list[str]:
+    """Ids of what is to be stored, in order: not of what its message, or an earlier cut, has told."""
+    told = [event for event in heard if event.event_type in STORED]
+    cuts = [event for event in told if event.event_type == EventType.PRUNE_COMPLETED]
+    assert cuts[0].event_id in kept
+    return [
+        event.event_id
+        for event in told
+        if event.payload.get("type") != EvidenceType.LLM_OUTPUT
+        and (event not in cuts or event.event_id in kept)
+    ]
 
 
 def busy(engine: ContextEngine) -> None:
@@ -99,8 +113,21 @@ def test_every_step_is_told_on_the_bus_after_it_is_stored(engine: ContextEngine)
         EventType.ERROR,
     }
     assert expected <= set(heard.types())
-    assert [event.event_id for event in heard if event.event_type in STORED] == kept
+    assert to_be_kept(heard, set(kept)) == kept
     assert {event.tags["framework"] for event in heard if event.turn_id} == {"by-hand"}
+
+
+@pytest.mark.req("A-20")
+def test_a_cut_is_in_the_log_once_for_all_turns_that_keep_it(engine: ContextEngine) -> None:
+    heard = Heard()
+    engine.bus.on_all(heard)
+    busy(engine)
+    log = [e for e in stored(engine) if e.event_type == EventType.PRUNE_COMPLETED]
+    told = [e for e in heard if e.event_type == EventType.PRUNE_COMPLETED]
+    turns = engine.loop.run(engine.store.list_turns(SCOPE))
+    cut = [t.turn_id for t in turns if t.report.get("dropped") or t.report.get("shortened")]
+    assert [event.turn_id for event in told] == cut, "every one is heard, and in its report"
+    assert 0 < len(log) < len(told)
 
 
 @pytest.mark.req("A-20", "B-01")
@@ -216,7 +243,7 @@ def test_a_bus_of_somebody_elses_hears_all_and_harms_nothing(
     busy(engine)
     kept = [event.event_id for event in stored(engine)]
     engine.sync.close()
-    assert [event.event_id for event in bus.heard if event.event_type in STORED] == kept
+    assert to_be_kept(bus.heard, set(kept)) == kept
     assert caplog.text.count("the event bus failed") == 1
     assert "secret words" not in caplog.text
 

@@ -43,9 +43,11 @@ def tamper(tmp_path: Path, *statements: str) -> None:
 
 
 def talk(engine: ContextEngine) -> HostApp:
-    """Three events: of a question, its answer, and the answer as evidence."""
+    """Three events: of a question, its answer, and a document."""
     app = HostApp(engine, SCOPE)
     app.ask("one?", "1")
+    source = EvidenceSource(kind=SourceKind.RAG, name="book")
+    engine.sync.record_evidence(SCOPE, "a page", source, EvidenceType.RAG_DOC)
     engine.sync.flush()
     return app
 
@@ -157,7 +159,7 @@ def test_what_was_recorded_without_its_key_is_not_called_tampered() -> None:
     store.refuses = False
     assert engine.sync.flush(5)
     found = engine.sync.verify(SCOPE)
-    assert (found.status, found.unchecked) == ("intact", found.events - 3)
+    assert (found.status, found.unchecked) == ("intact", found.events - 2)
     lost = found.unchecked
     app.ask("four?", "4")
     engine.sync.flush()

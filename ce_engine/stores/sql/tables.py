@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import (
@@ -24,36 +25,52 @@ from sqlalchemy import (
 from sqlalchemy import Text as PlainText
 
 from ce_engine.stores.codec import escape, from_json, to_json, unescape
+from ce_engine.stores.packing import lengthen, pack, shorten, unpack
 
 
-class Text(TypeDecorator[str]):
+class _Kept(TypeDecorator[Any]):
+    """What is kept in another form than it has here; nothing is `NULL` there and `None` here."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        del dialect
+        return None if value is None else self.write(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        del dialect
+        return None if value is None else self.read(value)
+
+
+class Text(_Kept):
     """Any Python text, NUL and half surrogate pairs included."""
 
-    impl = PlainText
     cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        del dialect
-        return None if value is None else escape(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        del dialect
-        return None if value is None else unescape(value)
+    impl, write, read = PlainText, staticmethod(escape), staticmethod(unescape)
 
 
-class Json(TypeDecorator[Any]):
+class Short(_Kept):
+    """Any text; ids, hashes and times in fewer bytes."""
+
+    cache_ok = True
+    impl, write, read = LargeBinary, staticmethod(shorten), staticmethod(lengthen)
+
+
+class Json(_Kept):
     """Plain data as compact JSON; what is empty is kept as NULL and comes back as `None`."""
 
-    impl = PlainText
     cache_ok = True
+    impl, read = PlainText, staticmethod(from_json)
+    write = staticmethod(lambda value: to_json(value) if value else None)
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        del dialect
-        return to_json(value) if value else None
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        del dialect
-        return None if value is None else from_json(value)
+class Packed(_Kept):
+    """Plain data in few bytes; what is empty is kept as NULL and comes back as `None`."""
+
+    cache_ok = True
+    impl, read = LargeBinary, staticmethod(unpack)
+    write = staticmethod(lambda value: pack(value) if value else None)
 
 
 metadata = MetaData()
@@ -65,6 +82,14 @@ def _text(name: str) -> Column[str]:
 
 def _maybe(name: str) -> Column[str | None]:
     return Column(name, Text)
+
+
+def _short(name: str) -> Column[str]:
+    return Column(name, Short, nullable=False)
+
+
+def _maybe_short(name: str) -> Column[str | None]:
+    return Column(name, Short)
 
 
 def _number(name: str) -> Column[int]:
@@ -86,9 +111,9 @@ def _items(table: str, name: str, *more: Column[Any]) -> Table:
         metadata,
         Column("id", Integer, primary_key=True),
         _session(),
-        _text(name),
+        _short(name),
         *more,
-        Column("body", Json, nullable=False),
+        Column("body", Packed, nullable=False),
         UniqueConstraint("session", name),
     )
 
@@ -125,28 +150,28 @@ messages = Table(
     metadata,
     _session(),
     _number("seq"),
-    _maybe("message_id"),
-    _maybe("parent_id"),
-    _text("role"),
-    _text("origin"),
+    _maybe_short("message_id"),
+    _maybe_short("parent_id"),
+    _short("role"),
+    _short("origin"),
     _maybe("speaker"),
-    _maybe("at"),
+    _maybe_short("at"),
     Column("key", LargeBinary, nullable=False),
     Column("loose_key", LargeBinary, nullable=False),
     Column("host_id", LargeBinary),
     _text("lane_key"),
-    _maybe("turn_id"),
-    _text("request_id"),
-    _text("framework"),
+    _maybe_short("turn_id"),
+    _short("request_id"),
+    _short("framework"),
     _number("tokens"),
-    _text("counted_by"),
+    _short("counted_by"),
     _number("length"),
     _flag("aside"),
     _flag("has_sensitive"),
     _flag("withheld"),
     _flag("late"),
-    _text("redactor_version"),
-    Column("extra", Json),
+    _short("redactor_version"),
+    Column("extra", Packed),
     _text("content"),
     PrimaryKeyConstraint("session", "seq"),
     UniqueConstraint("session", "message_id"),
@@ -157,16 +182,16 @@ evidence = Table(
     metadata,
     _session(),
     _number("seq"),
-    _text("evidence_id"),
+    _short("evidence_id"),
     Column("dedup_key", LargeBinary, nullable=False),
     _number("tokens"),
-    _maybe("turn_id"),
-    _maybe("message_id"),
+    _maybe_short("turn_id"),
+    _maybe_short("message_id"),
     _text("lane_key"),
     _text("project_id"),
     _flag("shared"),
-    _text("redactor_version"),
-    Column("body", Json, nullable=False),
+    _short("redactor_version"),
+    Column("body", Packed, nullable=False),
     _text("content"),
     PrimaryKeyConstraint("session", "seq"),
     UniqueConstraint("session", "evidence_id"),
@@ -174,15 +199,15 @@ evidence = Table(
 
 blocks = _items("ce_blocks", "block_id")
 tasks = _items("ce_tasks", "task_id")
-model_usage = _items("ce_model_usage", "model_usage_id", _maybe("turn_id"))
+model_usage = _items("ce_model_usage", "model_usage_id", _maybe_short("turn_id"))
 tool_calls = _items(
     "ce_tool_calls",
     "tool_call_id",
     _maybe("host_call_id"),
-    _maybe("message_id"),
-    _maybe("turn_id"),
+    _maybe_short("message_id"),
+    _maybe_short("turn_id"),
     _flag("ended"),
-    _text("redactor_version"),
+    _short("redactor_version"),
 )
 
 turns = Table(
@@ -190,26 +215,27 @@ turns = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     _session(),
-    _text("turn_id"),
-    _text("request_id"),
+    _short("turn_id"),
+    _short("request_id"),
     _text("lane"),
     _text("status"),
-    _text("purpose"),
-    _text("framework"),
-    _maybe("parent_turn_id"),
+    _short("purpose"),
+    _short("framework"),
+    _maybe_short("parent_turn_id"),
     _number("attempt"),
-    _text("opened_at"),
-    _text("closed_at"),
+    _short("opened_at"),
+    _short("closed_at"),
     _text("owner"),
-    _maybe("tip_message_id"),
-    _maybe("answer_message_id"),
-    _maybe("model_usage_id"),
-    Column("attempts", Json),
-    Column("report", Json),
+    _maybe_short("tip_message_id"),
+    _maybe_short("answer_message_id"),
+    _maybe_short("model_usage_id"),
+    Column("attempts", Packed),
+    Column("report", Packed),
     UniqueConstraint("session", "turn_id"),
 )
 OPEN_TURN: ColumnElement[bool] = literal_column("status = 'open'")
-Index("ce_open_turns", turns.c.session, sqlite_where=OPEN_TURN, postgresql_where=OPEN_TURN)
+# To say the same of PostgreSQL here would import its dialect into every process.
+Index("ce_open_turns", turns.c.session, sqlite_where=OPEN_TURN)
 
 cuts = Table(
     "ce_cuts",
@@ -231,24 +257,25 @@ events = Table(
     metadata,
     _session(),
     _number("seq"),
-    _maybe("event_id"),
-    _text("event_type"),
-    _text("kind"),
-    _maybe("turn_id"),
-    _maybe("task_id"),
-    _maybe("tool_call_id"),
-    _maybe("model_usage_id"),
-    _text("request_id"),
-    _text("ts"),
+    _maybe_short("event_id"),
+    _short("event_type"),
+    _short("kind"),
+    _maybe_short("turn_id"),
+    _maybe_short("task_id"),
+    _maybe_short("tool_call_id"),
+    _maybe_short("model_usage_id"),
+    _short("request_id"),
+    _short("ts"),
     _flag("redacted"),
     _number("token_estimate"),
-    _text("nonce"),
-    _text("payload_mac"),
-    _text("hash"),
-    Column("extra", Json),
-    Column("payload", Json),
+    _short("nonce"),
+    _short("payload_mac"),
+    _short("hash"),
+    Column("extra", Packed),
+    Column("payload", Packed),
     PrimaryKeyConstraint("session", "seq"),
     UniqueConstraint("session", "event_id"),
+    sqlite_with_rowid=False,
 )
 
 placeholders = Table(

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-KNOWN = ("0001", "0002", "0003")
+KNOWN = ("0001", "0002", "0003", "0004")
 HEAD = KNOWN[-1]
