@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Container, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeVar
 
+from ce_engine.bounded import Bounded
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
     ContextEngineError,
@@ -128,7 +129,9 @@ class Journal:
         """Begin anew, as a forked child does: the parent writes what it accepted."""
         self._mutex = threading.Lock()
         self.breaker = Breaker(self._config.breaker_s)
-        self._lost: dict[tuple[str, str, str], int] = {}
+        self._lost: Counter[tuple[str, str, str]] = Counter()
+        # Keys made here, while the store was away, for sessions that turned out to have another one.
+        self._foreign: Bounded[str, None] = Bounded(1000)
         self._groups: deque[Group] = deque()
         self._bytes = 0
         self._draining = False
@@ -170,7 +173,7 @@ class Journal:
             if self.breaker.is_open():
                 group.late()
             if self._bytes + group.size > self._config.buffer_bytes and self._groups:
-                self._count_lost(scope)
+                self._lost[scope.key] += 1
                 group.end(None)
                 return group
             self._groups.append(group)
@@ -249,11 +252,9 @@ class Journal:
             for group in self._groups:
                 group.late()
 
-    def _count_lost(self, scope: Scope) -> None:
-        self._lost[scope.key] = self._lost.get(scope.key, 0) + 1
-
     async def _write(self, group: Group) -> PutResult | None:
         while True:
+            _fit(group, self._foreign)
             try:
                 result = await self._store.apply(group.scope, group.writes)
             except FileDamagedError as error:
@@ -268,9 +269,10 @@ class Journal:
                     group.landed(PutResult(success=False, version=0))
                 return None
             except VersionConflictError:
-                if not _without_keys(group):
-                    self._count_lost(group.scope)
+                if not (keys := _keys(group)):
+                    self._lost[group.scope.key] += 1
                     return None
+                self._foreign.update(dict.fromkeys(keys))
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
                 self._refuse(group, error)
                 return None
@@ -282,19 +284,25 @@ class Journal:
         """It would fail again: drop this group rather than hold up all that follow."""
         why = error.code if isinstance(error, ContextEngineError) else type(error).__name__
         logger.warning("a group of records was refused (%s)", why)
-        self._count_lost(group.scope)
+        self._lost[group.scope.key] += 1
 
 
-def _without_keys(group: Group) -> bool:
-    """Make a group fit a session that was there already; false if that is not what is wrong.
+def _keys(group: Group) -> list[str]:
+    """The keys of the session that a group was made for."""
+    return [w.key_id for w in group.writes if isinstance(w, CreateSession | ForSession)]
+
+
+def _fit(group: Group, foreign: Container[str]) -> None:
+    """Make a group of a `foreign` key fit its session, which was there already, under another one.
 
     Its rows were made while the store was away, with a salt of their own: nothing can recognise them
-    by their fingerprints, so these go, and a host that resends them has them stored once more.
+    by their fingerprints, so these go, and a host that resends them has them stored once more. With
+    the key it would pass for a group of a session that was deleted since.
     """
-    left = [write for write in group.writes if not isinstance(write, CreateSession | ForSession)]
-    if len(left) == len(group.writes):
-        return False
-    for write in left:
+    if not any(key in foreign for key in _keys(group)):
+        return
+    group.writes = [w for w in group.writes if not isinstance(w, CreateSession | ForSession)]
+    for write in group.writes:
         if isinstance(write, AppendMessages):
             for row in write.rows:
                 row.key, row.loose_key, row.host_id = b"", b"", None
@@ -303,8 +311,6 @@ def _without_keys(group: Group) -> bool:
         elif isinstance(write, AppendEvents):
             for event in write.events:
                 event.nonce = event.payload_mac = ""
-    group.writes = left
-    return True
 
 
 def _size(writes: Sequence[Write]) -> int:

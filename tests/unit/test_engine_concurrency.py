@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,15 +18,21 @@ from ce_engine import (
     MemoryStore,
     Message,
     ModelCall,
+    PutResult,
     Role,
     RuntimeConfig,
     Scope,
     StoreConfig,
+    StoreUnavailableError,
     SyncCallError,
+    TurnStatus,
     create_context_engine,
 )
 from ce_engine.runtime.locks import KeyedLocks
-from ce_engine.testing.host import HostApp, user
+from ce_engine.schema.rows import SessionState, Write
+from ce_engine.schema.settings import Versions
+from ce_engine.stores.sql import SqlStore
+from ce_engine.testing.host import HostApp, assistant, user
 
 
 @pytest.fixture
@@ -168,3 +175,49 @@ def test_a_forked_child_works_on_its_own(tmp_path: Path) -> None:
     assert stored(engine, Scope(session_id="child")) == ["two?", "2"]
     assert stored(engine, Scope(session_id="parent2")) == ["three?", "3"]
     engine.sync.close()
+
+
+class Apart(SqlStore):
+    """A process's way to the file, that can be cut off."""
+
+    cut_off = False
+
+    async def apply(self, scope: Scope, writes: Sequence[Write], **more: Any) -> PutResult:
+        self._look()
+        return await super().apply(scope, writes, **more)
+
+    async def version(self, scope: Scope) -> Versions:
+        self._look()
+        return await super().version(scope)
+
+    async def state(self, scope: Scope, **more: Any) -> SessionState | None:
+        self._look()
+        return await super().state(scope, **more)
+
+    def _look(self) -> None:
+        if self.cut_off:
+            raise StoreUnavailableError("cut off")
+
+
+@pytest.mark.req("A-15", "A-25")
+def test_a_session_that_others_made_and_replaced_meanwhile_loses_nothing(tmp_path: Path) -> None:
+    """It is not taken for one that was deleted: what waited for the store is stored, and goes on."""
+    url, scope = f"sqlite:///{tmp_path / 'ce.db'}", Scope(session_id="s")
+    soon = RuntimeConfig(store=StoreConfig(breaker_s=0.01, deadline_s=20))
+    mine, other = Apart(url, lock_timeout_s=20), create_context_engine(url, config=soon)
+    engine = create_context_engine(mine, config=soon)
+    mine.cut_off = True
+    app = HostApp(engine, scope)
+    app.ask("one?", "1")
+    pending = app.prepare(user("two?"))
+    HostApp(other, scope).ask("other?", "yes")
+    other.loop.run(other.store.patch_session(scope, {"summary": None}))  # another epoch
+    mine.cut_off = False
+    assert engine.sync.flush(20)
+    HostApp(engine, scope).prepare(user("beside?"), lane_key="beside")  # sees the session as it is
+    app.commit(pending, assistant("2"))
+    assert pending.turn.status is TurnStatus.COMMITTED
+    expected = ["one?", "1", "two?", "2", "other?", "yes", "beside?"]
+    assert sorted(stored(engine, scope)) == sorted(expected)
+    engine.sync.close()
+    other.sync.close()
