@@ -205,9 +205,7 @@ class Writer:
         self.told("ack", "evidence", talk.session, result)
 
 
-def write_on(
-    url: str, number: int, talks: Sequence[Talk], seed: int, end: int, turns: int
-) -> None:
+def write_on(url: str, number: int, talks: Sequence[Talk], seed: int, end: int, turns: int) -> None:
     """What process `number` does: so many turns in each talk, and nothing of what it was forked from."""
     code = 1
     try:

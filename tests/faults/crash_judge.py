@@ -44,9 +44,7 @@ def copied(folder: Path) -> Path:
     return copy
 
 
-def judge(
-    folder: Path, kind: str, known: Mapping[str, Ledger], sessions: Iterable[str]
-) -> Found:
+def judge(folder: Path, kind: str, known: Mapping[str, Ledger], sessions: Iterable[str]) -> Found:
     """Compare what is stored of the sessions with what their writers said."""
     found = Found(where="the file")
     engine = create_context_engine(url_of(folder, kind), config=CONFIG)

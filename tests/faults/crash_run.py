@@ -92,7 +92,7 @@ class Run:
         process = FORK.Process(target=write_on, args=(url, number, talks, seed, writing, turns))
         process.start()
         os.close(writing)
-        with open(reading, "rb") as told:
+        with os.fdopen(reading, "rb") as told:
             yield process, told
         process.join()
 

@@ -28,6 +28,8 @@ class Ledger:
 
     tried: set[Item] = field(default_factory=set)
     acked: dict[str, list[Item]] = field(default_factory=lambda: defaultdict(list))
+    may_be_late: bool = False
+    """Nobody waited for the store: what it was too slow for came later, and may have come unrecognised."""
 
     def try_to(self, kind: str, *texts: str) -> None:
         self.tried.update((kind, text) for text in texts)
@@ -68,13 +70,16 @@ def compare(engine: ContextEngine, scope: Scope, ledger: Ledger, found: Found) -
     turns = list(engine.loop.run(engine.store.list_turns(scope)))
     _compare_texts(document, ledger, found)
     _compare_order(document, ledger, found)
-    _compare_answers(document, turns, found)
+    _compare_answers(document, turns, ledger, found)
     _compare_open(turns, found)
     found.expect(not (problems := check_invariants(document)), "invariants", problems)
     verified = engine.sync.verify(scope)
     found.counts["events verified"] += verified.events
     found.expect(verified.status == "intact", "the chain", verified)
-    found.expect(not verified.unchecked, "events that nobody can check", verified.unchecked)
+    found.counts["events that nobody can check"] += verified.unchecked
+    found.expect(
+        not verified.unchecked or ledger.may_be_late, "nobody can check", verified.unchecked
+    )
     events = engine.loop.run(engine.store.list_events(scope))
     told = sum(event.event_type == "MessageAppended" for event in events)
     found.expect(told == len(document.session.messages), "events of messages", told)
@@ -90,7 +95,8 @@ def _compare_texts(document: SessionDocument, ledger: Ledger, found: Found) -> N
     """Nothing acknowledged is lost, nothing is there twice, or was never handed in."""
     stored, acked = Counter(_stored(document)), ledger.all_acked
     twice = {item: n for item, n in stored.items() if n > 1}
-    found.expect(not twice, "stored more than once", twice)
+    found.counts["stored more than once"] += len(twice)
+    found.expect(not twice or ledger.may_be_late, "stored more than once", twice)
     found.expect(not (lost := acked - stored.keys()), "acknowledged and lost", lost)
     strange = stored.keys() - ledger.tried
     found.expect(not strange, "stored and never handed in", strange)
@@ -105,20 +111,22 @@ def _compare_order(document: SessionDocument, ledger: Ledger, found: Found) -> N
     """Numbers without gaps, and each writer's messages in the order of its acknowledgements."""
     seqs = [message.seq for message in document.session.messages]
     found.expect(seqs == list(range(1, len(seqs) + 1)), "numbers", seqs)
-    place = {item: n for n, item in enumerate(_stored(document)) if item[0] == MESSAGE}
+    stored = list(enumerate(_stored(document)))
+    place = {item: n for n, item in reversed(stored) if item[0] == MESSAGE}
     for writer, items in ledger.acked.items():
         places = [place[item] for item in items if item in place]
         found.expect(places == sorted(places), f"what {writer} said is in another order", items)
 
 
-def _compare_answers(document: SessionDocument, turns: list[TurnRow], found: Found) -> None:
+def _compare_answers(
+    document: SessionDocument, turns: list[TurnRow], ledger: Ledger, found: Found
+) -> None:
     """An answer came with all of its turn: its end, its usage, its evidence, or not at all."""
-    answers = [m.message_id for m in document.session.messages if m.role is Role.ASSISTANT]
+    answers = Counter(m.message_id for m in document.session.messages if m.role is Role.ASSISTANT)
     done = [turn for turn in turns if turn.status is TurnStatus.COMMITTED]
-    found.expect(
-        sorted(map(str, answers)) == sorted(str(turn.answer_message_id) for turn in done),
-        "answers and committed turns differ",
-    )
+    of_turns = Counter(turn.answer_message_id for turn in done)
+    same = of_turns <= answers if ledger.may_be_late else of_turns == answers
+    found.expect(same, "answers and committed turns differ", len(done), answers.total())
     usages = sorted(usage.model_usage_id for usage in document.session.model_usage)
     found.expect(
         usages == sorted(str(turn.model_usage_id) for turn in done), "usages and turns differ"

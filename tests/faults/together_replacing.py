@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from ce_engine import (
@@ -51,8 +52,8 @@ class Replacing:
 
     def __init__(self, url: str, writer: str, times: int, shared: Scope) -> None:
         self.writer, self.times, self.shared = writer, times, shared
-        self.store = Counting(url, lock_timeout_s=30)
-        self.engine: ContextEngine = create_context_engine(self.store, config=PATIENT)
+        self.store = Counting(url, lock_timeout_s=PATIENT.lock_timeout_s)
+        self.engine: ContextEngine = create_context_engine(self.store, config=PATIENT.config)
         self.counts: Counter[str] = Counter()
         self.made: list[str] = []
         """Constraints of which we heard that they are stored."""
@@ -62,9 +63,9 @@ class Replacing:
             await self.constraint(f"{self.writer} rule {number}")
             await self._until_done("budget", self.raise_budget)
             name = f"{self.writer}-{number}"
-            await self._until_done("patch", lambda name=name: self.patch(name))
-            await self._until_done("tasks", lambda name=name: self.upsert(name))
-            await self._until_done("put", lambda name=name: self.put(name))
+            await self._until_done("patch", partial(self.patch, name))
+            await self._until_done("tasks", self.count)
+            await self._until_done("put", partial(self.put, name))
         await self.engine.close(60)
 
     async def _until_done(self, what: str, replace: Callable[[], Awaitable[object]]) -> None:
@@ -109,7 +110,7 @@ class Replacing:
             self.shared, {"task_state": state.model_dump()}, expected_version=version
         )
 
-    async def upsert(self, name: str) -> None:
+    async def count(self) -> None:
         """One task that counts."""
         version, document = await self._read(self.shared)
         tasks = {task.task_id: task for task in document.session.task_state.todo_list.tasks}

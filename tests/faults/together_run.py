@@ -25,7 +25,7 @@ if __name__ == "__main__":  # as a plain script, from any folder
 from ce_engine import Scope
 from tests.faults.ledger import Found, compare
 from tests.faults.together_replacing import Replacing, compare_replaced
-from tests.faults.together_talks import Heard, Rig, Talk, ledgers
+from tests.faults.together_talks import AS_SHIPPED, PATIENT, Heard, Rig, Talk, Waits, ledgers
 
 
 FORK = get_context("fork")
@@ -70,7 +70,8 @@ class Run:
     def all_parts(self) -> None:
         self.threads()
         self.tasks()
-        self.processes()
+        self.processes(PATIENT)
+        self.processes(AS_SHIPPED)
 
     def url(self, part: str) -> str:
         return f"sqlite:///{self.folder / part}.db"
@@ -108,13 +109,13 @@ class Run:
         self.counts["tasks: writers"] = len(talks)
         self.compare("tasks", [told])
 
-    def processes(self) -> None:
+    def processes(self, waits: Waits) -> None:
         """Each in sessions of its own, all in one, and all replace the same things meanwhile."""
-        ends = []
+        part, ends = f"processes, {waits.name}", []
         for number in range(self.size.processes):
             receiving, sending = FORK.Pipe(duplex=False)
             process = FORK.Process(
-                target=_one_process, args=(self.url("processes"), number, self.size, sending)
+                target=_one_process, args=(self.url(part), number, self.size, waits, sending)
             )
             process.start()
             sending.close()
@@ -126,18 +127,20 @@ class Run:
             except EOFError:
                 self.wrong.append("a process ended by itself")
             process.join()
-        self.counts["processes: writers"] = len(told) * (self.size.own + 2)
-        self.compare("processes", told, replaced=True)
+        self.counts[f"{part}: writers"] = len(told) * (self.size.own + 2)
+        self.compare(part, told, waits, replaced=True)
 
     def flushed(self, rig: Rig) -> None:
         if not rig.installed.flush(60):
             self.wrong.append("not everything was stored in time")
 
-    def compare(self, part: str, told: Sequence[Told], *, replaced: bool = False) -> None:
+    def compare(
+        self, part: str, told: Sequence[Told], waits: Waits = PATIENT, *, replaced: bool = False
+    ) -> None:
         acked = [each for one in told for each in one.acked]
         found = Found()
         with closing(Rig(self.url(part))) as rig:
-            for session, ledger in ledgers(acked).items():
+            for session, ledger in ledgers(acked, waits).items():
                 compare(rig.engine, Scope(session_id=session), ledger, found)
             if replaced:
                 made = [text for one in told for text in one.made]
@@ -154,14 +157,14 @@ class Run:
         self.wrong += [f"{part}: {each}" for each in found.wrong]
 
 
-def _one_process(url: str, number: int, size: Size, sending: Connection) -> None:
+def _one_process(url: str, number: int, size: Size, waits: Waits, sending: Connection) -> None:
     """One of many: its writers are threads, and what it replaces goes on beside them."""
     code = 1
     try:
         writer = f"process {number}"
         talks = [Talk(f"own-{number}-{n}", writer, n % 2 == 1, size.turns) for n in range(size.own)]
-        talks += [Talk(SHARED, f"{writer}, {way}", way == "model", size.turns) for way in ("hand", "model")]
-        rig = Rig(url)
+        talks += [Talk(SHARED, f"{writer}, {n}", n == 1, size.turns) for n in range(2)]
+        rig = Rig(url, waits)
         replacing = Replacing(url, writer, size.replaced, Scope(session_id=SHARED))
         with ThreadPoolExecutor(1) as beside:
             replaced = beside.submit(lambda: asyncio.run(replacing.run()))
