@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -36,6 +36,7 @@ from ce_engine import (
 )
 from ce_engine.schema.rows import Write
 from ce_engine.stores.file import FileStore
+from ce_engine.stores.lanes import Lane
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.host import assistant, user
 from ce_integrations.langchain import install_ce
@@ -46,6 +47,10 @@ HAND, LIST, CHAIN = "hand", "list", "chain"
 
 CONFIG = RuntimeConfig(fail="closed", store=StoreConfig(deadline_s=30))
 """A commit that returns is stored, however busy the machine: what did not land raises."""
+
+T = TypeVar("T")
+WORK, WORKED = "work", "worked"
+"""A transaction began on the store's own thread; all of it is written, and is to be committed."""
 
 SOURCE = EvidenceSource(kind=SourceKind.USER, name="form")
 USAGE = Usage(10, 5, 15)
@@ -81,29 +86,45 @@ class Told:
     def __init__(self, end: int) -> None:
         self._end = end
 
-    def __call__(self, what: str, *more: str) -> None:
-        os.write(self._end, json.dumps([what, *more]).encode() + b"\n")
+    def __call__(self, what: str, kind: str = "", session: str = "", *texts: str) -> None:
+        os.write(self._end, json.dumps([what, kind, session, *texts]).encode() + b"\n")
 
     @contextmanager
-    def phase(self, name: str, session: str) -> Iterator[None]:
+    def phase(self, name: str, session: str = "") -> Iterator[None]:
         self("begin", name, session)
         yield
         self("end", name, session)
 
 
 def telling_store(url: str, told: Told) -> SqlStore | FileStore:
-    """The store of a URL, that says when it takes a group of writes and when it has it."""
-    kind: Any = SqlStore if url.startswith("sqlite") else FileStore
+    """The store of a URL, that says when it has a group in hand, and when it is in a transaction."""
 
-    class Telling(kind):  # type: ignore[misc] # one of two
-        async def apply(self, scope: Scope, writes: Sequence[Write], **more: Any) -> PutResult:
-            told("write", "", "")
-            result: PutResult = await super().apply(scope, writes, **more)
-            told("written", "", "")
+    def telling(work: Callable[..., T]) -> Callable[..., T]:
+        def tell(*connection: Any) -> T:
+            told(WORK)
+            result = work(*connection)
+            told(WORKED)
             return result
 
-    made: SqlStore | FileStore = Telling(url)
-    return made
+        return tell
+
+    class TellingSql(SqlStore):
+        async def apply(self, scope: Scope, writes: Sequence[Write], **more: Any) -> PutResult:
+            with told.phase("the store's writing"):
+                return await super().apply(scope, writes, **more)
+
+        async def _write(self, work: Callable[..., T]) -> T:
+            return await super()._write(telling(work))
+
+    class TellingFiles(FileStore):
+        async def apply(self, scope: Scope, writes: Sequence[Write], **more: Any) -> PutResult:
+            with told.phase("the store's writing"):
+                return await super().apply(scope, writes, **more)
+
+        async def _run(self, lane: Lane[Any], work: Callable[[], T]) -> T:
+            return await super()._run(lane, telling(work) if lane is self._writer else work)
+
+    return TellingSql(url) if url.startswith("sqlite") else TellingFiles(url)
 
 
 class Answering(BaseChatModel):
@@ -210,7 +231,7 @@ def write_on(url: str, number: int, talks: Sequence[Talk], seed: int, end: int, 
     code = 1
     try:
         told = Told(end)
-        with told.phase("open", ""):
+        with told.phase("open"):
             writer = Writer(url, number, told)
         asyncio.run(writer.run(talks, random.Random(seed), turns))
         writer.engine.sync.close()

@@ -21,7 +21,7 @@ from typing import IO, Any
 if __name__ == "__main__":  # as a plain script, from any folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.faults.crash_child import CHAIN, HAND, LIST, Talk, write_on
+from tests.faults.crash_child import CHAIN, HAND, LIST, WORK, WORKED, Talk, write_on
 from tests.faults.crash_judge import Line, copied, judge, note, url_of
 from tests.faults.ledger import Found, Ledger
 
@@ -35,7 +35,7 @@ LASTING = 2
 WRITES = 60
 """A process is killed in one of so many of its first writes."""
 
-SPREADS_S = (0.001, 0.003, 0.03)
+SPREADS_S = (0.0003, 0.001, 0.003, 0.03)
 """So long after that write began, at most."""
 
 CHAIN_EVERY = 3
@@ -103,7 +103,7 @@ class Run:
         with self.started(number, self.sessions(number), seed, turns=1000) as (process, told):
             for raw in told:
                 lines.append(json.loads(raw))
-                left -= lines[-1][0] == "write"
+                left -= lines[-1][0] == WORK
                 if left == 0:
                     break
             until = perf_counter() + wait_s
@@ -126,8 +126,8 @@ class Run:
         for phase in under_way:
             self.counts[f"killed during {phase}"] += 1
         said = Counter(line[0] for line in lines)
-        self.counts["killed while the store had a group in hand"] += said["write"] > said["written"]
-        self.counts["groups of writes that landed"] += said["written"]
+        self.counts["killed inside a transaction"] += said[WORK] > said[WORKED]
+        self.counts["transactions"] += said[WORK]
         self.counts["acknowledged"] += said["ack"]
 
     def learn(self, lines: list[Line]) -> None:
