@@ -104,11 +104,11 @@ class Talk:
         return [f"{self.session} 问 {self.writer} asks {n}" for n in range(self.turns)]
 
     def call(self, asked: Sequence[str]) -> ModelCall:
-        """The host's whole list."""
+        """The host's whole list, in a lane of its own; calls of models share one."""
         listed: list[HostMessage] = []
         for question in asked:
             listed += [user(question), assistant(answer_to(question))]
-        return ModelCall(self.scope, listed[:-1], framework="by-hand")
+        return ModelCall(self.scope, listed[:-1], self.writer, framework="by-hand")
 
     def natives(self, asked: Sequence[str]) -> list[BaseMessage]:
         listed: list[BaseMessage] = []
