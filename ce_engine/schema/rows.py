@@ -301,7 +301,7 @@ class UpsertTasks:
 
 @dataclass(slots=True)
 class PutTurn:
-    """Upsert by `turn_id`."""
+    """Upsert by `turn_id`; but a turn that is closed stays as it is if it is put as `abandoned`."""
 
     turn: TurnRow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,10 @@ from ce_engine.schema.rows import SessionState, Write
 from ce_engine.schema.settings import Versions
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.host import HostApp, assistant, user
+from tests.unit.store_host import FORK
+
+
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=20))  # a busy machine is no fault here
 
 
 @pytest.fixture
@@ -157,8 +161,7 @@ def test_a_cancelled_wait_for_the_lock_leaves_it_usable() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_works_on_its_own(tmp_path: Path) -> None:
-    patient = RuntimeConfig(store=StoreConfig(deadline_s=20))  # a busy machine is no fault here
-    engine = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=patient)
+    engine = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=PATIENT)
     engine.sync.check()
     HostApp(engine, Scope(session_id="parent")).ask("one?", "1")
     engine.sync.flush()
@@ -221,3 +224,52 @@ def test_a_session_that_others_made_and_replaced_meanwhile_loses_nothing(tmp_pat
     assert sorted(stored(engine, scope)) == sorted(expected)
     engine.sync.close()
     other.sync.close()
+
+
+class Slow(SqlStore):
+    """Something happens right after it was read."""
+
+    after: Callable[[], None] | None = None
+
+    async def state(self, scope: Scope, **more: Any) -> SessionState | None:
+        found = await super().state(scope, **more)
+        if self.after is not None:
+            await asyncio.to_thread(self.after)
+        return found
+
+
+def _answer_and_end(url: str, prepared: Any, go_on: Any) -> None:
+    engine = create_context_engine(SqlStore(url, lock_timeout_s=20), config=PATIENT)
+    app = HostApp(engine, Scope(session_id="s"))
+    pending = app.prepare(user("one?"))
+    engine.sync.flush(20)
+    prepared.set()
+    go_on.wait(60)
+    app.commit(pending, assistant("1"))
+    os._exit(0)
+
+
+@pytest.mark.req("A-15")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_that_commits_and_ends_right_now_was_not_killed(tmp_path: Path) -> None:
+    """Its turn was seen open, and then it was gone: that does not make the turn an abandoned one."""
+    url, scope = f"sqlite:///{tmp_path / 'ce.db'}", Scope(session_id="s")
+    prepared, go_on = FORK.Event(), FORK.Event()
+    process = FORK.Process(target=_answer_and_end, args=(url, prepared, go_on))
+    process.start()
+    assert prepared.wait(60)
+    store = Slow(url, lock_timeout_s=20)
+    engine = create_context_engine(store, config=PATIENT)
+
+    def ends() -> None:
+        go_on.set()
+        process.join(60)
+
+    store.after = ends
+    HostApp(engine, scope).ask("two?", "2")
+    engine.sync.flush(20)
+    assert process.exitcode == 0
+    assert sorted(stored(engine, scope)) == ["1", "2", "one?", "two?"]
+    turns = engine.loop.run(store.list_turns(scope))
+    assert [turn.status for turn in turns] == [TurnStatus.COMMITTED] * 2
+    engine.sync.close()
