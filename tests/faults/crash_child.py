@@ -226,11 +226,15 @@ class Writer:
         self.told("ack", "evidence", talk.session, result)
 
 
-def write_on(url: str, number: int, talks: Sequence[Talk], seed: int, end: int, turns: int) -> None:
+def write_on(
+    url: str, number: int, talks: Sequence[Talk], seed: int, pipe: tuple[int, int], turns: int
+) -> None:
     """What process `number` does: so many turns in each talk, and nothing of what it was forked from."""
     code = 1
     try:
-        told = Told(end)
+        reading, writing = pipe
+        os.close(reading)  # or it would go on when nobody reads any more
+        told = Told(writing)
         with told.phase("open"):
             writer = Writer(url, number, told)
         asyncio.run(writer.run(talks, random.Random(seed), turns))
