@@ -35,7 +35,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.schema.rows import Write
-from ce_engine.stores.file import FileStore
+from ce_engine.stores.file import FileStore, log
 from ce_engine.stores.lanes import Lane
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.host import assistant, user
@@ -124,7 +124,10 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore:
         async def _run(self, lane: Lane[Any], work: Callable[[], T]) -> T:
             return await super()._run(lane, telling(work) if lane is self._writer else work)
 
-    return TellingSql(url) if url.startswith("sqlite") else TellingFiles(url)
+    if url.startswith("sqlite"):
+        return TellingSql(url)
+    log.JOURNAL_BYTES = 20_000  # so that snapshots are replaced all the time
+    return TellingFiles(url)
 
 
 class Answering(BaseChatModel):

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -147,10 +147,11 @@ class Run:
 
 def _let_work(pid: int, seconds: float) -> None:
     """Wait until a process has worked for so long: on a busy machine no other clock says where it is."""
-    its_clock = ~pid << 3 | 2  # on Linux, the CPU time of all threads of another process
-    end, most = clock_gettime(its_clock) + seconds, perf_counter() + 100 * seconds
-    while clock_gettime(its_clock) < end and perf_counter() < most:  # a sleep is too coarse
-        pass
+    its_clock = ~pid << 3 | 2  # the CPU time of all threads of another process
+    with suppress(OSError):  # Linux alone has it; elsewhere the moment is that of the line
+        end, most = clock_gettime(its_clock) + seconds, perf_counter() + 100 * seconds
+        while clock_gettime(its_clock) < end and perf_counter() < most:  # a sleep is too coarse
+            pass
 
 
 def run(times: int, seed: int, store: str) -> tuple[Counter[str], list[str]]:
