@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from ce_engine import ContextEngine, Role, Scope, SessionDocument, TurnStatus
+from ce_engine import ContextEngine, ModelUsageStage, Role, Scope, SessionDocument, TurnStatus
 from ce_engine.schema.document import check_invariants
 from ce_engine.schema.rows import TurnRow
 
@@ -127,12 +127,16 @@ def _compare_answers(
     of_turns = Counter(turn.answer_message_id for turn in done)
     same = of_turns <= answers if ledger.may_be_late else of_turns == answers
     found.expect(same, "answers and committed turns differ", len(done), answers.total())
-    usages = sorted(usage.model_usage_id for usage in document.session.model_usage)
+    used = [u for u in document.session.model_usage if u.stage is not ModelUsageStage.SUMMARIZE]
+    usages = sorted(usage.model_usage_id for usage in used)
+    found.counts["summaries made"] += len(document.session.model_usage) - len(used)
     found.expect(
         usages == sorted(str(turn.model_usage_id) for turn in done), "usages and turns differ"
     )
     outputs = Counter(
-        str(e.metadata.get("turn_id")) for e in document.evidences.values() if e.type == OUTPUT
+        str(e.metadata["turn_id"])
+        for e in document.evidences.values()
+        if e.type == OUTPUT and "stage" not in e.metadata  # that of a summary
     )
     found.expect(outputs == Counter(turn.turn_id for turn in done), "outputs and turns differ")
 

@@ -18,11 +18,14 @@ from ce_engine import (
     Answer,
     ContextEngine,
     HostMessage,
+    LlmRequest,
+    LlmResponse,
     ModelCall,
     Prepared,
     RuntimeConfig,
     Scope,
     StoreConfig,
+    SummaryConfig,
     Usage,
     create_context_engine,
 )
@@ -41,10 +44,16 @@ class Waits:
     lock_timeout_s: float
 
 
-PATIENT = Waits("patient", RuntimeConfig(fail="closed", store=StoreConfig(deadline_s=60)), 30)
+SUMMED_UP = SummaryConfig(trigger_message_count=6, preserve_recent_messages=2)
+
+PATIENT = Waits(
+    "patient",
+    RuntimeConfig(fail="closed", store=StoreConfig(deadline_s=60), summary=SUMMED_UP),
+    lock_timeout_s=30,
+)
 """A commit that returns is stored: on a busy machine it is waited for."""
 
-AS_SHIPPED = Waits("as shipped", RuntimeConfig(), 0.2)
+AS_SHIPPED = Waits("as shipped", RuntimeConfig(summary=SUMMED_UP), lock_timeout_s=0.2)
 """An app's calls wait 250 ms; what the store is too slow for is stored later: a flush says when."""
 
 USAGE = Usage(10, 5, 15)
@@ -84,6 +93,20 @@ class Echo(BaseChatModel):
         texts = [str(message.content) for message in messages]
         self.hear(texts)
         return ChatResult(generations=[ChatGeneration(message=AIMessage(answer_to(texts[-1])))])
+
+
+class SumsUp:
+    """The model for summaries: it names the sessions whose words it was given."""
+
+    def __init__(self, heard: Heard) -> None:
+        self.heard = heard
+
+    async def generate(self, request: LlmRequest) -> LlmResponse:
+        given = " ".join(part.content for part in request.messages)
+        sessions = sorted(set(SAID.findall(given)))
+        if len(sessions) > 1:
+            self.heard.mixed.append(f"one summary of {sessions}")
+        return LlmResponse("; ".join(f"{session} 问 summed up" for session in sessions))
 
 
 @dataclass(frozen=True)
@@ -127,7 +150,9 @@ class Rig:
     def __init__(self, url: str, waits: Waits = PATIENT) -> None:
         self.heard, self.acked = Heard(), list[tuple[Talk, str]]()
         store = SqlStore(url, lock_timeout_s=waits.lock_timeout_s)
-        self.engine: ContextEngine = create_context_engine(store, config=waits.config)
+        self.engine: ContextEngine = create_context_engine(
+            store, llm_adapter=SumsUp(self.heard), config=waits.config
+        )
         self.model = Echo(hear=self.heard.hear)
         self.installed = install_ce(self.model, engine=self.engine)
 
