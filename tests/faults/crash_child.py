@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import random
+import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -80,14 +83,37 @@ class Talk:
         return f"{self.session} 问 question {len(self.turns)}"
 
 
+@dataclass(frozen=True)
+class Kill:
+    """When: in or after which transaction, and after so many calls there; 0 leaves it to the parent."""
+
+    transaction: int = 0
+    calls: int = 0
+
+
+def _die_after(calls: int) -> None:
+    """Kill this process before the so many-th call or return of functions in this thread."""
+    left = itertools.count(-calls)
+
+    def count(*_: object) -> None:
+        if next(left) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+
+
 class Told:
     """Lines on a pipe: what is written to it survives the process."""
 
-    def __init__(self, end: int) -> None:
-        self._end = end
+    def __init__(self, end: int, kill: Kill) -> None:
+        self._end, self._kill = end, kill
+        self._left = kill.transaction
 
     def __call__(self, what: str, kind: str = "", session: str = "", *texts: str) -> None:
         os.write(self._end, json.dumps([what, kind, session, *texts]).encode() + b"\n")
+        self._left -= what == WORK
+        if self._left == 0 and what == WORK and self._kill.calls:
+            _die_after(self._kill.calls)
 
     @contextmanager
     def phase(self, name: str, session: str = "") -> Iterator[None]:
@@ -230,14 +256,20 @@ class Writer:
 
 
 def write_on(
-    url: str, number: int, talks: Sequence[Talk], seed: int, pipe: tuple[int, int], turns: int
+    url: str,
+    number: int,
+    talks: Sequence[Talk],
+    seed: int,
+    pipe: tuple[int, int],
+    turns: int,
+    kill: Kill,
 ) -> None:
     """What process `number` does: so many turns in each talk, and nothing of what it was forked from."""
     code = 1
     try:
         reading, writing = pipe
         os.close(reading)  # or it would go on when nobody reads any more
-        told = Told(writing)
+        told = Told(writing, kill)
         with told.phase("open"):
             writer = Writer(url, number, told)
         asyncio.run(writer.run(talks, random.Random(seed), turns))

@@ -10,18 +10,18 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import clock_gettime, perf_counter
+from time import perf_counter
 from typing import IO, Any
 
 
 if __name__ == "__main__":  # as a plain script, from any folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.faults.crash_child import CHAIN, HAND, LIST, WORK, WORKED, Talk, write_on
+from tests.faults.crash_child import CHAIN, HAND, LIST, WORK, WORKED, Kill, Talk, write_on
 from tests.faults.crash_judge import Line, copied, judge, note, url_of
 from tests.faults.ledger import Found, Ledger
 
@@ -33,10 +33,13 @@ LASTING = 2
 """Sessions of each way that all rounds go on with; each round begins one more of each, too."""
 
 WRITES = 60
-"""A process is killed in one of so many of its first writes."""
+"""A process is killed in one of so many of its first transactions, or soon after."""
 
 SPREADS_S = (0.0003, 0.001, 0.003, 0.03)
-"""It works so long after that write began, at most."""
+"""So long after that transaction began, at most, the parent kills it."""
+
+CALLS = 1500
+"""In every other round it kills itself instead, so many calls of functions later, at most."""
 
 CHAIN_EVERY = 3
 """One round of so many has a LangChain model."""
@@ -62,7 +65,7 @@ class Run:
             touched = note(lines, self.known)
             self.learn(lines)
             self.compare(copied(self.folder), touched, f"round {number}")
-        with self.started(times, list(self.talks.values()), 0, turns=1) as (process, told):
+        with self.started(times, list(self.talks.values()), 0, 1, Kill()) as (process, told):
             lines = [json.loads(raw) for raw in told]
         self.ended(process, 0)
         note(lines, self.known)
@@ -84,12 +87,12 @@ class Run:
 
     @contextmanager
     def started(
-        self, number: int, talks: Sequence[Talk], seed: int, *, turns: int
+        self, number: int, talks: Sequence[Talk], seed: int, turns: int, kill: Kill
     ) -> Iterator[tuple[Any, IO[bytes]]]:
         """A process that writes, and what it says."""
         reading, writing = pipe = os.pipe()
         url = url_of(self.folder, self.kind)
-        process = FORK.Process(target=write_on, args=(url, number, talks, seed, pipe, turns))
+        process = FORK.Process(target=write_on, args=(url, number, talks, seed, pipe, turns, kill))
         process.start()
         os.close(writing)
         with os.fdopen(reading, "rb") as told:
@@ -98,15 +101,18 @@ class Run:
 
     def killed(self, number: int, rng: random.Random) -> list[Line]:
         """Let a process write, kill it at a random moment, and give what it said."""
-        left, wait_s = rng.randint(1, WRITES), rng.uniform(0, rng.choice(SPREADS_S))
-        seed, lines = rng.randrange(1 << 30), list[Line]()
-        with self.started(number, self.sessions(number), seed, turns=1000) as (process, told):
+        kill = Kill(rng.randint(1, WRITES), rng.randint(1, CALLS) if number % 2 else 0)
+        wait_s, left = rng.uniform(0, rng.choice(SPREADS_S)), kill.transaction
+        seed, talks, lines = rng.randrange(1 << 30), self.sessions(number), list[Line]()
+        with self.started(number, talks, seed, 1000, kill) as (process, told):
             for raw in told:
                 lines.append(json.loads(raw))
                 left -= lines[-1][0] == WORK
-                if left == 0:
+                if left == 0 and not kill.calls:
                     break
-            _let_work(process.pid, wait_s)
+            until = perf_counter() + wait_s
+            while perf_counter() < until:  # a sleep is too coarse
+                pass
             process.kill()
             lines += [json.loads(raw) for raw in told]
         self.ended(process, -signal.SIGKILL)
@@ -143,15 +149,6 @@ class Run:
         self.wrong += [f"{when}: {each}" for each in found.wrong]
         found.wrong = self.wrong
         return found
-
-
-def _let_work(pid: int, seconds: float) -> None:
-    """Wait until a process has worked for so long: on a busy machine no other clock says where it is."""
-    its_clock = ~pid << 3 | 2  # the CPU time of all threads of another process
-    with suppress(OSError):  # Linux alone has it; elsewhere the moment is that of the line
-        end, most = clock_gettime(its_clock) + seconds, perf_counter() + 100 * seconds
-        while clock_gettime(its_clock) < end and perf_counter() < most:  # a sleep is too coarse
-            pass
 
 
 def run(times: int, seed: int, store: str) -> tuple[Counter[str], list[str]]:

@@ -29,7 +29,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> crash_run.Run:
 def test_what_was_acknowledged_survives_a_kill(killed: crash_run.Run) -> None:
     assert killed.wrong == []
     assert killed.counts["killed"] == 6
-    assert killed.counts["killed during the store's writing"] >= 2
+    assert killed.counts["killed inside a transaction"] >= 2
     assert killed.counts["acknowledged"] > 20
     assert killed.counts["turns left open by the killed"] > 3
 
