@@ -151,9 +151,9 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore:
             return await super()._run(lane, telling(work) if lane is self._writer else work)
 
     if url.startswith("sqlite"):
-        return TellingSql(url)
+        return TellingSql(url, lock_timeout_s=20)
     log.JOURNAL_BYTES = 20_000  # so that snapshots are replaced all the time
-    return TellingFiles(url)
+    return TellingFiles(url, lock_timeout_s=20)
 
 
 class Answering(BaseChatModel):
