@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeVar
 
+from ce_engine.bounded import Bounded
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
     ContextEngineError,
@@ -142,6 +143,8 @@ class Journal:
         self._vouching: Future[None] = Future()
         self._vouching.set_result(None)
         self._gaps = Gaps()
+        # Keys made here, while the store was away, for sessions that turned out to have another one.
+        self._foreign: Bounded[str, None] = Bounded(1000)
         self._groups: deque[Group] = deque()
         self._bytes = 0
         self._draining = False
@@ -301,6 +304,7 @@ class Journal:
 
     async def _write(self, group: Group) -> PutResult | None:
         while True:
+            _fit(group, self._foreign)
             try:
                 result = await self._store.apply(group.scope, group.writes)
                 result = _checked(result, PutResult)
@@ -315,9 +319,10 @@ class Journal:
                     group.landed(PutResult(success=False, version=0))
                 return None
             except VersionConflictError as error:
-                if not _without_keys(group):
+                if not (keys := _keys(group)):
                     self._refuse(group, error)
                     return None
+                self._foreign.update(dict.fromkeys(keys))
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
                 self._refuse(group, error)
                 return None
@@ -340,16 +345,22 @@ def _checked(given: T, kind: Any) -> T:
     return given
 
 
-def _without_keys(group: Group) -> bool:
-    """Make a group fit a session that was there already; false if that is not what is wrong.
+def _keys(group: Group) -> list[str]:
+    """The keys of the session that a group was made for."""
+    return [w.key_id for w in group.writes if isinstance(w, CreateSession | ForSession)]
+
+
+def _fit(group: Group, foreign: Container[str]) -> None:
+    """Make a group of a `foreign` key fit its session, which was there already, under another one.
 
     Its rows were made while the store was away, with a salt of their own: nothing can recognise them
-    by their fingerprints, so these go, and a host that resends them has them stored once more.
+    by their fingerprints, so these go, and a host that resends them has them stored once more. With
+    the key it would pass for a group of a session that was deleted since.
     """
-    left = [write for write in group.writes if not isinstance(write, CreateSession | ForSession)]
-    if len(left) == len(group.writes):
-        return False
-    for write in left:
+    if not any(key in foreign for key in _keys(group)):
+        return
+    group.writes = [w for w in group.writes if not isinstance(w, CreateSession | ForSession)]
+    for write in group.writes:
         if isinstance(write, AppendMessages):
             for row in write.rows:
                 row.key, row.loose_key, row.host_id = b"", b"", None
@@ -358,8 +369,6 @@ def _without_keys(group: Group) -> bool:
         elif isinstance(write, AppendEvents):
             for event in write.events:
                 event.nonce = event.payload_mac = ""
-    group.writes = left
-    return True
 
 
 def _size(writes: Sequence[Write]) -> int:

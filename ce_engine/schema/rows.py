@@ -121,8 +121,11 @@ class SessionHead:
         return not self.salt
 
     def is_new_life_of(self, known: SessionHead) -> bool:
-        """Whether the session was deleted since `known` was read, and has begun again."""
-        return self.key_id != known.key_id and self.epoch > known.epoch
+        """Whether the session was deleted since `known` was read, and has begun again.
+
+        What was never read (version 0) was begun here while the store was away, under a key of its own.
+        """
+        return known.version > 0 and self.key_id != known.key_id and self.epoch > known.epoch
 
 
 HEAD_ONLY = 2**62
@@ -298,7 +301,7 @@ class UpsertTasks:
 
 @dataclass(slots=True)
 class PutTurn:
-    """Upsert by `turn_id`."""
+    """Upsert by `turn_id`; but a turn that is closed stays as it is if it is put as `abandoned`."""
 
     turn: TurnRow
 

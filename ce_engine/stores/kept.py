@@ -249,7 +249,9 @@ class Change:
         self.kept.tasks |= {task.task_id: fresh(task) for task in write.tasks}
 
     def put_turn(self, write: PutTurn) -> None:
-        self.kept.turns[write.turn.turn_id] = copy_turn(write.turn)
+        turn_id = write.turn.turn_id
+        if rules.may_become(self.kept.turns.get(turn_id), write.turn):
+            self.kept.turns[turn_id] = copy_turn(write.turn)
         self.kept.frameworks.add(write.turn.framework)
 
     def put_cut(self, write: PutCut) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 
 from ce_engine.errors import SchemaValidationError, SessionNotFoundError, VersionConflictError
 from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message, Summary
-from ce_engine.schema.enums import EvidenceType, ModelUsageStage, Origin, Priority, Role
+from ce_engine.schema.enums import EvidenceType, ModelUsageStage, Origin, Priority, Role, TurnStatus
 from ce_engine.schema.events import Event, EventType, link
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
@@ -22,6 +22,7 @@ from ce_engine.schema.rows import (
     PutSummary,
     SummaryRow,
     ToolCallRow,
+    TurnRow,
     Write,
 )
 from ce_engine.schema.scope import Scope
@@ -134,6 +135,12 @@ def is_summary(evidence: Evidence) -> bool:
     """Whether a piece of evidence is what a model answered when it was asked for a summary."""
     stage = evidence.metadata.get("stage")
     return evidence.type is EvidenceType.LLM_OUTPUT and stage == ModelUsageStage.SUMMARIZE.value
+
+
+def may_become(known: TurnRow | None, turn: TurnRow) -> bool:
+    """Whether a turn takes the place of the known one: who is gone may have closed it just before."""
+    is_abandoned = turn.status is TurnStatus.ABANDONED
+    return known is None or not is_abandoned or known.status is TurnStatus.OPEN
 
 
 def merged_call(first: ToolCallRow, later: ToolCallRow) -> ToolCallRow:

@@ -200,7 +200,8 @@ class WritesContract:
         for name in ("t2", "t1"):
             await store.apply(SCOPE, [PutTurn(samples.turn(name))])
         closed = samples.turn("t2", status=TurnStatus.COMMITTED, report={}, attempts=[])
-        await store.apply(SCOPE, [PutTurn(closed)])
+        abandoned = samples.turn("t2", status=TurnStatus.ABANDONED)  # too late: it was closed
+        await store.apply(SCOPE, [PutTurn(closed), PutTurn(abandoned)])
         assert await store.list_turns(SCOPE) == [closed, samples.turn("t1")]
         assert (await read_state(store)).open_turns == [samples.turn("t1")]
 

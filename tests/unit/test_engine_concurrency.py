@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,15 +17,25 @@ from ce_engine import (
     MemoryStore,
     Message,
     ModelCall,
+    PutResult,
     Role,
     RuntimeConfig,
     Scope,
     StoreConfig,
+    StoreUnavailableError,
     SyncCallError,
+    TurnStatus,
     create_context_engine,
 )
 from ce_engine.runtime.locks import KeyedLocks
-from ce_engine.testing.host import HostApp, user
+from ce_engine.schema.rows import SessionState, Write
+from ce_engine.schema.settings import Versions
+from ce_engine.stores.sql import SqlStore
+from ce_engine.testing.host import HostApp, assistant, user
+from tests.unit.store_host import FORK
+
+
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=20))  # a busy machine is no fault here
 
 
 @pytest.fixture
@@ -39,20 +49,6 @@ def stored(engine: ContextEngine, scope: Scope) -> list[str]:
     engine.sync.flush()
     found = engine.loop.run(engine.store.get_session(scope))
     return [m.content for m in found.session.messages] if found else []
-
-
-@pytest.mark.req("A-15")
-def test_sessions_in_threads_are_never_mixed(engine: ContextEngine) -> None:
-    def talk(n: int) -> None:
-        app = HostApp(engine, Scope(session_id=f"s{n}"))
-        for turn in range(5):
-            app.ask(f"{n}-{turn}?", f"{n}-{turn}")
-
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(talk, range(40)))
-    for n in range(40):
-        expected = [text for t in range(5) for text in (f"{n}-{t}?", f"{n}-{t}")]
-        assert stored(engine, Scope(session_id=f"s{n}")) == expected
 
 
 @pytest.mark.req("A-15")
@@ -150,8 +146,7 @@ def test_a_cancelled_wait_for_the_lock_leaves_it_usable() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_works_on_its_own(tmp_path: Path) -> None:
-    patient = RuntimeConfig(store=StoreConfig(deadline_s=20))  # a busy machine is no fault here
-    engine = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=patient)
+    engine = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=PATIENT)
     engine.sync.check()
     HostApp(engine, Scope(session_id="parent")).ask("one?", "1")
     engine.sync.flush()
@@ -167,4 +162,99 @@ def test_a_forked_child_works_on_its_own(tmp_path: Path) -> None:
     HostApp(engine, Scope(session_id="parent2")).ask("three?", "3")
     assert stored(engine, Scope(session_id="child")) == ["two?", "2"]
     assert stored(engine, Scope(session_id="parent2")) == ["three?", "3"]
+    engine.sync.close()
+
+
+class Apart(SqlStore):
+    """A process's way to the file, that can be cut off."""
+
+    cut_off = False
+
+    async def apply(self, scope: Scope, writes: Sequence[Write], **more: Any) -> PutResult:
+        self._look()
+        return await super().apply(scope, writes, **more)
+
+    async def version(self, scope: Scope) -> Versions:
+        self._look()
+        return await super().version(scope)
+
+    async def state(self, scope: Scope, **more: Any) -> SessionState | None:
+        self._look()
+        return await super().state(scope, **more)
+
+    def _look(self) -> None:
+        if self.cut_off:
+            raise StoreUnavailableError("cut off")
+
+
+@pytest.mark.req("A-15", "A-25")
+def test_a_session_that_others_made_and_replaced_meanwhile_loses_nothing(tmp_path: Path) -> None:
+    """It is not taken for one that was deleted: what waited for the store is stored, and goes on."""
+    url, scope = f"sqlite:///{tmp_path / 'ce.db'}", Scope(session_id="s")
+    soon = RuntimeConfig(store=StoreConfig(breaker_s=0.01, deadline_s=20))
+    mine, other = Apart(url, lock_timeout_s=20), create_context_engine(url, config=soon)
+    engine = create_context_engine(mine, config=soon)
+    mine.cut_off = True
+    app = HostApp(engine, scope)
+    app.ask("one?", "1")
+    pending = app.prepare(user("two?"))
+    HostApp(other, scope).ask("other?", "yes")
+    other.loop.run(other.store.patch_session(scope, {"summary": None}))  # another epoch
+    mine.cut_off = False
+    assert engine.sync.flush(20)
+    HostApp(engine, scope).prepare(user("beside?"), lane_key="beside")  # sees the session as it is
+    app.commit(pending, assistant("2"))
+    assert pending.turn.status is TurnStatus.COMMITTED
+    expected = ["one?", "1", "two?", "2", "other?", "yes", "beside?"]
+    assert sorted(stored(engine, scope)) == sorted(expected)
+    engine.sync.close()
+    other.sync.close()
+
+
+class Slow(SqlStore):
+    """Something happens right after it was read."""
+
+    after: Callable[[], None] | None = None
+
+    async def state(self, scope: Scope, **more: Any) -> SessionState | None:
+        found = await super().state(scope, **more)
+        if self.after is not None:
+            await asyncio.to_thread(self.after)
+        return found
+
+
+def _answer_and_end(url: str, prepared: Any, go_on: Any) -> None:
+    engine = create_context_engine(SqlStore(url, lock_timeout_s=20), config=PATIENT)
+    app = HostApp(engine, Scope(session_id="s"))
+    pending = app.prepare(user("one?"))
+    engine.sync.flush(20)
+    prepared.set()
+    go_on.wait(60)
+    app.commit(pending, assistant("1"))
+    os._exit(0)
+
+
+@pytest.mark.req("A-15")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_that_commits_and_ends_right_now_was_not_killed(tmp_path: Path) -> None:
+    """Its turn was seen open, and then it was gone: that does not make the turn an abandoned one."""
+    url, scope = f"sqlite:///{tmp_path / 'ce.db'}", Scope(session_id="s")
+    prepared, go_on = FORK.Event(), FORK.Event()
+    process = FORK.Process(target=_answer_and_end, args=(url, prepared, go_on))
+    process.start()
+    assert prepared.wait(60)
+    store = Slow(url, lock_timeout_s=20)
+    engine = create_context_engine(store, config=PATIENT)
+
+    def ends() -> None:
+        go_on.set()
+        process.join(60)
+
+    store.after = ends
+    HostApp(engine, scope).ask("two?", "2")
+    engine.sync.flush(20)
+    assert process.exitcode == 0
+    assert sorted(stored(engine, scope)) == ["1", "2", "one?", "two?"]
+    turns = engine.loop.run(store.list_turns(scope))
+    assert [turn.status for turn in turns] == [TurnStatus.COMMITTED] * 2
     engine.sync.close()

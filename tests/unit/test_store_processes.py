@@ -1,10 +1,9 @@
-"""The stores on a disk among processes and threads: shared files, forks, exits, kills."""
+"""The stores on a disk among processes and threads: shared files, forks, exits."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -176,36 +175,6 @@ def test_a_lock_does_not_keep_the_interpreter_from_exiting(tmp_path: Path) -> No
         impatient = "import ce_engine.stores.sql.store as s; s._LAST_WORDS_S = 0.3"
         with start(f"{impatient}\n{LAST_WORDS}", path) as process:
             assert process.wait(60) == 0
-
-
-WRITES_ON = """
-import ce_engine.stores.file.log as log
-log.JOURNAL_BYTES = 20_000  # so that snapshots are replaced all the time
-from ce_engine.schema.rows import AppendEvents, AppendMessages
-from ce_engine.testing import samples
-async def write_on():
-    for n in range(10_000):
-        rows = AppendMessages([samples.bare_row(f"m{n}", "文字 " * (n % 5) * 3000)])
-        await store.apply(SCOPE, [rows, AppendEvents([samples.event(f"v{n}")])])
-        print(n, flush=True)
-asyncio.run(write_on())
-"""
-
-
-def test_what_was_answered_survives_a_kill_in_the_middle_of_a_write(path: Path) -> None:
-    begin, _, _ = LAST_WORDS.partition("async def")
-    with start(begin + WRITES_ON, path) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if int(line) == 40:
-                break
-        process.send_signal(signal.SIGKILL)
-        answered = [40, *map(int, process.stdout.read().split())][-1]
-    found = run(path, read_names)
-    assert len(found) in (answered + 1, answered + 2)  # the last one had no time to be answered
-    run(path, append("after"))
-    check_chain(path, len(found) + 1)
-    check_whole(path)
 
 
 def store_threads() -> set[threading.Thread]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BindParameter, Table, bindparam, delete, func, select, update
+from sqlalchemy import BindParameter, Table, bindparam, delete, func, or_, select, update
+from sqlalchemy.dialects.sqlite import Insert as Upsert
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.stores.sql import reads, rows, tables
 from ce_engine.stores.sql.command import Command, Query, inserting
@@ -36,16 +38,17 @@ def _known(table: Table, name: str) -> Any:
     return select(column).where(table.c.session == _THIS, column.in_(ids))
 
 
-def _put(table: Table, *key: str) -> Command:
-    """Insert, or replace all but the key and the number that gives the order."""
-    statement = upsert(table)
+def _put(table: Table, *key: str, statement: Upsert | None = None, where: Any = None) -> Command:
+    """Insert, or replace all but the key and the number that gives the order, where that may be."""
+    statement = upsert(table) if statement is None else statement
     others = {
         column.name: statement.excluded[column.name]
         for column in table.c
         if column.name not in {"id", "session", *key}
     }
+    index = ["session", *key]
     return inserting(
-        table, statement.on_conflict_do_update(index_elements=["session", *key], set_=others)
+        table, statement.on_conflict_do_update(index_elements=index, set_=others, where=where)
     )
 
 
@@ -92,7 +95,11 @@ KNOWN_CALLS = select(*rows.CALL).where(
     tables.tool_calls.c.tool_call_id.in_(bindparam("ids", expanding=True)),
 )
 PUT_CALLS = _put(tables.tool_calls, "tool_call_id")
-PUT_TURN = _put(tables.turns, "turn_id")
+_turn = upsert(tables.turns)
+_STILL_OPEN = or_(
+    _turn.excluded.status != TurnStatus.ABANDONED, tables.turns.c.status == TurnStatus.OPEN
+)
+PUT_TURN = _put(tables.turns, "turn_id", statement=_turn, where=_STILL_OPEN)
 PUT_CUT = _put(tables.cuts, "lane_key", "kind", "anchor_message_id")
 DROP_CUT = Command(
     delete(tables.cuts).where(
