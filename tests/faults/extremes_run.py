@@ -116,19 +116,16 @@ def judgements(oddities: Sequence[Oddity]) -> Iterator[Judged]:
 
 def odd_inputs(oddities: Sequence[Oddity]) -> int:
     """Judge them on every store and way; how many went wrong or took too long."""
-    wrong: list[str] = []
-    count = 0
+    failed = count = 0
     print(f"{'CPU s':>7} {'most':>7}  what, how")
     for one in judgements(oddities):
         count += 1
         what, most = f"{one.oddity.name}, {one.way}", one.oddity.most_seconds
         print(f"{one.seconds:7.2f} {most:7.2f}  {what}", flush=True)
-        if one.wrong:
-            wrong.append(f"{what}: {one.wrong}")
-        if one.seconds > most:
-            wrong.append(f"{what}: {one.seconds:.1f} s, expected {most:.1f} at most")
+        late = f"{one.seconds:.1f} s, expected {most:.1f} at most" if one.seconds > most else ""
+        failed += told([f"{what}: {wrong}" for wrong in (one.wrong, late) if wrong])
     print(f"{len(oddities)} inputs, {count} judged")
-    return told(wrong)
+    return failed
 
 
 def told(wrong: Sequence[str]) -> int:
