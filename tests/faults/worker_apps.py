@@ -331,6 +331,10 @@ def loops(host: Host, folder: Path, workers: int, calls: int) -> None:
     together([partial(requests, worker) for worker in range(workers)])
 
 
+LEFT: list[asyncio.Task[str]] = []
+"""Tasks that never end: they are collected at the interpreter's end."""
+
+
 def left_behind(host: Host, told: Told, session: str, question: str, *, cancels: bool) -> None:
     """Begin a call and leave it: cancelled, or with a loop that is closed under it."""
     told.begun(session, question)
@@ -342,6 +346,8 @@ def left_behind(host: Host, told: Told, session: str, question: str, *, cancels:
         task.cancel()
         with suppress(asyncio.CancelledError):
             loop.run_until_complete(task)
+    else:
+        LEFT.append(task)
     loop.close()
 
 
