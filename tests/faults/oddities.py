@@ -64,7 +64,7 @@ class Oddity:
     def most_seconds(self) -> float:
         """Of the CPU, for two prepared and recorded turns: in proportion to what there is of it."""
         chars = max(self.chars, sum(len(str(message.content)) for message in self.messages))
-        return 1.0 + 6e-6 * chars + 1e-3 * len(self.messages)
+        return 1.0 + 6e-6 * chars + 2e-3 * len(self.messages)
 
 
 def repeated(unit: str, chars: int) -> str:
