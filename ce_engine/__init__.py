@@ -124,10 +124,11 @@ from ce_engine.schema.enums import (
     ToolType,
     TurnStatus,
 )
-from ce_engine.schema.events import Deletion, Event, EventType, Verification, canonical_json
+from ce_engine.schema.events import Deletion, Event, EventType, Verification
 from ce_engine.schema.export import json_schema
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, RetrievedDoc, ToolRun
 from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
+from ce_engine.schema.plain import canonical_json
 from ce_engine.schema.replay import (
     InspectedLayer,
     Inspection,

@@ -18,9 +18,9 @@ from ce_engine.prepare.render import Locale, short_result
 from ce_engine.prepare.sources import Sources
 from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, ModelCall, Restore, Shorten
-from ce_engine.schema.events import canonical_json
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Log
+from ce_engine.schema.plain import canonical_json
 from ce_engine.schema.rows import SummaryRow
 from ce_engine.view import SessionView
 

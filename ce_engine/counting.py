@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ce_engine.ports import TokenEstimator
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
+from ce_engine.schema.plain import json_text
 from ce_engine.tokens import CharBasedEstimator
 
 
@@ -61,7 +61,7 @@ class Counter:
         role, content, model = message.role, message.content, self._model
         tokens = self._asked(lambda estimator: estimator.estimate_message(role, content, model))
         for call in message.tool_calls or ():
-            args = json.dumps(call.args, ensure_ascii=False, default=str)
+            args = json_text(call.args)
             tokens += self.text(f"{call.name}{args}{call.id or ''}") + PER_TOOL_CALL
         if message.tool_call_id:
             tokens += self.text(message.tool_call_id) + PER_TOOL_CALL
@@ -77,7 +77,7 @@ class Counter:
 
     def schema(self, value: Mapping[str, Any]) -> int:
         """Tokens of a JSON schema as providers render it; an upper bound."""
-        return self.text(json.dumps(value, ensure_ascii=False, default=str)) + PER_TOOL_CALL
+        return self.text(json_text(value)) + PER_TOOL_CALL
 
     def extras(self, call: ModelCall) -> dict[str, int]:
         """Tokens that go out beside the messages, by kind."""

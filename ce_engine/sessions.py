@@ -31,12 +31,13 @@ from ce_engine.view import Bounded, OpenTurn, SessionView
 security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
+MAX_REPLACED = 64
 Key = tuple[str, str, str]
 _STATE = SessionState | None
 
 
 class ViewCache:
-    """Views by full scope, bounded in bytes; those with an open turn stay.
+    """Views by full scope, bounded in bytes; those with an open turn stay up to twice the bound.
 
     The bytes are summed up as views are put and touched, so that no call pays for all sessions.
     """
@@ -87,12 +88,24 @@ class ViewCache:
             self.bytes = 0
 
     def _shrink(self, newest: SessionView) -> None:
-        for key, view in list(self._views.items()):
-            if self.bytes <= self._max:
-                return
-            if view is not newest and not view.turns:
-                self.bytes -= self._counted.pop(key)
-                del self._views[key]
+        for most, ends_turns in ((self._max, False), (2 * self._max, True)):
+            left, gone = self.bytes, list[SessionView]()
+            for view in self._views.values():
+                if left <= most:
+                    break
+                if view is not newest and (ends_turns or not view.turns):
+                    left -= self._counted[view.scope.key]
+                    gone.append(view)
+            for view in gone:
+                del self._views[view.scope.key], self._counted[view.scope.key]
+                end_turns(view)
+            self.bytes = left
+
+
+def end_turns(view: SessionView) -> None:
+    """End the turns of a view that is forgotten: they record nothing any more."""
+    for turn in view.turns.values():
+        turn.handle.status = TurnStatus.ABANDONED
 
 
 class Sessions:
@@ -114,8 +127,8 @@ class Sessions:
         self._views = ViewCache(config.store.view_bytes)
         self._spare_secret = os.urandom(32)
         self._reports: Bounded[Key, Report] = Bounded(MAX_REPORTS)
-        self._replaced: dict[Key, SessionView] = {}
-        self._heads: dict[Key, SessionHead] = {}
+        self._replaced: Bounded[Key, SessionView] = Bounded(MAX_REPLACED)
+        self._heads: Bounded[Key, SessionHead] = Bounded(MAX_REPORTS)
         self._ephemeral: Bounded[Key, None] = Bounded(MAX_EPHEMERAL)
         renew_after_fork(self._views.renew)
 
@@ -144,8 +157,8 @@ class Sessions:
     def forget(self, scope: Scope) -> None:
         """Forget everything of a deleted session; its open turns end, and record nothing any more."""
         for view in (self._views.drop(scope), self._replaced.pop(scope.key, None)):
-            for turn in view.turns.values() if view is not None else ():
-                turn.handle.status = TurnStatus.ABANDONED
+            if view is not None:
+                end_turns(view)
         self._heads.pop(scope.key, None)
         self._reports.pop(scope.key, None)
 

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from ce_engine.runtime.fork import renew_after_fork
+
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -17,8 +19,13 @@ class BoundedMap(Generic[K, V]):
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._lock = threading.Lock()
         self._items: OrderedDict[K, V] = OrderedDict()
+        self._renew()
+        renew_after_fork(self._renew)
+
+    def _renew(self) -> None:
+        """A new lock, for a forked child: a thread of the parent may hold the old one."""
+        self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
         with self._lock:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import get_args
 
 from ce_engine import CallerRole, ConfigError
+from ce_integrations.contexts import unset
 
 
 SECTIONS = frozenset({"experience__context", "knowledge__context"})
@@ -42,7 +43,7 @@ def ce_role(role: CallerRole, want: Collection[str] = ()) -> Iterator[None]:
     try:
         yield
     finally:
-        _role.reset(token)
+        unset(_role, token)
 
 
 def current_role() -> tuple[CallerRole, frozenset[str]]:

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from ce_engine import Retrieval, RetrievedDoc, ToolCallStatus, ToolRun
 from ce_integrations.bounded import BoundedMap
+from ce_integrations.contexts import unset
 from ce_integrations.hooks import Hooks
 from ce_integrations.session import CallInfo
 
@@ -186,7 +187,7 @@ def working(
     try:
         yield
     finally:
-        _at_work.reset(token)
+        unset(_at_work, token)
 
 
 def retrieved_doc(text: str, metadata: Mapping[str, Any], id: str = "") -> RetrievedDoc:  # noqa: A002 - the field's name

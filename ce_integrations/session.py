@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from ce_engine import ConfigError, HostMessage, Role, Scope
 from ce_integrations.bounded import BoundedMap
+from ce_integrations.contexts import unset
 
 
 SHARED_DEFAULTS = frozenset({"default", "chat_history", ""})
@@ -119,7 +120,7 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _chosen.reset(self._tokens.pop())
+        unset(_chosen, self._tokens.pop())
 
     async def __aenter__(self) -> Self:
         return self.__enter__()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from ce_engine import Prepared, TurnHandle, Usage, is_own_call
+from ce_integrations.contexts import unset
 from ce_integrations.session import Resolved
 
 
@@ -80,7 +81,7 @@ class governing:  # noqa: N801 - used like a function, in `with`
         traceback: TracebackType | None,
     ) -> None:
         if self._token is not None:
-            _governed.reset(self._token)
+            unset(_governed, self._token)
 
 
 def call_around() -> Governed | None:

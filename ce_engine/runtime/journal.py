@@ -204,7 +204,7 @@ class Journal:
         with self._mutex:
             if self._writes.is_open():
                 group.late()
-            if self._bytes + group.size > self._config.buffer_bytes and self._groups:
+            if self._bytes + group.size > self._config.buffer_bytes and self._bytes:
                 self._gaps.add(scope, writes)
                 group.end(None)
                 return group
@@ -258,12 +258,13 @@ class Journal:
                         self._draining = False
                         return
                     group = self._groups[0]
+                    self._bytes -= group.size
+                    group.size = 0  # it is under way: however large, it takes nobody's room
                 result = await self._write(group)
                 if result is not None and group.is_late:
                     self._vouch(group.scope)
                 with self._mutex:
                     self._groups.popleft()
-                    self._bytes -= group.size
                 self._tell(group, result)
         except BaseException:
             with self._mutex:  # the loop is stopped: the next group starts it again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import weakref
 from collections.abc import Coroutine
@@ -67,7 +68,16 @@ class LoopThread:
         return self._thread is not None and self._thread is threading.current_thread()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop; the future may be waited on from any thread."""
+        """Run a coroutine on the loop; the future may be waited on from any thread.
+
+        At the interpreter's end it is cancelled: what an app left open is collected there, and a thread
+        that is started then never begins.
+        """
+        if sys.is_finalizing():
+            work.close()
+            never: Future[T] = Future()
+            never.cancel()
+            return never
         return asyncio.run_coroutine_threadsafe(work, self.loop())
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from ce_engine.schema.document import Schema
+from ce_engine.schema.plain import canonical_json
 
 
 class EventType(StrEnum):
@@ -112,11 +112,6 @@ class Event(Schema):
     """Of `payload_mac()`, under the session's key; of a `deleted` event under the install's chain key,
     which outlives that. Empty where the key was lost before the event was stored."""
     hash: str = ""
-
-
-def canonical_json(value: Any) -> str:
-    """Render plain data as JSON that depends on nothing but the data: sorted, compact, not ASCII-only."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
 def payload_mac(event: Event, key: bytes) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ce_engine.config import RedactionConfig
-from ce_engine.errors import RedactionError
+from ce_engine.errors import RedactionError, SchemaValidationError
 from ce_engine.ports import (
     Clock,
     Hasher,
@@ -31,13 +31,14 @@ from ce_engine.schema.document import (
     ToolRequest,
 )
 from ce_engine.schema.enums import EvidenceType, Origin, ProviderKind
-from ce_engine.schema.events import KIND, Event, EventType, canonical_json, payload_mac
+from ce_engine.schema.events import KIND, Event, EventType, payload_mac
 from ce_engine.schema.facts import Original
 from ce_engine.schema.ids import Fingerprinter, Sha256Hasher
+from ce_engine.schema.plain import canonical_json, plain_data
 from ce_engine.schema.report import RedactionRecord
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.schema.scope import Scope
-from ce_engine.upload.pieces import Piece, encodable, plain_copy
+from ce_engine.upload.pieces import Piece, encodable
 
 
 MAX_ARGS_CHARS = 4000
@@ -124,7 +125,7 @@ class Ingest:
             )
         wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only)
         if wanted and (content or data):
-            self.originals[piece.id] = Original(piece.id, encodable(content), plain_copy(data))
+            self.originals[piece.id] = Original(piece.id, encodable(content), self.plain(data))
 
     def untold(self, piece_id: str | None) -> None:
         """A piece is not stored after all: it is there already."""
@@ -132,11 +133,8 @@ class Ingest:
         self.originals.pop(piece_id or "", None)
 
     def data(self, value: Any, piece: Piece | None = None) -> Any:
-        """Plain JSON data as it may be stored; `None` where redaction failed."""
-        try:
-            plain = json.loads(json.dumps(value, ensure_ascii=True, default=str))
-        except (TypeError, ValueError, RecursionError):
-            return None
+        """Plain JSON data as it may be stored; `None` where it is none, or redaction failed."""
+        plain = self.plain(value)
         if self.redactor is None:
             return plain
         try:
@@ -147,6 +145,14 @@ class Ingest:
         if piece is not None:
             piece.hit(done.rules, done.count)
         return done.value
+
+    def plain(self, value: Any) -> Any:
+        """A copy as plain JSON data; `None` for what is none, and that is told."""
+        try:
+            return plain_data(value)
+        except (TypeError, SchemaValidationError):
+            self.degraded.append(SchemaValidationError.code)
+            return None
 
     def name(self, text: str, most: int = MAX_NAME_CHARS) -> str:
         """A name, a URI or another short text as it may be stored; empty where redaction failed.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ce_engine.schema.document import Ref
 
@@ -26,14 +24,6 @@ class Piece:
 def encodable(text: str) -> str:
     """The text without lone surrogates: no encoding of a store can hold them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def plain_copy(data: Any) -> Any:
-    """A copy as plain JSON data: the host's own may change before it is written."""
-    try:
-        return json.loads(json.dumps(data, default=str))
-    except (TypeError, ValueError, RecursionError):
-        return None
 
 
 def refs(evidence_ids: list[str]) -> list[Ref] | None:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, select
 
 from ce_engine import ContextEngine, MemoryStore
-from ce_engine.stores.sql import tables
 from tests.canary.canaries import Canaries
 from tests.canary.doors import DOORS, SCOPE, Visitor
 from tests.canary.more_doors import MORE_DOORS, make_engine
+from tests.database import unpacked
 
 
 URLS = {
@@ -57,15 +56,6 @@ def files(folder: Path) -> Iterator[str | bytes]:
             yield path.read_bytes()
         if path.suffix == ".db":
             yield from unpacked(path)
-
-
-def unpacked(path: Path) -> Iterator[str]:
-    """Every row of a database: what is deflated in it, its bytes do not show."""
-    source = create_engine(f"sqlite:///{path}")
-    with source.connect() as connection:
-        for table in tables.metadata.sorted_tables:
-            yield repr(connection.execute(select(table)).all())
-    source.dispose()
 
 
 @pytest.mark.req("B-02")

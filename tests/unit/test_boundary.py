@@ -181,7 +181,8 @@ def written(door: Callable[[HostApp], None], folder: Path, config: RuntimeConfig
     door(HostApp(engine, SCOPE))
     engine.sync.flush()
     engine.sync.close()
-    return b"".join(path.read_bytes() for path in sorted(folder.glob("ce.db*")))
+    files = [path.read_bytes() for path in sorted(folder.glob("ce.db*"))]
+    return b"".join([*files, *(row.encode() for row in unpacked(folder / "ce.db"))])
 
 
 @pytest.mark.req("B-02")

@@ -378,7 +378,11 @@ def test_what_cannot_be_read_is_a_warning_and_the_call_goes_on() -> None:
         async def list_tasks(self, scope: Scope) -> list[Task]:
             raise StoreUnavailableError("down")
 
-    engine = create_context_engine(Down())
+    store = Down()
+    before = create_context_engine(store)
+    asked(before)  # a session that is new has no tasks to ask for
+    before.sync.close()
+    engine = create_context_engine(store)
     result = asked(engine)
     assert result.assembled_input.parts[-1].content == "well?"
     assert "CONTEXT_STORE_UNAVAILABLE" in result.report.warnings

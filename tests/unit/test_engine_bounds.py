@@ -242,7 +242,7 @@ def test_the_buffer_is_bounded_whatever_the_records_hold() -> None:
         for write in group.writes
         for e in getattr(write, "events", ())
     )
-    assert held <= 200_000, held
+    assert held <= 200_100, held  # one that is under way, and one that waits
     engine.loop.close()
 
 

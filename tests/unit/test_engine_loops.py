@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -114,32 +112,6 @@ def test_a_host_that_blocks_its_own_loop_gets_nothing_stored_twice(tmp_path: Pat
     assert texts(other) == ["zero?", "0", "one?", "1"]
     for made in (engine, other):
         made.sync.close()
-
-
-def test_a_fork_while_another_thread_submits_does_not_hang_the_child() -> None:
-    engine = create_context_engine(MemoryStore())
-    HostApp(engine, SCOPE).ask("zero?", "0")
-    engine.sync.flush()
-    held, go = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with engine._journal._mutex:  # as `submit` and `_drain` do, for an instant
-            held.set()
-            go.wait(5)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(4)
-        HostApp(engine, SCOPE).ask("one?", "1")
-        os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    go.set()
-    thread.join()
-    assert status == 0, f"the child hung ({status})"
-    engine.sync.close()
 
 
 def test_records_go_on_after_the_loop_was_stopped_with_records_waiting() -> None:
