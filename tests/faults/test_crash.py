@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from ce_engine.stores.packing import shorten
 from tests.faults import crash_run
 from tests.faults.crash_judge import copied, judge
 
@@ -53,7 +54,8 @@ def test_the_command_fails_and_says_what(
 
 # The judge bites
 
-ANSWER = "(SELECT message_id FROM ce_messages WHERE role = 'assistant' ORDER BY rowid LIMIT 1)"
+ROLE = f"x'{shorten('assistant').hex()}'"
+ANSWER = f"(SELECT message_id FROM ce_messages WHERE role = {ROLE} ORDER BY rowid LIMIT 1)"
 TURN = f"(SELECT turn_id FROM ce_turns WHERE answer_message_id = {ANSWER})"
 DAMAGE = {
     "acknowledged and lost": f"DELETE FROM ce_messages WHERE message_id = {ANSWER}",
@@ -66,7 +68,7 @@ DAMAGE = {
     "answers and committed turns differ": f"UPDATE ce_turns SET status = 'failed' "
     f"WHERE turn_id = {TURN}",
     "usages and turns differ": f"DELETE FROM ce_model_usage WHERE turn_id = {TURN}",
-    "outputs and turns differ": "DELETE FROM ce_evidence WHERE body LIKE '%llm_output%'",
+    "outputs and turns differ": f"DELETE FROM ce_evidence WHERE message_id = {ANSWER}",
     "tool calls without their results": "DELETE FROM ce_tool_calls",
     "invariants": "DELETE FROM ce_evidence",
     "the chain": "UPDATE ce_events SET ts = 'x' WHERE seq = 2",

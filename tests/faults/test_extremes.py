@@ -22,7 +22,7 @@ from ce_engine import (
 )
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
-from ce_integrations import ce_session
+from ce_integrations import ce_session, known
 from ce_integrations.langchain import install_ce
 from tests.faults.extremes import STORES, by_hand, through_langchain
 from tests.faults.oddities import DEEP, DEEPEST, deep, huge, nested, texts
@@ -49,8 +49,9 @@ def engine(tmp_path: Path) -> Iterator[ContextEngine]:
 
 @pytest.mark.parametrize("way", ["by hand", "LangChain"])
 def test_what_is_held_does_not_grow_with_the_number_of_sessions(
-    engine: ContextEngine, way: str
+    engine: ContextEngine, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(known, "MAX_EQUALS", 20)
     model = fake_model()
     installed = install_ce(model, engine=engine) if way == "LangChain" else None
     counts = []

@@ -45,6 +45,7 @@ from ce_engine.records import put_turn
 from ce_engine.schema.rows import EvidenceRow, TurnRow
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
 from ce_engine.upload.ingest import MAX_NAME_CHARS
+from tests.database import unpacked
 
 
 SCOPE = Scope(session_id="s")

@@ -381,9 +381,10 @@ def test_what_cannot_be_read_is_a_warning_and_the_call_goes_on() -> None:
     store = Down()
     before = create_context_engine(store)
     asked(before)  # a session that is new has no tasks to ask for
-    before.sync.close()
+    assert before.sync.flush()
     engine = create_context_engine(store)
     result = asked(engine)
+    before.sync.close()
     assert result.assembled_input.parts[-1].content == "well?"
     assert "CONTEXT_STORE_UNAVAILABLE" in result.report.warnings
     engine.sync.close()

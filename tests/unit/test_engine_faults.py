@@ -225,13 +225,13 @@ def test_a_bounded_buffer_drops_and_counts_what_does_not_fit() -> None:
 
 def test_a_gap_is_named_also_where_nothing_more_is_recorded_of_its_session() -> None:
     store = SwitchStore()
-    config = RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=20_000))
+    config = RuntimeConfig(store=StoreConfig(deadline_s=0.05, breaker_s=0.2, buffer_bytes=2_000))
     engine = create_context_engine(store, config=config)
     other = Scope(session_id="other")
     HostApp(engine, SCOPE).ask("one?", "1")
     engine.sync.flush()
     store.refuses = True
-    HostApp(engine, other).ask("x" * 20_000, "full")
+    HostApp(engine, other).ask("full?", "one group is under way, and one waits")
     HostApp(engine, SCOPE).ask("lost?", "2")
     store.refuses = False
     assert engine.sync.flush(5)
