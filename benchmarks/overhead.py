@@ -3,7 +3,7 @@
     pip install ".[langchain,bench]" && python benchmarks/overhead.py
 
 Each variant (bare, a callback handler that does nothing, OpenInference with spans kept in memory, ours
-on a SQLite file) asks the same instant model the same questions, in turn; printed are the medians of
+on a SQLite file) asks the same fake model (5 ms) the same questions, in turn; printed are the medians of
 what a call costs over the bare one: CPU of the calling thread, of the process, and wall time. A *short*
 call has one question, each in a session of its own; a *long* one is a chat that begins with 60 messages
 and grows by two a call, twenty calls long.
@@ -57,6 +57,9 @@ WORDS = [
     "old",
     "bridge",
 ]
+ANSWERS_AFTER_S = 0.005
+"""A model that answers at once would let the bare app run from warm caches, as no app does."""
+
 CHAT = 20
 """Calls of a long chat before another one begins."""
 
@@ -70,7 +73,7 @@ def a_chain() -> Any:
         [("system", "You are a travel agent."), MessagesPlaceholder("talk"), ("human", "{q}")]
     )
     answer = " ".join(WORDS)
-    return prompt | FakeListChatModel(responses=[answer]) | StrOutputParser()
+    return prompt | FakeListChatModel(responses=[answer], sleep=ANSWERS_AFTER_S) | StrOutputParser()
 
 
 def talk(messages: int) -> list[BaseMessage]:

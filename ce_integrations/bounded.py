@@ -28,10 +28,12 @@ class BoundedMap(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
-        with self._lock:
-            if key in self._items:
-                self._items.move_to_end(key)
-            return self._items.get(key)
+        found = self._items.get(key)
+        if found is not None and 2 * len(self._items) > self._size:  # else nothing goes soon
+            with self._lock:
+                if key in self._items:
+                    self._items.move_to_end(key)
+        return found
 
     def put(self, key: K, value: V) -> V:
         """Keep `value` unless there is one already; return the one that is kept."""

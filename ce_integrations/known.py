@@ -15,7 +15,7 @@ Native = TypeVar("Native")
 MAX_STRONG = 4096
 """Mapped messages that are held strongly, where the host's objects have no weak references."""
 
-MAX_CHARS, MAX_EQUALS = 2_000_000, 6_000
+MAX_CHARS, MAX_EQUALS = 4_000_000, 6_000
 """Text and messages in one generation of those that are recognised by what they say; two are held."""
 
 

@@ -77,6 +77,7 @@ class _Voice:
     agent_id: str | None = None
 
 
+_PARTS = tuple(part.name for part in fields(_Voice))
 _chosen: ContextVar[_Voice | None] = ContextVar("ce_session", default=None)
 
 
@@ -136,12 +137,12 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
 
 def _innermost(voices: Sequence[_Voice]) -> _Voice:
     """Of each part what the first voice says that says anything."""
-
-    def first(part: str) -> str | None:
-        said = (getattr(voice, part) for voice in voices)
-        return next((value for value in said if value is not None), None)
-
-    return _Voice(*(first(part.name) for part in fields(_Voice)))
+    said: dict[str, str] = {}
+    for voice in voices:
+        for part in _PARTS:
+            if part not in said and (value := getattr(voice, part)) is not None:
+                said[part] = value
+    return _Voice(**said)
 
 
 Messages = Callable[[], Sequence[HostMessage]]
@@ -249,7 +250,7 @@ def _of_scope(scope: object) -> _Voice:
             f"the scope callable of install_ce gave {type(scope).__name__}; expected a Scope or "
             "None (an async callable cannot be used here)"
         )
-    parts = (getattr(scope, part.name) for part in fields(_Voice))
+    parts = (getattr(scope, part) for part in _PARTS)
     return _Voice(*(part or None for part in parts))
 
 

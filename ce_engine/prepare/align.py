@@ -145,16 +145,12 @@ class Alignment:
 
         They are compared with the path, not believed: they change the cost, never the answer.
         """
-        path: list[int] = []
-        while n >= 0 and len(path) < len(known):
-            path.append(n)
-            n = self.log.parents[n]
-        path.reverse()
-        if path != known:
+        above = map(self.log.parents.__getitem__, known[1:])
+        if known[-1] != n or list(above) != known[:-1]:
             return False
-        self.matcher.places[: len(path)] = path
-        self.matcher.used.update(path)
-        self.from_known = len(path)
+        self.matcher.places[: len(known)] = known
+        self.matcher.used.update(known)
+        self.from_known = len(known)
         return True
 
     def _find_older(self, j: int, parent: int, below: int) -> int | None:
