@@ -31,7 +31,8 @@ from ce_engine.view import Bounded, OpenTurn, SessionView
 security = logging.getLogger("ce_engine.security")
 MAX_REPORTS = 256
 MAX_EPHEMERAL = 10_000
-MAX_REPLACED = 64
+MAX_REPLACED = 1000
+"""Sessions that are forgotten but for what is under way in them; of more, the oldest turns end."""
 Key = tuple[str, str, str]
 _STATE = SessionState | None
 
@@ -60,16 +61,15 @@ class ViewCache:
                 self._views.move_to_end(scope.key)
             return view
 
-    def put(self, view: SessionView) -> None:
-        """Keep a view, or count again one that has grown; old ones go when there are too many bytes."""
+    def put(self, view: SessionView) -> list[SessionView]:
+        """Keep a view, or count again one that has grown; what goes when there are too many bytes."""
         with self._mutex:
             key = view.scope.key
             self._views[key] = view
             self._views.move_to_end(key)
             self.bytes += view.held_bytes - self._counted.get(key, 0)
             self._counted[key] = view.held_bytes
-            if self.bytes > self._max:
-                self._shrink(view)
+            return self._shrunk(view) if self.bytes > self._max else []
 
     def keys(self) -> list[tuple[str, str, str]]:
         with self._mutex:
@@ -87,19 +87,17 @@ class ViewCache:
             self._counted.clear()
             self.bytes = 0
 
-    def _shrink(self, newest: SessionView) -> None:
-        for most, ends_turns in ((self._max, False), (2 * self._max, True)):
-            left, gone = self.bytes, list[SessionView]()
-            for view in self._views.values():
-                if left <= most:
+    def _shrunk(self, newest: SessionView) -> list[SessionView]:
+        gone: list[SessionView] = []
+        for most, with_turns in ((self._max, False), (2 * self._max, True)):
+            for view in list(self._views.values()) if self.bytes > most else ():
+                if self.bytes <= most:
                     break
-                if view is not newest and (ends_turns or not view.turns):
-                    left -= self._counted[view.scope.key]
+                if view is not newest and (with_turns or not view.turns):
+                    del self._views[view.scope.key]
+                    self.bytes -= self._counted.pop(view.scope.key)
                     gone.append(view)
-            for view in gone:
-                del self._views[view.scope.key], self._counted[view.scope.key]
-                end_turns(view)
-            self.bytes = left
+        return gone
 
 
 def end_turns(view: SessionView) -> None:
@@ -127,7 +125,7 @@ class Sessions:
         self._views = ViewCache(config.store.view_bytes)
         self._spare_secret = os.urandom(32)
         self._reports: Bounded[Key, Report] = Bounded(MAX_REPORTS)
-        self._replaced: Bounded[Key, SessionView] = Bounded(MAX_REPLACED)
+        self._replaced: OrderedDict[Key, SessionView] = OrderedDict()
         self._heads: Bounded[Key, SessionHead] = Bounded(MAX_REPORTS)
         self._ephemeral: Bounded[Key, None] = Bounded(MAX_EPHEMERAL)
         renew_after_fork(self._views.renew)
@@ -151,8 +149,15 @@ class Sessions:
     def drop(self, scope: Scope) -> None:
         """Forget a view; the next call builds it anew from the store and goes on with its open turns."""
         view = self._views.drop(scope)
-        if view is not None and (view.turns or view.failed):
-            self._replaced[scope.key] = view
+        if view is not None:
+            self._leave(view)
+
+    def _leave(self, view: SessionView) -> None:
+        """Keep what is under way in a session that is forgotten, and nothing else of it."""
+        if view.turns or view.failed:
+            self._replaced[view.scope.key] = view.under_way()
+        while len(self._replaced) > MAX_REPLACED:
+            end_turns(self._replaced.popitem(last=False)[1])
 
     def forget(self, scope: Scope) -> None:
         """Forget everything of a deleted session; its open turns end, and record nothing any more."""
@@ -169,7 +174,8 @@ class Sessions:
 
     def grown(self, view: SessionView) -> None:
         """Count a view again after it took something in."""
-        self._views.put(view)
+        for gone in self._views.put(view):
+            self._leave(gone)
 
     def clear(self) -> None:
         self._views.clear()
@@ -216,7 +222,7 @@ class Sessions:
         elif old is not None:
             self._replaced.pop(view.scope.key, None)
             view.adopt(old)
-        self._views.put(view)
+        self.grown(view)
         return view
 
     async def _is_current(self, view: SessionView) -> bool:

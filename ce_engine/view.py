@@ -321,6 +321,13 @@ class SessionView:
         by = self.rows[n].request_id
         return bool(by) and (by == request_id or self._lines.get(by) == SEVERAL)
 
+    def under_way(self) -> SessionView:
+        """A view of what this process has under way alone, for `adopt`."""
+        left = SessionView(self.scope, self.head, self.fingerprinter, None)
+        left.turns, left.failed = self.turns, self.failed
+        left.requests, left.tool_runs = self.requests, self.tool_runs
+        return left
+
     def adopt(self, old: SessionView) -> None:
         """Take over what this process has under way from the view that this one replaces."""
         for turn in old.turns.values():

@@ -19,6 +19,7 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
     open_store,
+    sessions,
 )
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
@@ -52,6 +53,7 @@ def test_what_is_held_does_not_grow_with_the_number_of_sessions(
     engine: ContextEngine, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known, "MAX_EQUALS", 20)
+    monkeypatch.setattr(sessions, "MAX_REPLACED", 3)
     model = fake_model()
     installed = install_ce(model, engine=engine) if way == "LangChain" else None
     counts = []
@@ -68,7 +70,7 @@ def test_what_is_held_does_not_grow_with_the_number_of_sessions(
     assert [wrong for n in some(10, 60, 1) if (wrong := come_back(engine, n))] == []
 
 
-def test_a_turn_that_nobody_ended_goes_when_there_is_no_more_room() -> None:
+def test_sessions_with_open_turns_go_when_there_is_no_more_room_and_their_turns_do_not() -> None:
     config = RuntimeConfig(store=StoreConfig(view_bytes=VIEWS))
     engine = create_context_engine(MemoryStore(), config=config)
     begun = [
@@ -76,8 +78,29 @@ def test_a_turn_that_nobody_ended_goes_when_there_is_no_more_room() -> None:
         for n in range(60)
     ]
     assert engine._sessions._views.bytes <= 2 * VIEWS
-    statuses = [turn.status for turn in begun]
-    assert (statuses[0], statuses[-1]) == (TurnStatus.ABANDONED, TurnStatus.OPEN)
+    assert len(engine._sessions._views.keys()) < 60
+    for turn in begun:
+        engine.sync.commit(turn, Answer(assistant("late").message))
+    assert {turn.status for turn in begun} == {TurnStatus.COMMITTED}
+    for turn in begun:
+        found = engine.loop.run(engine.store.get_session(turn.scope))
+        assert found is not None
+        assert [message.content for message in found.session.messages] == ["x" * 1_000, "late"]
+    assert not engine._sessions._replaced
+    engine.sync.close()
+
+
+def test_of_too_many_turns_that_nobody_ended_the_oldest_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_REPLACED", 20)
+    config = RuntimeConfig(store=StoreConfig(view_bytes=VIEWS))
+    engine = create_context_engine(MemoryStore(), config=config)
+    begun = [
+        HostApp(engine, Scope(session_id=f"s{n}")).prepare(user("x" * 1_000)).turn
+        for n in range(60)
+    ]
+    assert len(engine._sessions._replaced) == 20
     engine.sync.commit(begun[0], Answer(assistant("late").message))  # is no error
     engine.sync.commit(begun[-1], Answer(assistant("in time").message))
     statuses = [turn.status for turn in begun]
