@@ -106,7 +106,7 @@ class Preparation:
             self.archive |= archiving.settings(turn.row.turn_id)
         turn.report.placeholders_sent = done.placeholders_sent
         self._tell(turn.report, recall)
-        telling = Telling(call, outcome, self.counter, view.lane(self.lane_key))
+        telling = Telling(call, outcome, chosen.sources.count, view.lane(self.lane_key))
         telling.report(turn.report, chosen.limit.tokens, chosen.extras)
         self._keep(turn, outcome)
         prepared = Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)

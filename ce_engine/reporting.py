@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter as Tally
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import Any
 
-from ce_engine.counting import Counter
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import LAYERS
@@ -31,11 +30,14 @@ Unit = tuple[Hashable, int]
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Tells about one outcome; `lane` remembers the body of a chat for the next one."""
+    """Tells about one outcome; `lane` remembers the body of a chat for the next one.
+
+    `count` knows what it counted before.
+    """
 
     call: ModelCall
     outcome: Outcome
-    counter: Counter
+    count: Callable[[str], int]
     lane: LaneMemory
 
     def report(self, report: Report, budget: int | None, extras: dict[str, int]) -> Report:
@@ -142,7 +144,7 @@ class Telling:
 
     def _units(self, step: Step, what: Hashable, tokens: int) -> Iterator[Unit]:
         if isinstance(step, Shorten):
-            yield (what, hash(step.text)), self.counter.text(step.text)
+            yield (what, hash(step.text)), self.count(step.text)
         elif isinstance(step, Extend) and step.before:
             yield self._injected(step.text)
             yield what, tokens
@@ -152,7 +154,7 @@ class Telling:
                 yield self._injected(step.text)
 
     def _injected(self, text: str) -> Unit:
-        return ("text", hash(text)), self.counter.text(text)
+        return ("text", hash(text)), self.count(text)
 
 
 def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
