@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any
 
 from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
@@ -39,7 +40,7 @@ class Deletions(Parts):
             ScopeViolationError: the session belongs to another project.
             StoreUnavailableError: the store cannot do it now; try again.
         """
-        return await self.loop.share(self._delete_session(scope))
+        return await self._then_forgotten(self._delete_session(scope))
 
     async def delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
         """Delete the content of a piece of evidence, and of the message that has it (A-30).
@@ -51,7 +52,7 @@ class Deletions(Parts):
             ScopeViolationError: the session belongs to another project.
             StoreUnavailableError: the store cannot do it now; try again.
         """
-        return await self.loop.share(self._delete_evidence(scope, evidence_id))
+        return await self._then_forgotten(self._delete_evidence(scope, evidence_id))
 
     async def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
         """Delete all sessions and settings of exactly this user, of every project, ephemeral ones too (B-08).
@@ -61,7 +62,15 @@ class Deletions(Parts):
         Raises:
             StoreUnavailableError: the store cannot do it now; try again.
         """
-        return await self.loop.share(self._delete_user_data(account_id, user_id))
+        return await self._then_forgotten(self._delete_user_data(account_id, user_id))
+
+    async def _then_forgotten(self, deletion: Coroutine[Any, Any, Deleted]) -> Deleted:
+        """Wait for a deletion, and empty what adapters remember of messages: it does not say whose."""
+        try:
+            return await self.loop.share(deletion)
+        finally:
+            for cache in list(self.caches):
+                cache.clear()
 
     async def verify(self, scope: Scope) -> Verification:
         """Verify a session's event log, of a deleted session too: intact, deleted in part, tampered (B-01).

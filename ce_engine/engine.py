@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from weakref import WeakSet
 
 from ce_engine.admission import Admission, Queued
 from ce_engine.answers import commit_turn, fail_turn, is_open, joined
@@ -130,6 +131,7 @@ class Engine(
         self._originals = Originals(second_store(config, store, originals), self.loop, config)
         self._sessions = Sessions(store, self._journal, self.redactor, config, self.clock)
         self._locks = KeyedLocks()
+        self.caches = WeakSet()
         self._gate = Gate()
         self._posted = Posted()
         self._settings = Settings(store, self._journal)

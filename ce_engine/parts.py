@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakSet
 
 from ce_engine.collecting import Collector
 from ce_engine.config import RuntimeConfig
@@ -37,6 +38,12 @@ from ce_engine.settings import Settings
 from ce_engine.view import SessionView
 
 
+class Cache(Protocol):
+    """What an adapter remembers of its host's messages; a deletion empties it."""
+
+    def clear(self) -> None: ...
+
+
 class Parts(ABC):
     """Components (A-26), what is shared between calls, and what one part asks of another."""
 
@@ -50,6 +57,7 @@ class Parts(ABC):
     ids: IdGenerator
     hasher: Hasher
     loop: LoopThread
+    caches: WeakSet[Cache]
     _announcer: Announcer
     _background: Background
     _collector: Collector

@@ -78,6 +78,7 @@ class Hooks(Generic[Native]):
         self.installation: Installation[Any, Native] | None = None
         """Kept alive as long as the target holds these hooks."""
         self._known = KnownMessages(self._mapped, adapter.parts, adapter.alike)
+        engine.caches.add(self._known)
         self._handed_over: set[Future[None]] = set()
 
     # Before the model call

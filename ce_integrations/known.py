@@ -50,6 +50,12 @@ class KnownMessages(Generic[Native]):
         host = self._equal.get(said)
         return self._put(said, native) if host is None else host
 
+    def clear(self) -> None:
+        """Forget all of them, such as when somebody's words were deleted."""
+        self._equal, self._equal_before, self._chars = {}, {}, 0
+        self._weak.clear()
+        self._strong.clear()
+
     def _put(self, said: Hashable, native: Native) -> HostMessage:
         """Keep a message by what it says; those that nobody asked for during a generation are forgotten."""
         host = self._equal_before.get(said) or self._to_schema(native)
