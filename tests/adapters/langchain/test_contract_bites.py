@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -141,6 +142,7 @@ def test_a_mutant_is_caught(
     given: dict[str, Any],
     monkeypatch: mutants.Patch,
 ) -> None:
+    gc.collect()  # what another test attached by hand holds the classes until then
     run(suite, test, given)
     monkeypatch.setattr(adapter_ends, "TIMEOUT", 3)
     mutate(monkeypatch)

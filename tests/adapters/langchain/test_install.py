@@ -63,6 +63,7 @@ def a_model() -> FakeListChatModel:
 
 @pytest.mark.scenario(10)
 def test_uninstall_leaves_no_trace(engine: Any) -> None:
+    gc.collect()
     install_ce(a_model(), engine=engine).uninstall()  # and with it what was collected unseen
     model = a_model()
     chain = ChatPromptTemplate.from_template("{q}") | model | StrOutputParser()
