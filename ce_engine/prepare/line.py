@@ -61,7 +61,6 @@ class Below:
     Attributes:
         start: index of the first message of it, behind the leading system messages.
         end: index behind the last one.
-        drop: message id of the group that the cut begins with, the first one that goes out.
         counted_by: the counter's name.
         anchor: message id of the first group.
         groups: how many there are.
@@ -73,7 +72,6 @@ class Below:
 
     start: int
     end: int
-    drop: str
     counted_by: str
     anchor: str
     groups: int
@@ -99,7 +97,7 @@ def below_cut(line: Line, drop: str, counted_by: str) -> Below | None:
         return None
     tokens = sum(group.tokens for group in gone)
     return Below(
-        start, end, drop, counted_by, gone[0].anchor, len(gone), tokens, places, frozenset(places)
+        start, end, counted_by, gone[0].anchor, len(gone), tokens, places, frozenset(places)
     )
 
 

@@ -23,6 +23,7 @@ _patches = ClassPatches()
 
 
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
+
 PLAIN = frozenset({"HumanMessage", "AIMessage", "SystemMessage", "ToolMessage"})
 
 
