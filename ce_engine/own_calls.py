@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ce_engine.config import SummaryConfig
 from ce_engine.ports import LlmRequest, LlmResponse
+from ce_engine.runtime.contexts import unset
 from ce_engine.schema.document import Message, Session, Summary
 
 
@@ -61,7 +62,7 @@ def own_calls() -> Iterator[list[OwnCall]]:
     try:
         yield calls
     finally:
-        _under_way.reset(token)
+        unset(_under_way, token)
 
 
 def is_own_call() -> bool:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import get_args
 
 from ce_engine import CallerRole, ConfigError
-from ce_integrations.contexts import unset
+from ce_engine.runtime.contexts import unset
 
 
 SECTIONS = frozenset({"experience__context", "knowledge__context"})

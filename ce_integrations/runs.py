@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ce_engine import Retrieval, RetrievedDoc, ToolCallStatus, ToolRun
+from ce_engine.runtime.contexts import unset
 from ce_integrations.bounded import BoundedMap
-from ce_integrations.contexts import unset
 from ce_integrations.hooks import Hooks
 from ce_integrations.session import CallInfo
 

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from ce_engine import ConfigError, HostMessage, Role, Scope
+from ce_engine.runtime.contexts import unset
 from ce_integrations.bounded import BoundedMap
-from ce_integrations.contexts import unset
 
 
 SHARED_DEFAULTS = frozenset({"default", "chat_history", ""})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from ce_engine import Prepared, TurnHandle, Usage, is_own_call
-from ce_integrations.contexts import unset
+from ce_engine.runtime.contexts import unset
 from ce_integrations.session import Resolved
 
 

@@ -25,6 +25,7 @@ from ce_engine.errors import (
     VersionConflictError,
 )
 from ce_engine.ports import Store
+from ce_engine.runtime.contexts import unset
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.gaps import Gap, Gaps
 from ce_engine.runtime.loop import LoopThread
@@ -156,7 +157,7 @@ class Journal:
         try:
             yield
         finally:
-            _left.reset(token)
+            unset(_left, token)
 
     @contextmanager
     def _waiting(self) -> Iterator[float]:

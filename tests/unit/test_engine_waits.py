@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextvars import copy_context
 
 import pytest
 
@@ -155,4 +156,18 @@ def test_when_what_was_late_has_landed_the_store_is_read_again_at_once() -> None
     store.hangs = False
     assert engine.sync.flush(5)
     assert app.ask("three?", "3").report.degradations == []
+    engine.sync.close()
+
+
+def test_a_phase_that_ends_elsewhere_raises_nothing() -> None:
+    """As a host's coroutine does that is collected, or closed by somebody else."""
+    engine = create_context_engine(SwitchStore(), config=OPEN_LONG)
+
+    def work() -> Generator[None, None, None]:
+        with engine._journal.phase():
+            yield
+
+    begun = work()
+    copy_context().run(next, begun)
+    begun.close()
     engine.sync.close()
