@@ -10,7 +10,6 @@ from typing import Protocol
 
 from ce_engine.config import SummaryConfig
 from ce_engine.ports import LlmRequest, LlmResponse
-from ce_engine.runtime.contexts import unset
 from ce_engine.schema.document import Message, Session, Summary
 
 
@@ -62,7 +61,7 @@ def own_calls() -> Iterator[list[OwnCall]]:
     try:
         yield calls
     finally:
-        unset(_under_way, token)
+        _under_way.reset(token)
 
 
 def is_own_call() -> bool:
