@@ -1,4 +1,4 @@
-"""Each acceptance scenario of the LangChain adapter has a test that says so."""
+"""Each acceptance scenario of an adapter has a test that says so."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 
-TESTS = Path(__file__).parents[1] / "adapters" / "langchain"
-SCENARIOS = {
+TESTS = Path(__file__).parents[1] / "adapters"
+LANGCHAIN = {
     1: "LCEL, called in every way",
     2: "tools and structured output bound after the installation",
     3: "every wrapping and choice of a model",
@@ -29,6 +29,7 @@ SCENARIOS = {
     18: "other people's handlers",
 }
 """All 18 but one: 9, random histories, has a command of its own; the releases of 17 are in `tox.ini`."""
+SCENARIOS = {"langchain": LANGCHAIN}
 
 
 def scenarios_marked(source: str) -> list[int]:
@@ -41,13 +42,18 @@ def scenarios_marked(source: str) -> list[int]:
     ]
 
 
-def test_each_has_a_test_and_no_other_is_named() -> None:
+@pytest.mark.parametrize("adapter", sorted(SCENARIOS))
+def test_each_has_a_test_and_no_other_is_named(adapter: str) -> None:
     found = {
         number
-        for path in TESTS.glob("test_*.py")
+        for path in (TESTS / adapter).glob("test_*.py")
         for number in scenarios_marked(path.read_text(encoding="utf-8"))
     }
-    assert found == set(SCENARIOS)
+    assert found == set(SCENARIOS[adapter])
+
+
+def test_no_adapter_is_left_out() -> None:
+    assert set(SCENARIOS) == {path.parent.name for path in TESTS.glob("*/test_contract.py")}
 
 
 @pytest.mark.parametrize("marked", [[], [4], [4, 12]])
