@@ -188,7 +188,7 @@ class Preparation:
         found = reconcile(
             view.log,
             arrived,
-            agent=ingest.name(call.scope.agent_id),
+            agent=ingest.name(call.speaker),
             lane_key=self.lane_key,
             known=known,
             flags=Flags(
@@ -234,7 +234,7 @@ class Preparation:
         message = host.message
         speaker = message.author.id if message.author else None
         if speaker is None and message.role is Role.ASSISTANT:
-            speaker = self.call.scope.agent_id or None
+            speaker = self.call.speaker or None
         row = ingest.message_row(
             host,
             message_id=ingest.ids.generate(),

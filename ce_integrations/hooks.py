@@ -138,6 +138,7 @@ class Hooks(Generic[Native]):
             config=self._silent if info.opaque or resolved.ephemeral else self.config,
             framework=self.adapter.name,
             ephemeral=resolved.ephemeral,
+            shared_history=info.shared_history,
             restore=outer is None and not info.keeps_history,
             parent_turn_id=outer.turn_id if outer is not None else None,
             role=role,
@@ -154,7 +155,7 @@ class Hooks(Generic[Native]):
         return host
 
     def _mapped_all(self, natives: list[Native]) -> list[HostMessage]:
-        """The messages of a call. Where nobody else asks for anything, who has an agent's name is a person.
+        """The messages of a call. Where nobody else asks for anything, an agent does.
 
         Runs on the engine's thread: the app's own has other things to do.
         """
@@ -164,18 +165,16 @@ class Hooks(Generic[Native]):
         return [self._asked(host) for host in messages]
 
     def _asked(self, host: HostMessage) -> HostMessage:
-        message, author = host.message, host.message.author
-        if message.role is not Role.USER or author is None or author.id not in self.agents:
+        author = host.message.author
+        if host.message.role is not Role.USER or author is None or author.id not in self.agents:
             return host
-        person = Author(kind=AuthorKind.USER, id=author.id)
-        message = message.model_copy(update={"author": person})
-        return replace(host, origin=Origin.TASK, message=message)
+        return replace(host, origin=Origin.TASK)
 
     def _ready(
         self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared
     ) -> tuple[list[Native], Turn]:
         resolved = Resolved(call.scope, call.ephemeral)
-        turn = Turn(prepared.turn, prepared, resolved, provider=info.provider)
+        turn = Turn(prepared.turn, prepared, resolved, provider=info.provider, agent=info.agent)
         if prepared.unchanged:
             return natives, turn
         with self.guard("to_native"):
@@ -289,7 +288,9 @@ class Hooks(Generic[Native]):
         return None
 
     def _named(self, turn: Turn, answer: Answer) -> Answer:
-        """An answer that names no model or provider has those of its call."""
+        """An answer that names no model, provider or author has those of its call (B-16)."""
+        if turn.agent and answer.message.author is None:
+            answer.message.author = Author(kind=AuthorKind.AGENT, id=turn.agent)
         if not answer.model and turn.prepared is not None:
             answer.model = turn.prepared.call.model_hint or ""
         answer.provider = answer.provider or turn.provider
@@ -341,6 +342,7 @@ class Hooks(Generic[Native]):
                     request_id=info.request_id,
                     ephemeral=resolved.ephemeral,
                     framework=self.adapter.name,
+                    lane_key=info.lane_key or "",
                 )
 
     # What was handed over

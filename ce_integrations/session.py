@@ -38,6 +38,7 @@ class CallInfo:
         session_id: the framework's own id of the conversation, as it is; shared defaults do not count.
         lane_key: the framework's own name of the line of conversation (branch, agent).
         agent: the framework's name of the agent that asks.
+        shared_history: agents go on with one list, which does not say who of them spoke.
         context_window: the model's window in tokens, where the framework knows it.
         tools: JSON schemas that go out with the call.
         response_format: the schema of a structured answer that goes out with the call.
@@ -54,6 +55,7 @@ class CallInfo:
     user_id: object = None
     lane_key: str | None = None
     agent: str = ""
+    shared_history: bool = False
     model: str | None = None
     provider: str = ""
     context_window: int | None = None

@@ -17,7 +17,7 @@ class Turn:
     """One model call between its preparation and its record; an adapter only hands it around.
 
     A call of another framework inside a governed one has `outer`: it is passed through, and what it
-    used is added to that turn. `provider` counts where the answer does not name it.
+    used is added to that turn. `provider` and `agent` count where the answer does not name them.
     """
 
     handle: TurnHandle | None = None
@@ -25,6 +25,7 @@ class Turn:
     resolved: Resolved | None = None
     outer: Turn | None = None
     provider: str = ""
+    agent: str = ""
     started: float = field(default_factory=time.perf_counter)
     first: float | None = None
     inner: list[Usage] = field(default_factory=list)

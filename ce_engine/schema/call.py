@@ -69,6 +69,7 @@ class ModelCall:
         by_hand: the host keeps no messages of its own: the list is what is new (a question, or the
             results of tools), and what else goes out is the engine's to choose, evidence included.
         retry_of: the turn that this call repeats, where the adapter knows it.
+        shared_history: agents go on with one list, whose answers do not say who of them spoke.
         new_conversation: the adapter knows that the host starts anew on purpose.
         role: who calls, in a team of agents; map-reduce's workers, planners and reducers have a share
             of the context only (E-05).
@@ -91,6 +92,7 @@ class ModelCall:
     ephemeral: bool = False
     parent_turn_id: str | None = None
     retry_of: str | None = None
+    shared_history: bool = False
     new_conversation: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     role: CallerRole = "agent"
@@ -100,6 +102,11 @@ class ModelCall:
     def lane(self) -> str:
         """The line of conversation that it belongs to: its own name, else the agent's."""
         return self.lane_key or self.scope.agent_id
+
+    @property
+    def speaker(self) -> str:
+        """Who said the answers of its list that name nobody; empty where that is not known."""
+        return "" if self.shared_history else self.scope.agent_id
 
 
 @dataclass(frozen=True, slots=True)

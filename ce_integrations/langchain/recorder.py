@@ -93,9 +93,9 @@ class Recorder(Mark):
     def _begin(self, run_id: UUID, name: object, given: Any, told: dict[str, Any]) -> None:
         with self.hooks.guard("callback"):
             if self.active and tree.of(run_id, self)[1] is self:
-                parent, metadata = told.get("parent_run_id"), told.get("metadata")
-                work = at_work()
+                parent, metadata, work = told.get("parent_run_id"), told.get("metadata"), at_work()
                 info = info_of(work.config, parent=parent, run_id=run_id, metadata=metadata)
+                info.lane_key = None  # a tool has a branch of its own: what it finds is its agent's
                 call_id = told.get("tool_call_id")
                 if "tool_call_id" not in told and getattr(work.subject, "name", None) == name:
                     call_id = work.call_id  # core 0.3 and 1.0: events do not tell it

@@ -1,0 +1,83 @@
+"""Several agents in one session, as every adapter has them from the base: who spoke, and what is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ce_engine import (
+    AuthorKind,
+    BudgetConfig,
+    ContextEngine,
+    MemoryStore,
+    Retrieval,
+    RetrievedDoc,
+    RuntimeConfig,
+    create_context_engine,
+)
+from ce_integrations import CallInfo, Hooks
+from tests.adapters.test_base import ADAPTER, Bot, Note, stored, turns
+
+
+SMALL = RuntimeConfig(budget=BudgetConfig(max_input_tokens=120, reserved_reply_tokens=0))
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore(), config=SMALL)
+    yield made
+    made.sync.close()
+
+
+@pytest.fixture
+def hooks(engine: ContextEngine) -> Iterator[Hooks[Note]]:
+    with ADAPTER.install_ce(Bot(), engine=engine, session_id="s") as installation:
+        yield installation.hooks
+
+
+def say(hooks: Hooks[Note], natives: list[Note], answer: str, **told: Any) -> list[Note]:
+    """One call; what was sent."""
+    sent, turn = hooks.before_model(natives, CallInfo(**told))
+    hooks.after_model(turn, Note("assistant", answer))
+    return sent
+
+
+@pytest.mark.req("B-16")
+def test_an_answer_has_its_author(engine: ContextEngine, hooks: Hooks[Note]) -> None:
+    say(hooks, [Note("user", "q")], "a", agent="ann", lane_key="team/ann")
+    (_, answer) = stored(engine).session.messages
+    assert (answer.author.kind, answer.author.id) == (AuthorKind.AGENT, "ann")
+
+
+@pytest.mark.req("B-16")
+def test_agents_that_go_on_with_one_list_store_it_once(
+    engine: ContextEngine, hooks: Hooks[Note]
+) -> None:
+    """After a handoff the next agent's list holds the other's answers, and no message says whose."""
+    said = [Note("user", "who can help?")]
+    told: dict[str, Any] = {"lane_key": "run", "request_id": "r", "shared_history": True}
+    say(hooks, said, "ann can not", agent="ann", **told)
+    said += [Note("assistant", "ann can not"), Note("user", "bob?")]
+    say(hooks, said, "bob can", agent="bob", **told)
+    found = [(m.content, m.author and m.author.id) for m in stored(engine).session.messages]
+    assert found == [
+        ("who can help?", None),
+        ("ann can not", "ann"),
+        ("bob?", None),
+        ("bob can", "bob"),
+    ]
+
+
+@pytest.mark.req("D-10")
+def test_what_an_agent_found_is_its_own_line_s(engine: ContextEngine, hooks: Hooks[Note]) -> None:
+    words = "The password of the harbour gate is swordfish. " + "Boats lie there. " * 4
+    mine, other = (CallInfo(lane_key=f"team/{name}", agent=name) for name in ("ann", "bob"))
+    hooks.retrieval(mine, Retrieval("r", "gate", [RetrievedDoc(words)], "run"))
+    long = [Note("user", f"{n} and " + "so on " * 20) for n in range(4)]
+    for info, finds in ((other, False), (mine, True)):
+        asked = [*long, Note("user", "what is the password of the harbour gate?")]
+        sent = say(hooks, asked, "-", lane_key=info.lane_key, agent=info.agent)
+        assert any("swordfish" in note.content for note in sent) is finds
+    assert {turn.lane for turn in turns(engine)} == {"team/ann", "team/bob"}
