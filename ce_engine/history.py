@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.counting import Counter
@@ -16,7 +16,7 @@ from ce_engine.coverage import (
 )
 from ce_engine.prepare.budget import Limit
 from ce_engine.prepare.lanes import Lanes
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.line import Item, answers
 from ce_engine.prepare.material import Material
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.enums import Origin
@@ -93,6 +93,35 @@ class History:
             row.tokens if row.counted_by == self.counter.name else self.counter.message(message)
         )
         return Item(Origin(row.origin), tokens, None, n, entry.message_id)
+
+    def answered(self, items: Sequence[Item]) -> list[Item]:
+        """The host's list, with the results that are stored of calls whose results it left out.
+
+        Providers refuse a call without its results; hosts that keep so many tokens may make one.
+        """
+        found: list[Item] = []
+        missing: list[str] = []
+        call = None
+        for item in items:
+            if item.is_tool_result:
+                answers(item, missing)
+            elif item.origin is not Origin.SYSTEM:
+                found += self._results(call, missing)
+                missing, call = list(item.calls), item.n
+            found.append(item)
+        return found
+
+    def _results(self, call: int | None, missing: Sequence[str]) -> Iterator[Item]:
+        log, rows = self.view.log, self.view.rows
+        stored = log.results(call) if call is not None and missing else ()
+        known = {log[n].call_id: n for n in stored if not rows[n].withheld}
+        if len(set(missing)) < len(missing) or not known.keys() - {""} >= set(missing):
+            return  # half of them would not help, and ids that are none tell nothing
+        for call_id in missing:
+            n = known[call_id]
+            tokens, origin = self.counter.message(rows[n].message), Origin(rows[n].origin)
+            name = log[n].message_id
+            yield Item(origin, tokens, None, n, name, (), call_id, is_tool_result=True)
 
     def may_recall(self, n: int) -> bool:
         """Whether an entry is on the reader's line: on the path to the question, or in an earlier lane.

@@ -285,6 +285,8 @@ class Preparation:
                     host.more_call_ids,
                 )
             )
+        if any(item.calls for item in items):
+            items = self.history.answered(items)
         if not self.history.items:
             return items
         leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))

@@ -18,6 +18,10 @@ _DECISIONS = {
         "tool result without its call removed",
         "tool results without their calls removed",
     ),
+    ("dropped", "unanswered_tool_call"): (
+        "tool call without its results removed",
+        "tool calls without their results removed",
+    ),
     ("degraded", "older_tool_result"): (
         "group with older tool results shortened",
         "groups with older tool results shortened",

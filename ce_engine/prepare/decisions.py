@@ -43,7 +43,7 @@ def decisions(line: Line, cut: Cut, task_is_shortened: bool) -> list[PruneDecisi
         PruneDecision(
             block_id=orphan.message_id or f"#{orphan.index}",
             action="dropped",
-            reason="orphaned_tool_result",
+            reason="orphaned_tool_result" if orphan.is_tool_result else "unanswered_tool_call",
             token_estimate=orphan.tokens,
         )
         for orphan in line.orphans

@@ -103,7 +103,7 @@ def below_cut(line: Line, drop: str, counted_by: str) -> Below | None:
 
 @dataclass(slots=True)
 class Line:
-    """The line, split: leading and other system messages, the groups, results without a call, and the task.
+    """The line, split: leading and other system messages, the groups, the task, and what is half a pair.
 
     What is `below` a standing cut stands in none of them.
     """
@@ -120,9 +120,10 @@ def split(items: Sequence[Item], below: Below | None = None) -> Line:
     """Split a line into groups, and mark what may never be left out (decision 6).
 
     Never out: system messages, the task message (newest of origin `task`), the newest message,
-    incomplete groups, the newest complete tool group of the current turn, and what the host protects.
-    A tool result without its call is an orphan: providers refuse it, so it is not passed on, unless
-    the host protects it, or there is nothing else: then it stands as the host sent it.
+    the newest complete tool group of the current turn, and what the host protects. A tool result
+    without its call is an orphan, and so is a call without all its results behind which the talk goes
+    on: providers refuse both, so they are not passed on, unless the host protects them, or there is
+    nothing else: then they stand as the host sent them.
     """
     line = Line(below=below)
     current: Group | None = None
@@ -131,7 +132,7 @@ def split(items: Sequence[Item], below: Below | None = None) -> Line:
         if item.origin is Origin.SYSTEM:
             line.system.append(item)
         elif item.is_tool_result:
-            if current is not None and _answers(item, open_calls):
+            if current is not None and answers(item, open_calls):
                 current.items.append(item)
                 current.tokens += item.tokens
                 current.must = current.must or item.protected
@@ -146,6 +147,9 @@ def split(items: Sequence[Item], below: Below | None = None) -> Line:
             )
             open_calls = list(item.calls)
             line.groups.append(current)
+    for group in [group for group in line.groups[:-1] if _is_unanswered(group)]:
+        line.groups.remove(group)
+        line.orphans += group.items
     if not line.groups:  # an empty list would only hide what is wrong with the host's
         line.groups = [Group([item], tokens=item.tokens) for item in line.orphans]
         line.orphans = []
@@ -153,7 +157,12 @@ def split(items: Sequence[Item], below: Below | None = None) -> Line:
     return line
 
 
-def _answers(item: Item, open_calls: list[str]) -> bool:
+def _is_unanswered(group: Group) -> bool:
+    """Whether it is a call that nobody answered; old function calls, which have no ids, may go without."""
+    return not (group.complete or group.must) and any(group.items[0].calls)
+
+
+def answers(item: Item, open_calls: list[str]) -> bool:
     """Close the calls that a result answers; whether there is any."""
     waiting = len(open_calls)
     # Function calls of the old style have no ids, nor have their results.

@@ -138,6 +138,22 @@ def task_of(host: Sequence[BaseMessage]) -> BaseMessage | None:
     return next((m for m in reversed(host) if is_question(m)), None)
 
 
+def halves(walk: Walk) -> set[int]:
+    """Tags of calls that nobody answers while the talk goes on, and of what answers but a part of them."""
+    waiting = {asker for asker, _ in walk.unanswered}
+    return {
+        tag(m)
+        for group in walk.groups[:-1]
+        if tag(group[0]) in waiting and not _is_kept(group) and any(asked(group[0]))
+        for m in group
+    }
+
+
+def _is_kept(group: Sequence[BaseMessage]) -> bool:
+    """Whether the host protects it; function calls of the old style have no ids to tell by."""
+    return "function_call" in group[0].additional_kwargs or any(map(is_held, group))
+
+
 def never_out(host: Sequence[BaseMessage], walk: Walk) -> set[int]:
     """Tags of what may never be left out: counted here, apart from the engine."""
     task = task_of(host)
@@ -146,9 +162,7 @@ def never_out(host: Sequence[BaseMessage], walk: Walk) -> set[int]:
     waiting = {asker for asker, _ in walk.unanswered}
     behind, seen = list[list[BaseMessage]](), task is None
     for group in walk.groups:
-        kept = "function_call" in group[0].additional_kwargs
-        kept = kept or any(map(is_held, group))
-        if kept or tag(group[0]) in waiting:
+        if _is_kept(group) or (tag(group[0]) in waiting and not any(asked(group[0]))):
             tags |= {tag(m) for m in group}
         if len(group) > 1 and seen and tag(group[0]) not in waiting:
             behind.append(group)
