@@ -100,8 +100,8 @@ def test_it_calls_no_tool_that_it_was_not_given() -> None:
 
 
 def test_tools_are_taken_as_openai_wraps_them_and_bare_and_the_first_argument_is_the_name() -> None:
-    wrapped = {"type": "function", "function": schema("lookup", "package")}
-    for tool in (wrapped, wrapped["function"]):
+    bare = schema("lookup", "package")
+    for tool in (bare, {"type": "function", "function": bare}):
         (made,) = MODEL.reply([user("What is `anyio`?")], [tool]).calls
         assert (made.name, made.args) == ("lookup", {"package": "anyio"})
 

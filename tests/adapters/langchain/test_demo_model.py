@@ -57,7 +57,7 @@ def looked_up(answer: AIMessage) -> list[str]:
     ("messages", "names"),
     [
         ([user("`click`还是`anyio`？")], ["click", "anyio"]),
-        ([user([{"type": "text", "text": "`click`?"}])], ["click"]),
+        ([HumanMessage([{"type": "text", "text": "`click`?"}])], ["click"]),
         ([user("Hello"), AIMessage("Hi. `anyio`?"), user("`click`?")], ["click"]),
         ([user("`anyio`?"), call("anyio", "a"), result("a")], []),
         ([user("`anyio`?"), call("anyio", "a")], ["anyio"]),
