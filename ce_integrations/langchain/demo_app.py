@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnablePassthrough
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
-from ce_integrations.langchain.demo_documents import (
-    Package,
-    WordRetriever,
-    documents,
-    lookup_text,
+from ce_integrations.demo.documents import Package, WordIndex, chunks, lookup_text
+from ce_integrations.demo.quoting import QuotingModel
+from ce_integrations.demo.running import (
+    AGENT_PROMPT,
+    OFFLINE,
+    REPLY_TOKENS,
+    RETRIEVAL_PROMPT,
+    endpoint,
 )
-from ce_integrations.langchain.demo_turns import Turn
-from ce_integrations.langchain.offline_model import OfflineChatModel
+from ce_integrations.demo.turns import Turn
+from ce_integrations.langchain.demo_model import OfflineChatModel
 
 
-REPLY_TOKENS = 400
-
-AGENT_PROMPT = (
-    "You help a team with the Python distributions that are installed on their machine. Look up what "
-    "you do not know, and answer in one or two sentences."
-)
-RETRIEVAL_PROMPT = (
-    "You answer from the documents of installed Python distributions, in one or two sentences. "
-    "The documents:\n\n{context}"
-)
+Failures = tuple[type[Exception], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ class App:
 
 def make_app(packages: Mapping[str, Package], model: BaseChatModel, thread_id: str) -> App:
     """Put the agent and the chain together."""
-    retriever = WordRetriever(documents=list(documents(packages.values())))
+    retriever = WordRetriever(index=WordIndex(chunks(packages.values())))
     prompt = ChatPromptTemplate([("system", RETRIEVAL_PROMPT), ("human", "{question}")])
     given = {"context": retriever | _joined, "question": RunnablePassthrough()}
     agent = create_agent(
@@ -69,30 +64,40 @@ def make_app(packages: Mapping[str, Package], model: BaseChatModel, thread_id: s
     return App(agent, given | prompt | model | StrOutputParser(), thread_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """The model, its name for the reader, and what it raises when it cannot answer."""
-
-    model: BaseChatModel
-    name: str
-    failures: tuple[type[Exception], ...] = ()
-
-
-def make_chat(packages: Mapping[str, Package], count: Callable[[str], int]) -> Chat:
-    """The endpoint that the environment names, else the offline model, which counts with `count`."""
-    if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
-        model = OfflineChatModel(known=frozenset(packages), count=count)
-        return Chat(model, "offline model (quotes its input)")
+def make_chat(quoting: QuotingModel) -> tuple[BaseChatModel, str, Failures]:
+    """(model, its name for the reader, what it raises when it cannot answer)."""
+    named = endpoint()
+    if named is None:
+        return OfflineChatModel(quoting=quoting), OFFLINE, ()
     from langchain_openai import ChatOpenAI  # noqa: PLC0415 - needed with an endpoint only
     from openai import OpenAIError  # noqa: PLC0415 - as above
 
-    name = os.environ.get("OPENAI_MODEL", "gpt-4o-mini")
-    # Servers of one's own take any key, but the client wants one.
-    key = SecretStr(os.environ.get("OPENAI_API_KEY") or "none")
-    endpoint = ChatOpenAI(
-        model=name, temperature=0, api_key=key, max_completion_tokens=REPLY_TOKENS
+    model = ChatOpenAI(
+        model=named.model,
+        temperature=0,
+        api_key=SecretStr(named.api_key),
+        base_url=named.base_url,
+        max_completion_tokens=REPLY_TOKENS,
     )
-    return Chat(endpoint, name, (OpenAIError,))
+    return model, named.model, (OpenAIError,)
+
+
+class WordRetriever(BaseRetriever):
+    """The index as a retriever."""
+
+    index: WordIndex
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
+    ) -> list[Document]:
+        found = [hit.chunk for hit in self.index.search(query)]
+        return [
+            Document(id=chunk.id, page_content=chunk.text, metadata={**chunk.metadata})
+            for chunk in found
+        ]
 
 
 def _lookup(packages: Mapping[str, Package]) -> BaseTool:

@@ -45,7 +45,9 @@ def frameworks() -> set[str]:
     return set(names["The engine knows no framework"]) - {"ce_integrations"}
 
 
-@pytest.mark.parametrize("package", ["ce_engine", "ce_integrations"])
+@pytest.mark.parametrize(
+    "package", ["ce_engine", "ce_integrations", "ce_integrations.demo.running"]
+)
 def test_no_framework_comes_along(package: str) -> None:
     assert {"langchain", "langchain_core", "langgraph"} <= frameworks()
     assert modules_after(f"import {package}") & frameworks() == set()

@@ -13,11 +13,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from ce_integrations.demo.running import FrameworkDemo
+
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT: dict[str, Any] = PYPROJECT["project"]
 ADAPTERS: dict[str, str] = PROJECT["entry-points"]["ce_integrations.adapters"]
+DEMOS: dict[str, str] = PROJECT["entry-points"]["ce_integrations.demos"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
 
@@ -65,23 +68,26 @@ def test_the_registry_finds_the_adapters_of_this_project() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
-def test_adapter_extra_and_demo_require_the_same(name: str) -> None:
+def test_adapter_and_extra_require_the_same(name: str) -> None:
     from ce_integrations.registry import load_adapters
 
     adapter = load_adapters()[name]
     assert adapter.name == name
     assert sorted(adapter.requires) == sorted(EXTRAS[name])
-    of_demo = {each.name: each for each in map(Requirement, EXTRAS["demo"])}
-    for required in map(Requirement, adapter.requires):
+
+
+@pytest.mark.parametrize("name", sorted(DEMOS))
+def test_a_demo_checks_what_its_extra_installs(name: str) -> None:
+    module, _, attribute = DEMOS[name].partition(":")
+    demo = getattr(import_module(module), attribute)
+    assert isinstance(demo, FrameworkDemo)
+    assert demo.name == name
+    assert sorted(demo.requires) == sorted(EXTRAS[demo.extra])
+    of_demo = {each.name: each for each in map(Requirement, demo.requires)}
+    for required in map(Requirement, EXTRAS[name]):
         lowest, too_high = bounds(required)
         lowest_of_demo, too_high_of_demo = bounds(of_demo[required.name])
         assert lowest <= lowest_of_demo < too_high_of_demo <= too_high
-
-
-@pytest.mark.parametrize("name", sorted(PROJECT["entry-points"]["ce_integrations.demos"]))
-def test_a_demo_checks_what_its_extra_installs(name: str) -> None:
-    module = PROJECT["entry-points"]["ce_integrations.demos"][name].split(":")[0]
-    assert sorted(import_module(module).REQUIRES) == sorted(EXTRAS["demo"])
 
 
 @pytest.mark.parametrize("name", sorted(ADAPTERS))

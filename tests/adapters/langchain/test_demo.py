@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,23 +14,21 @@ from langchain_core.runnables import Runnable
 
 from ce_engine import (
     AdapterError,
-    ConfigError,
     EvidenceType,
-    MissingDependencyError,
     Scope,
     SessionDocument,
-    StoreUnavailableError,
     check_invariants,
     open_store,
 )
 from ce_engine.cli.demo import Demo, DemoOptions, DemoResult
 from ce_engine.schema.rows import SessionInfo, TurnRow
+from ce_integrations.demo.documents import WordIndex, chunks, installed_packages
+from ce_integrations.demo.quoting import QuotingModel, Reply
+from ce_integrations.demo.turns import script
 from ce_integrations.langchain import install_ce
 from ce_integrations.langchain.demo import DEMO
-from ce_integrations.langchain.demo_app import App, make_app, make_chat
-from ce_integrations.langchain.demo_documents import installed_packages
-from ce_integrations.langchain.demo_turns import FIXED, script
-from ce_integrations.langchain.offline_model import OfflineChatModel
+from ce_integrations.langchain.demo_app import App, WordRetriever, make_app
+from ce_integrations.langchain.demo_model import OfflineChatModel
 from ce_integrations.testing import wire
 
 
@@ -95,7 +92,7 @@ def offline(url: str) -> Run:
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The demo with the same model behind a strict provider, which keeps what it is sent."""
-    model = OfflineChatModel(known=frozenset(PACKAGES))
+    model = OfflineChatModel(quoting=QuotingModel(frozenset(PACKAGES)))
 
     def answer(body: dict[str, Any]) -> wire.Answer:
         chat: Runnable[Any, AIMessage] = model.bind(tools=body.get("tools", []))
@@ -137,7 +134,8 @@ def test_facts_that_are_long_gone_are_found_again(demo: Run) -> None:
 
 def test_without_us_the_chain_cannot_know() -> None:
     """It keeps no history; only the agent does, and pays for each word of it with every call."""
-    app = make_app(PACKAGES, make_chat(PACKAGES, len).model, "bare")
+    model = OfflineChatModel(quoting=QuotingModel(frozenset(PACKAGES), len))
+    app = make_app(PACKAGES, model, "bare")
     answers = {turn: app.ask(turn) for turn in SCRIPT}
     known = [turn.surface for turn in SCRIPT if turn.expected and turn.expected in answers[turn]]
     assert set(known) == {"agent"}
@@ -261,13 +259,13 @@ class Listener(OfflineChatModel):
 
     heard: list[int] = []  # noqa: RUF012 - pydantic copies it for each model
 
-    def _answer(self, messages: Any, tools: Any) -> AIMessage:
+    def _reply(self, messages: Any, tools: Any) -> Reply:
         self.heard.append(len(messages))
-        return super()._answer(messages, tools)
+        return super()._reply(messages, tools)
 
 
 def test_uninstalled_it_is_the_app_that_it_was() -> None:
-    model = Listener(known=frozenset(PACKAGES))
+    model = Listener(quoting=QuotingModel(frozenset(PACKAGES)))
     app = make_app(PACKAGES, model, "mine")
     before = (model.callbacks, getattr(app.agent, "config", None))
     with install_ce(app.agent, store="memory://", session_id="mine"):
@@ -285,60 +283,6 @@ def ask_all(app: App, count: int) -> None:
         app.ask(turn)
 
 
-# Its script
-
-
-def test_the_facts_stand_where_the_issue_wants_them() -> None:
-    turns = script(list(PACKAGES.values()), 120)
-    assert [turn.number for turn in turns] == list(range(1, 121))
-    assert [fact.turn for fact in FIXED] == [3, 20, 50, 80, 110]
-    for fact, question in zip(FIXED, turns[115:], strict=True):
-        told = turns[fact.turn - 1]
-        assert told.surface == question.surface == fact.surface
-        assert "`" in told.text
-        assert "`" not in question.text, "it would be looked up again"
-        if fact.expected != "{version}":
-            assert [t.number for t in turns if question.expected in t.text] == [fact.turn]
-    assert {turn.surface for turn in turns if turn.number % 4 == 0} >= {"retrieval"}
-    assert any("许可证" in turn.text for turn in turns)
-
-
-def test_what_is_asked_again_was_not_talked_about_lately() -> None:
-    turns = script(list(PACKAGES.values()), 120)
-    name = turns[109].text.split("`")[1]
-    assert not [turn for turn in turns[110:] if f"`{name}`" in turn.text]
-
-
-@pytest.mark.parametrize("count", [30, 45, 60, 119, 120, 121, 500])
-def test_facts_keep_their_places_and_their_age(count: int) -> None:
-    turns = script(list(PACKAGES.values()), count)
-    assert [turn.number for turn in turns] == list(range(1, count + 1))
-    plain, questions = turns[:-5], turns[-5:]
-    places = [t.number for q in questions[:-1] for t in plain if q.expected in t.text]
-    looked_up = [t.number for t in plain if "installed here, and what does it require" in t.text]
-    assert places + looked_up == sorted({*places, *looked_up})
-    for place, fact in zip(places + looked_up, FIXED, strict=True):
-        assert abs(place / len(plain) - fact.turn / 115) < 0.16
-        assert place <= len(plain) - 5
-
-
-@pytest.mark.parametrize("turns", [0, 29])
-def test_too_few_turns_are_refused(turns: int) -> None:
-    with pytest.raises(ConfigError, match=f"at least 30 turns.*found {turns}.*--turns 30"):
-        DEMO.run(DemoOptions(turns=turns, store_url="memory://"), lambda *_: None)
-
-
-def test_too_few_distributions_are_refused() -> None:
-    with pytest.raises(ConfigError, match="needs 5; 2 are installed"):
-        script(list(PACKAGES.values())[:2], 120)
-
-
-def test_a_store_that_cannot_be_opened_stops_it_at_once(tmp_path: Path) -> None:
-    (tmp_path / "ce.db").mkdir()
-    with pytest.raises(StoreUnavailableError):
-        DEMO.run(DemoOptions(store_url=f"sqlite:///{tmp_path / 'ce.db'}"), lambda *_: None)
-
-
 def test_an_endpoint_that_fails_is_named_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     with wire.Wire(wire.error(401, "Incorrect API key provided")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -348,7 +292,13 @@ def test_an_endpoint_that_fails_is_named_with_the_cure(monkeypatch: pytest.Monke
             DEMO.run(DemoOptions(turns=TURNS, store_url="memory://"), lambda *_: None)
 
 
-def test_a_missing_package_is_named_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ce_integrations.langchain.demo.REQUIRES", ("no-such-distribution>=1",))
-    with pytest.raises(MissingDependencyError, match=r"ce-integrations\[demo\]"):
-        DEMO.run(DemoOptions(store_url="memory://"), lambda *_: None)
+async def test_the_retriever_gives_what_the_index_finds() -> None:
+    index = WordIndex(chunks(PACKAGES.values()))
+    retriever = WordRetriever(index=index)
+    query = "What is `langchain-core` for?"
+    given = retriever.invoke(query)
+    assert [(d.id, d.page_content, d.metadata) for d in given] == [
+        hit.chunk for hit in index.search(query)
+    ]
+    assert given[0].metadata["title"] == "langchain-core"
+    assert await retriever.ainvoke(query) == given

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ce_engine import ConfigError
-from ce_integrations.langchain.demo_documents import Package
+from ce_integrations.demo.documents import Package
 
 
 Surface = Literal["agent", "retrieval"]

@@ -1,4 +1,4 @@
-"""The offline chat model: it calls `lookup` exactly when its rule says so, and quotes nothing but its input."""
+"""The rule of the offline model: it calls `lookup` exactly when it has to, and quotes nothing but its input."""
 
 from __future__ import annotations
 
@@ -6,63 +6,59 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
-from langchain_core.runnables import Runnable
-from langchain_core.tools import tool
 
-from ce_integrations.langchain.offline_model import (
+from ce_integrations.demo.quoting import (
     NOTHING,
-    OfflineChatModel,
+    Call,
+    QuotingModel,
+    Reply,
+    Said,
     canonical,
     sentences,
     words,
 )
 
 
-INSTALLED = frozenset({"anyio", "click", "typing-extensions"})
-PROMPT = SystemMessage("You help a team with its Python packages.")
+MODEL = QuotingModel(
+    frozenset({"anyio", "click", "typing-extensions"}), count=lambda text: len(text.split())
+)
 
 
-@tool
-def lookup(distribution: str) -> str:
-    """Look up the metadata of an installed distribution."""
-    return f"{distribution} is there."
+def schema(name: str, argument: str) -> dict[str, Any]:
+    properties = {argument: {"type": "string"}, "limit": {"type": "integer"}}
+    return {"name": name, "parameters": {"type": "object", "properties": properties}}
 
 
-@tool
-def search(query: str) -> str:
-    """Search the documents."""
-    return query
+SEARCH = schema("search", "query")
+LOOKUP = schema("lookup", "distribution")
 
 
-def model(*tools: Any) -> Runnable[Any, AIMessage]:
-    offline = OfflineChatModel(known=INSTALLED)
-    return offline.bind_tools(tools) if tools else offline
+def system(text: str) -> Said:
+    return Said("system", text)
 
 
-def user(text: str) -> HumanMessage:
-    return HumanMessage(text)
+def user(text: str) -> Said:
+    return Said("user", text)
 
 
-def call(name: str, call_id: str, used: str = "lookup") -> AIMessage:
-    made = {"name": used, "args": {"distribution": name}, "id": call_id, "type": "tool_call"}
-    return AIMessage("", tool_calls=[made])
+def assistant(text: str) -> Said:
+    return Said("assistant", text)
 
 
-def result(call_id: str, text: str = "It is there.") -> ToolMessage:
-    return ToolMessage(text, tool_call_id=call_id)
+def call(name: str, call_id: str, used: str = "lookup") -> Said:
+    return Said("assistant", "", [Call(call_id, used, {"distribution": name})])
 
 
-def looked_up(answer: AIMessage) -> list[str]:
-    assert {one["name"] for one in answer.tool_calls} <= {"lookup"}
-    return [one["args"]["distribution"] for one in answer.tool_calls]
+def result(call_id: str, text: str = "It is there.") -> Said:
+    return Said("tool", text, answers=call_id)
+
+
+PROMPT = system("You help a team with its Python packages.")
+
+
+def looked_up(reply: Reply) -> list[str]:
+    assert {one.name for one in reply.calls} <= {"lookup"}
+    return [one.args["distribution"] for one in reply.calls]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +73,8 @@ def looked_up(answer: AIMessage) -> list[str]:
         ([user("What is `django`?")], []),
         ([user("Why does `import anyio` fail?")], []),
         # Only the newest user message counts, wherever it stands.
-        ([user("What is `anyio`?"), AIMessage("A library."), user("And now?")], []),
-        ([user("Hello"), AIMessage("Hi."), user("`click`?")], ["click"]),
+        ([user("What is `anyio`?"), assistant("A library."), user("And now?")], []),
+        ([user("Hello"), assistant("Hi."), user("`click`?")], ["click"]),
         # Looked up already: there is a result of that very call.
         ([user("`anyio`?"), call("anyio", "a"), result("a")], []),
         ([user("`anyio`?"), call("AnyIO", "a"), result("a")], []),
@@ -91,31 +87,37 @@ def looked_up(answer: AIMessage) -> list[str]:
     ],
 )
 def test_it_looks_up_exactly_what_the_newest_user_message_names(
-    messages: Sequence[BaseMessage], names: list[str]
+    messages: Sequence[Said], names: list[str]
 ) -> None:
-    answer = model(search, lookup).invoke([PROMPT, *messages])
-    assert looked_up(answer) == names
-    assert bool(answer.content) is not bool(names)
+    reply = MODEL.reply([PROMPT, *messages], [SEARCH, LOOKUP])
+    assert looked_up(reply) == names
+    assert bool(reply.text) is not bool(names)
 
 
 def test_it_calls_no_tool_that_it_was_not_given() -> None:
-    assert model(search).invoke([user("What is `anyio`?")]).tool_calls == []
-    assert model().invoke([user("What is `anyio`?")]).tool_calls == []
+    assert MODEL.reply([user("What is `anyio`?")], [SEARCH]).calls == []
+    assert MODEL.reply([user("What is `anyio`?")]).calls == []
+
+
+def test_tools_are_taken_as_openai_wraps_them_and_bare_and_the_first_argument_is_the_name() -> None:
+    bare = schema("lookup", "package")
+    for tool in (bare, {"type": "function", "function": bare}):
+        (made,) = MODEL.reply([user("What is `anyio`?")], [tool]).calls
+        assert (made.name, made.args) == ("lookup", {"package": "anyio"})
 
 
 def test_ids_of_calls_are_never_used_twice() -> None:
-    answers = [model(lookup).invoke([user("`anyio`, `click`?")]) for _ in range(20)]
-    ids = [one["id"] for answer in answers for one in answer.tool_calls]
-    assert len(set(ids)) == 40
+    replies = [MODEL.reply([user("`anyio`, `click`?")], [LOOKUP]) for _ in range(20)]
+    assert len({one.id for reply in replies for one in reply.calls}) == 40
 
 
 @pytest.mark.parametrize(
     ("messages", "quoted"),
     [
         # From the system text, an earlier message, a tool's result: wherever most words are shared.
-        ([SystemMessage("The licence of anyio is MIT. Be kind."), user("Which licence?")], 0),
+        ([system("The licence of anyio is MIT. Be kind."), user("Which licence?")], 0),
         (
-            [PROMPT, user("Our ticket is TCK-1."), AIMessage("Good."), user("What ticket?")],
+            [PROMPT, user("Our ticket is TCK-1."), assistant("Good."), user("What ticket?")],
             "Our ticket is TCK-1.",
         ),
         (
@@ -150,62 +152,40 @@ def test_ids_of_calls_are_never_used_twice() -> None:
     ],
 )
 def test_it_quotes_the_sentence_that_shares_most_words(
-    messages: Sequence[BaseMessage], quoted: str | int
+    messages: Sequence[Said], quoted: str | int
 ) -> None:
     expected = quoted if isinstance(quoted, str) else "The licence of anyio is MIT."
-    assert model(lookup).invoke(messages).content == expected
+    assert MODEL.reply(messages, [LOOKUP]).text == expected
 
 
 def test_it_never_quotes_the_newest_user_message() -> None:
     asked = user("The owl is red. Is the owl red?")
-    assert model().invoke([asked]).content == NOTHING
-    assert model().invoke([user("An owl."), asked]).content == "An owl."
+    assert MODEL.reply([asked]).text == NOTHING
+    assert MODEL.reply([user("An owl."), asked]).text == "An owl."
 
 
 def test_it_knows_nothing_but_the_request() -> None:
-    offline = model(lookup)
-    offline.invoke([user("Our ticket is TCK-4711."), user("What ticket?")])
-    assert offline.invoke([user("What ticket?")]).content == NOTHING
+    MODEL.reply([user("Our ticket is TCK-4711."), user("What ticket?")])
+    assert MODEL.reply([user("What ticket?")]).text == NOTHING
 
 
-QUOTING = [PROMPT, user("The blue heron flies low."), user("How does the heron fly?")]
-CALLING = [PROMPT, user("What are `anyio` and `click`?")]
+def test_a_text_is_streamed_word_by_word() -> None:
+    reply = MODEL.reply([user("The blue  heron\tflies low."), user("How does the heron fly?")])
+    assert reply.pieces == ["The ", "blue  ", "heron\t", "flies ", "low."]
+    assert "".join(reply.pieces) == reply.text
 
 
-@pytest.mark.parametrize("messages", [QUOTING, CALLING])
-async def test_sync_async_and_streams_say_the_same(messages: list[BaseMessage]) -> None:
-    offline = model(lookup)
-    chunks: list[Any] = list(offline.stream(messages))
-    later: list[Any] = [chunk async for chunk in offline.astream(messages)]
-    answers = [
-        offline.invoke(messages),
-        await offline.ainvoke(messages),
-        sum(chunks[1:], chunks[0]),
-        sum(later[1:], later[0]),
-    ]
-    said = {(str(a.content), str(looked_up(a)), str(a.usage_metadata)) for a in answers}
-    assert len(said) == 1
-    assert all(isinstance(chunk, AIMessageChunk) for chunk in chunks)
-
-
-def test_a_stream_comes_word_by_word() -> None:
-    chunks = [chunk.content for chunk in model().stream(QUOTING) if chunk.content]
-    assert chunks == ["The ", "blue ", "heron ", "flies ", "low."]
-
-
-def test_usage_counts_what_was_sent_and_what_came_back() -> None:
-    count = OfflineChatModel(known=INSTALLED, count=lambda text: len(text.split()))
-
-    def usage(chat: Runnable[Any, AIMessage], messages: list[BaseMessage]) -> dict[str, int]:
-        told: Any = chat.invoke(messages).usage_metadata
-        return dict(told)
-
-    bare, bound = usage(count, QUOTING), usage(count.bind_tools([lookup]), QUOTING)
-    assert bare["output_tokens"] == 5
-    assert bare["total_tokens"] == bare["input_tokens"] + bare["output_tokens"]
-    assert bound["input_tokens"] > bare["input_tokens"], "the tools' schemas are sent as well"
-    longer = usage(count, [*QUOTING[:-1], AIMessage("one two three"), QUOTING[-1]])
-    assert longer["input_tokens"] == bare["input_tokens"] + 3 + 4
+def test_tokens_count_what_was_sent_and_what_came_back() -> None:
+    request = [PROMPT, user("The blue heron flies low."), user("How does the heron fly?")]
+    bare = MODEL.reply(request)
+    assert (bare.sent_tokens, bare.got_tokens) == (8 + 5 + 5 + 3 * 4, 5)
+    bound = MODEL.reply(request, [LOOKUP])
+    assert bound.sent_tokens == bare.sent_tokens + len(str(LOOKUP).split())
+    looked = MODEL.reply([*request, call("anyio", "a"), result("a", "one two three")])
+    called = len("lookup{'distribution': 'anyio'}".split())
+    assert looked.sent_tokens == bare.sent_tokens + 4 + called + 4 + 3 + 4
+    asking = MODEL.reply([user("`anyio`, `click`?")], [LOOKUP])
+    assert asking.got_tokens == 2 * len("{'distribution': 'anyio'}".split())
 
 
 @pytest.mark.parametrize(

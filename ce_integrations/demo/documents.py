@@ -8,13 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
+from typing import NamedTuple
 
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
-from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
-from pydantic import PrivateAttr
-
-from ce_integrations.langchain.offline_model import canonical, words
+from ce_integrations.demo.quoting import canonical, words
 
 
 LOOKUP_BYTES = 900
@@ -143,14 +139,29 @@ def _shortened(text: str, size: int) -> str:
     return f"{head.rpartition(' ')[0] or head} …"
 
 
-def documents(packages: Iterable[Package]) -> Iterator[Document]:
-    """The descriptions in chunks, in the order of the packages; ids are the same on every run."""
+class Chunk(NamedTuple):
+    """A piece of a description; `metadata` has `source`, `title`, `doc_version` and `chunk`, its number."""
+
+    id: str
+    text: str
+    metadata: dict[str, str | int]
+
+
+class Hit(NamedTuple):
+    """A chunk that was found, and how well it fits: above 0, and comparable within one index."""
+
+    chunk: Chunk
+    score: float
+
+
+def chunks(packages: Iterable[Package]) -> Iterator[Chunk]:
+    """The descriptions in pieces, in the order of the packages; ids are the same on every run."""
     for package in packages:
         text = f"{package.name}: {package.summary}\n\n{package.description}"
-        for number, chunk in enumerate(_chunks(text)[:MAX_CHUNKS]):
-            yield Document(
+        for number, piece in enumerate(_pieces(text)[:MAX_CHUNKS]):
+            yield Chunk(
                 id=f"{canonical(package.name)}@{package.version}#{number}",
-                page_content=chunk,
+                text=piece,
                 metadata={
                     "source": package.source,
                     "title": package.name,
@@ -160,7 +171,7 @@ def documents(packages: Iterable[Package]) -> Iterator[Document]:
             )
 
 
-def _chunks(text: str) -> list[str]:
+def _pieces(text: str) -> list[str]:
     """Paragraphs put together, or taken apart, to pieces of about `CHUNK_CHARS` that end with a word."""
     pieces = [""]
     for paragraph in text.split("\n\n"):
@@ -174,36 +185,29 @@ def _chunks(text: str) -> list[str]:
     return [piece.strip() for piece in pieces if piece.strip()]
 
 
-class WordRetriever(BaseRetriever):
-    """Finds documents by the words they share with the query, rare words first; no model, no index server."""
+class WordIndex:
+    """Finds chunks by the words they share with the query, rare words first; no model, no index server."""
 
-    documents: list[Document]
-    k: int = 3
-    _words: list[tuple[frozenset[str], frozenset[str]]] = PrivateAttr(default_factory=list)
-    _weights: dict[str, float] = PrivateAttr(default_factory=dict)
-
-    def model_post_init(self, context: object, /) -> None:
-        """Count once how many documents hold a word."""
-        super().model_post_init(context)
+    def __init__(self, found: Iterable[Chunk]) -> None:
+        """Count once how many chunks hold a word."""
+        self.chunks = list(found)
         self._words = [
-            (frozenset(words(d.metadata.get("title", ""))), frozenset(words(d.page_content)))
-            for d in self.documents
+            (frozenset(words(str(chunk.metadata["title"]))), frozenset(words(chunk.text)))
+            for chunk in self.chunks
         ]
-        holding = Counter(word for title, found in self._words for word in title | found)
+        holding = Counter(word for title, inside in self._words for word in title | inside)
         self._weights = {
-            word: math.log1p(len(self.documents) / count) for word, count in holding.items()
+            word: math.log1p(len(self.chunks) / count) for word, count in holding.items()
         }
 
-    def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
-    ) -> list[Document]:
-        wanted = self._weights.keys() & set(words(query))
+    def search(self, query: str, limit: int = 3) -> list[Hit]:
+        """The chunks that fit best, best first; of equals the first."""
+        wanted = sorted(self._weights.keys() & set(words(query)))
         scored = []
-        for position, (title, found) in enumerate(self._words):
-            score = sum(self._weights[w] * ((w in title) + (w in found)) for w in sorted(wanted))
+        for position, (title, inside) in enumerate(self._words):
+            score = sum(
+                self._weights[word] * ((word in title) + (word in inside)) for word in wanted
+            )
             if score:
                 scored.append((-score, position))
-        return [self.documents[position] for _, position in sorted(scored)[: self.k]]
+        return [Hit(self.chunks[at], -score) for score, at in sorted(scored)[:limit]]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ce_integrations.langchain.demo_documents import (
+from ce_integrations.demo.documents import (
     CHUNK_CHARS,
     LOOKUP_BYTES,
     MAX_CHUNKS,
     Package,
-    WordRetriever,
+    WordIndex,
+    chunks,
     clean,
-    documents,
     installed_packages,
     lookup_text,
 )
@@ -51,19 +51,19 @@ def package(name: str = "kites", description: str = "", summary: str = "Fly kite
 
 
 def test_what_is_installed_is_told_as_it_is() -> None:
-    core = PACKAGES["langchain-core"]
-    assert core.version == version("langchain-core")
+    core = PACKAGES["pydantic-core"]
+    assert core.version == version("pydantic-core")
     assert core.licence == "MIT"
-    assert any(line.startswith("pydantic") for line in core.requires)
+    assert any(line.startswith("typing-extensions") for line in core.requires)
     assert not any("extra ==" in line for line in core.requires)
     assert any("https://" in url for url in core.urls)
-    assert core.source == f"pkg:pypi/langchain-core@{core.version}"
+    assert core.source == f"pkg:pypi/pydantic-core@{core.version}"
 
 
 def test_the_order_is_the_same_on_every_run() -> None:
     assert list(PACKAGES) == sorted(PACKAGES)
     again = installed_packages()
-    assert list(documents(PACKAGES.values())) == list(documents(again.values()))
+    assert list(chunks(PACKAGES.values())) == list(chunks(again.values()))
 
 
 def write_metadata(folder: Path, name: str, **fields: str) -> None:
@@ -115,10 +115,10 @@ def test_descriptions_are_plain_text() -> None:
     assert "structured concurrency" in PACKAGES["anyio"].description
 
 
-@pytest.mark.parametrize("name", ["langchain-core", "Langchain_Core"])
+@pytest.mark.parametrize("name", ["pydantic-core", "Pydantic_Core"])
 def test_a_lookup_says_what_people_ask_for(name: str) -> None:
     text = lookup_text(PACKAGES, name)
-    for wanted in (version("langchain-core"), "MIT", "pydantic", "https://", "许可证"):
+    for wanted in (version("pydantic-core"), "MIT", "typing-extensions", "https://", "许可证"):
         assert wanted in text
 
 
@@ -136,39 +136,57 @@ def test_an_unknown_distribution_is_named_with_a_cure() -> None:
 
 
 def test_chunks_are_small_few_and_traceable() -> None:
-    found = list(documents(PACKAGES.values()))
-    assert max(len(document.page_content) for document in found) <= CHUNK_CHARS
-    assert len({document.id for document in found}) == len(found)
-    chunks = [document.metadata["chunk"] for document in found]
-    assert max(chunks) < MAX_CHUNKS
-    for document in found:
-        source = document.metadata["source"]
+    found = list(chunks(PACKAGES.values()))
+    assert max(len(chunk.text) for chunk in found) <= CHUNK_CHARS
+    assert len({chunk.id for chunk in found}) == len(found)
+    assert {chunk.metadata["chunk"] for chunk in found} <= set(range(MAX_CHUNKS))
+    for chunk in found:
+        source = str(chunk.metadata["source"])
         assert re.fullmatch(r"pkg:pypi/[a-z0-9-]+@\S+", source)
-        assert source.endswith(f"@{document.metadata['doc_version']}")
+        assert source.endswith(f"@{chunk.metadata['doc_version']}")
 
 
 def test_chunks_hold_the_whole_text() -> None:
     text = " ".join(f"word{number}" for number in range(200)) + "\n\n" + "x" * 900
-    found = list(documents([package(description=text)]))
-    told = " ".join(document.page_content for document in found).split()
+    found = list(chunks([package(description=text)]))
+    told = " ".join(chunk.text for chunk in found).split()
     assert told[:3] == ["kites:", "Fly", "kites"]
     assert told[3:203] == [f"word{number}" for number in range(200)]
     assert told[203:] == ["x" * CHUNK_CHARS]
 
 
-async def test_the_retriever_finds_by_words_rare_ones_first() -> None:
-    packages = [
-        package("kites", "About the wind and the weather.", "Fly kites"),
-        package("owls", "About the night and the weather.", "Watch owls"),
-        package("herons", "Owls and kites are birds, too. 白鹭在水边。", "Count herons"),
-    ]
-    retriever = WordRetriever(documents=list(documents(packages)), k=2)
+BIRDS = [
+    package("kites", "About the wind and the weather.", "Fly kites"),
+    package("owls", "About the night and the weather.", "Watch owls"),
+    package("herons", "Owls and kites are birds, too. 白鹭在水边。", "Count herons"),
+]
 
-    def titles(query: str) -> list[str]:
-        return [document.metadata["title"] for document in retriever.invoke(query)]
 
-    assert titles("Are there birds in this weather?") == ["herons", "kites"]
-    assert titles("What about `owls`?") == ["owls", "herons"]
-    assert titles("白鹭") == ["herons"]
-    assert titles("submarines") == []
-    assert [d.metadata["title"] for d in await retriever.ainvoke("night")] == ["owls"]
+@pytest.mark.parametrize(
+    ("query", "titles"),
+    [
+        ("Are there birds in this weather?", ["herons", "kites"]),
+        ("What about `owls`?", ["owls", "herons"]),
+        ("白鹭", ["herons"]),
+        ("submarines", []),
+        ("night", ["owls"]),
+    ],
+)
+def test_chunks_are_found_by_words_rare_ones_first(query: str, titles: list[str]) -> None:
+    found = WordIndex(chunks(BIRDS)).search(query, 2)
+    assert [hit.chunk.metadata["title"] for hit in found] == titles
+    scores = [hit.score for hit in found]
+    assert scores == sorted(scores, reverse=True)
+    assert all(score > 0 for score in scores)
+
+
+def test_a_rare_word_scores_more_than_a_common_one() -> None:
+    index = WordIndex(chunks(BIRDS))
+    (rare,), (common, other) = index.search("night"), index.search("weather")
+    assert rare.score > common.score == other.score
+
+
+def test_no_more_is_found_than_is_asked_for() -> None:
+    index = WordIndex(chunks(PACKAGES.values()))
+    assert [len(index.search("python library", limit)) for limit in (0, 1, 7)] == [0, 1, 7]
+    assert index.search("python library") == index.search("python library", 7)[:3]
