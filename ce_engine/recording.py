@@ -13,6 +13,7 @@ from ce_engine.schema.document import (
     Message,
     ToolCall,
     ToolProvider,
+    ToolRequest,
 )
 from ce_engine.schema.enums import (
     EvidenceType,
@@ -67,8 +68,9 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     The call itself is recorded here too, since not every host reports its tools' runs; a run that was
     reported has told more, and its row stands.
     """
-    message = row.message
-    call, asked_by = _call_of(row, caller)
+    message, view = row.message, records.view
+    call, asked_by = _call_of(view, row, caller)
+    is_new = call.tool_call_id in view.tool_runs or not _has_result(view, asked_by, caller)
     evidence = records.ingest.evidence_row(
         "",
         EvidenceSource(kind=SourceKind.TOOL, name=call.tool),
@@ -78,11 +80,13 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
         confidence=by_rule(SourceKind.TOOL, status=call.status),
         message_id=message.message_id,
     )
-    evidence.dedup_key = _result_key(records.view, call.tool_call_id, row.key)
+    evidence.dedup_key = _result_key(view, call.tool_call_id, row.key)
     evidence.lane_key = row.lane_key
     evidence_id = records.add_evidence(evidence, row.request_id, row.turn_id)
     message.refs = refs([evidence_id])
-    reported = records.view.tool_runs.pop(call.tool_call_id, call)
+    if not is_new:
+        return
+    reported = view.tool_runs.pop(call.tool_call_id, call)
     ids = list(dict.fromkeys([*reported.result_evidence_ids, evidence_id]))
     ended = reported.model_copy(update={"result_evidence_ids": ids})
     records.add_tool_call(
@@ -132,15 +136,40 @@ def _result_key(view: SessionView, tool_call_id: str, content_key: bytes) -> byt
     return view.fingerprinter.mac("evidence", what)
 
 
-def _call_of(row: MessageRow, caller: MessageRow | None) -> tuple[ToolCall, str | None]:
+def _has_result(view: SessionView, asked_by: str | None, caller: MessageRow | None) -> bool:
+    """Whether the call was made in another line, where its result stands already."""
+    if caller is None or asked_by in (None, caller.message.message_id):
+        return False
+    n = view.log.by_message_id(asked_by or "")
+    return n is not None and bool(view.log.results(n))
+
+
+def _asked_by(view: SessionView, caller: MessageRow, asked: ToolRequest) -> MessageRow:
+    """Who asked for a call first: a list that is handed to another agent may hold an excerpt of calls."""
+    newest = view.log.caller(asked.id)
+    for n in range(newest or 0, max(-1, (newest or 0) - CALLS_BACK), -1):
+        row = view.rows[n]
+        if (
+            (row.speaker, row.request_id) == (caller.speaker, caller.request_id)
+            and row.lane_key != caller.lane_key
+            and asked in (row.message.tool_calls or ())
+        ):
+            return row
+    return caller
+
+
+def _call_of(
+    view: SessionView, row: MessageRow, caller: MessageRow | None
+) -> tuple[ToolCall, str | None]:
     """The call that a tool message answers, and the message that asked for it."""
     message = row.message
     assert message.message_id is not None
     key, name, args = message.message_id, message.author.id if message.author else "", {}
     asked_by = None
-    for position, asked in enumerate((caller.message.tool_calls or ()) if caller else ()):
+    for asked in (caller.message.tool_calls or ()) if caller else ():
         if asked.id == message.tool_call_id and caller is not None:
-            asked_by = caller.message.message_id
+            first = _asked_by(view, caller, asked).message
+            asked_by, position = first.message_id, (first.tool_calls or []).index(asked)
             assert asked_by is not None
             key, name, args = tool_call_key(asked_by, position), asked.name, asked.args
             break

@@ -8,15 +8,25 @@ from typing import Any
 import pytest
 
 from ce_engine import (
+    Answer,
+    Author,
     AuthorKind,
     BudgetConfig,
     ContextEngine,
+    HostMessage,
     MemoryStore,
+    Message,
+    ModelCall,
+    Origin,
     Retrieval,
     RetrievedDoc,
+    Role,
     RuntimeConfig,
+    Scope,
+    ToolRequest,
     create_context_engine,
 )
+from ce_engine.testing.host import assistant, tool_result, user
 from ce_integrations import CallInfo, Hooks
 from tests.adapters.test_base import ADAPTER, Bot, Note, stored, turns
 
@@ -81,3 +91,32 @@ def test_what_an_agent_found_is_its_own_line_s(engine: ContextEngine, hooks: Hoo
         sent = say(hooks, asked, "-", lane_key=info.lane_key, agent=info.agent)
         assert any("swordfish" in note.content for note in sent) is finds
     assert {turn.lane for turn in turns(engine)} == {"team/ann", "team/bob"}
+
+
+def test_an_excerpt_of_calls_counts_no_run_twice(engine: ContextEngine) -> None:
+    """A handoff may repeat some of an agent's calls, with their results, in the next one's list."""
+    calls = [ToolRequest(id=f"c{n}", name="look", args={"at": n}) for n in (1, 2)]
+
+    def asked(some: list[ToolRequest]) -> HostMessage:
+        message = Message(
+            role=Role.ASSISTANT,
+            content="",
+            tool_calls=some,
+            author=Author(kind=AuthorKind.AGENT, id="ann"),
+        )
+        return HostMessage(message, Origin.TOOL_CALL)
+
+    results = [tool_result(f"c{n}", f"found {n}") for n in (1, 2)]
+    question = user("look, and hand over")
+    for agent, listed in (
+        ("ann", [question, asked(calls), *results]),
+        ("bob", [question, asked(calls[:1]), results[0], user("go on")]),
+    ):
+        scope = Scope(session_id="s", agent_id=agent)
+        call = ModelCall(scope, listed, lane_key=f"team/{agent}", request_id="r")
+        prepared = engine.sync.prepare(call)
+        engine.sync.commit(prepared.turn, Answer(assistant(f"{agent} is done").message))
+    session = stored(engine).session
+    runs = [(run.tool, run.args_digest) for run in session.tool_state.tool_calls]
+    assert runs == [("look", {"at": 1}), ("look", {"at": 2})]
+    assert len([m for m in session.messages if m.tool_calls]) == 2
