@@ -6,15 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 
+from ce_engine.archiving import expanded
 from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
 from ce_engine.ports import Store
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
 from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.log import Log
 from ce_engine.schema.rows import HEAD_ONLY, TurnRow
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
+from ce_engine.view import entry_of
 
 
 SETTLE_S = 1.0
@@ -73,7 +76,28 @@ async def trace(
         raise _not_found(name, scope)
     turns, events = await store.list_turns(scope), await store.list_events(scope)
     session = _Session(document, turns, events, selectors or RefSelector())
-    return Trace(id=name, kind=kind, evidence=[session.way_back(found) for found in refs])
+    evidence = [session.way_back(found) for found in refs]
+    seen_by = await _seen_by(store, scope, name, turns) if kind == "message" else []
+    return Trace(id=name, kind=kind, evidence=evidence, seen_by=seen_by)
+
+
+async def _seen_by(
+    store: Store, scope: Scope, message_id: str, turns: Sequence[TurnRow]
+) -> list[str]:
+    """The lanes that have a name, and whose turns were archived with the message in their list."""
+    state = await store.state(scope)
+    if state is None:
+        return []
+    log = Log()
+    for row in state.rows:
+        log.add(entry_of(log, row))
+    n = log.by_message_id(message_id)
+    found: dict[str, None] = {}
+    for turn in turns:
+        line = turn.report.get("extra", {}).get("replay", {}).get("line", [])
+        if turn.lane and turn.lane not in found and n in expanded(log, line):
+            found[turn.lane] = None
+    return list(found)
 
 
 class Tracing(ABC):

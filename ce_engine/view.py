@@ -171,31 +171,11 @@ class SessionView:
 
     def add_row(self, row: MessageRow) -> int:
         """Put a message into the log; return its position."""
-        message = row.message
-        assert message.message_id is not None
-        find = self.log.by_message_id
-        entry = Entry(
-            message_id=message.message_id,
-            key=row.key,
-            role=str(message.role),
-            parent=find(message.parent_id) if message.parent_id else None,
-            speaker=row.speaker,
-            calls=tuple(call.id or "" for call in message.tool_calls or ()),
-            call_id=message.tool_call_id,
-            host_id=row.host_id,
-            loose_key=row.loose_key or None,
-            replaces=find(message.replaces) if message.replaces else None,
-            variant_of=find(message.variant_of) if message.variant_of else None,
-            aside=row.aside,
-            tokens=row.tokens,
-            seq=message.seq,
-            lane_key=row.lane_key,
-        )
-        n = self.log.add(entry)
+        n = self.log.add(entry_of(self.log, row))
         self.rows.append(row)
         if row.request_id and not row.aside:
             self._went_on(row.request_id, self.log.root(n))
-        self.bytes += 2 * len(message.content) + ENTRY_BYTES
+        self.bytes += 2 * len(row.message.content) + ENTRY_BYTES
         return n
 
     def add_evidence(self, row: EvidenceRow) -> None:
@@ -349,3 +329,26 @@ class SessionView:
     def in_flight(self) -> frozenset[int]:
         """Entries that an open turn of this process is answering."""
         return frozenset(turn.question for turn in self.turns.values() if turn.question is not None)
+
+
+def entry_of(log: Log, row: MessageRow) -> Entry:
+    """A stored message as the next entry of a log."""
+    message, find = row.message, log.by_message_id
+    assert message.message_id is not None
+    return Entry(
+        message_id=message.message_id,
+        key=row.key,
+        role=str(message.role),
+        parent=find(message.parent_id) if message.parent_id else None,
+        speaker=row.speaker,
+        calls=tuple(call.id or "" for call in message.tool_calls or ()),
+        call_id=message.tool_call_id,
+        host_id=row.host_id,
+        loose_key=row.loose_key or None,
+        replaces=find(message.replaces) if message.replaces else None,
+        variant_of=find(message.variant_of) if message.variant_of else None,
+        aside=row.aside,
+        tokens=row.tokens,
+        seq=message.seq,
+        lane_key=row.lane_key,
+    )

@@ -59,6 +59,8 @@ def trace(
         return
     screen = console()
     screen.print(Text(printable(f"{found.kind} {found.id}"), style="bold"))
+    if found.seen_by:
+        screen.print(Text(printable(f"seen by {', '.join(found.seen_by)}")))
     if not found.evidence:
         screen.print("refers to no evidence")
     for item in found.evidence:

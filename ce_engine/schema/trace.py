@@ -36,9 +36,11 @@ class EvidenceTrace(Schema):
 class Trace(Schema):
     """What was asked for and where it leads: one entry for each ref of it.
 
-    `kind` is `message`, `block` or `evidence`.
+    `kind` is `message`, `block` or `evidence`. Of a message, `seen_by` are the agents (lanes that
+    have a name) whose model calls had it in their list, in order (B-16).
     """
 
     id: str
     kind: str
     evidence: list[EvidenceTrace] = Field(default_factory=list)
+    seen_by: list[str] = Field(default_factory=list)

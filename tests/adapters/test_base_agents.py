@@ -120,3 +120,21 @@ def test_an_excerpt_of_calls_counts_no_run_twice(engine: ContextEngine) -> None:
     runs = [(run.tool, run.args_digest) for run in session.tool_state.tool_calls]
     assert runs == [("look", {"at": 1}), ("look", {"at": 2})]
     assert len([m for m in session.messages if m.tool_calls]) == 2
+
+
+@pytest.mark.req("B-16")
+def test_a_message_tells_who_saw_it(engine: ContextEngine, hooks: Hooks[Note]) -> None:
+    """A broadcast stands in the lists of two agents and is stored once; what one was told is its own."""
+    said = Note("user", "to all of you")
+    for name in ("ann", "bob"):
+        say(hooks, [said, Note("user", f"for {name} alone")], "-", agent=name, lane_key=f"t/{name}")
+    seen = {
+        message.content: engine.sync.trace(Scope(session_id="s"), message.message_id).seen_by
+        for message in stored(engine).session.messages
+        if message.role is Role.USER
+    }
+    assert seen == {
+        "to all of you": ["t/ann", "t/bob"],
+        "for ann alone": ["t/ann"],
+        "for bob alone": ["t/bob"],
+    }
