@@ -14,6 +14,7 @@ from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.line import Below, Item
 from ce_engine.prepare.material import LAYERS, Material
 from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.pins import Pin, Pins, in_line
 from ce_engine.prepare.render import Locale, short_result
 from ce_engine.prepare.sources import Sources
 from ce_engine.records import Records
@@ -189,8 +190,10 @@ def input_hash(view: SessionView, chosen: Chosen, system: Mapping[int, str], loc
             units.append(f"insert {step.text}")
             continue
         if isinstance(step, Restore):
-            n = view.log.by_message_id(step.message.message_id or "")
+            name = step.message.message_id or ""
+            n, pin = view.log.by_message_id(name), chosen.outcome.pins.get(name)
             units.append(digest_of(view, n) if n is not None else "")
+            units += [f"extend True {pin.before}"] if pin is not None else []
             continue
         item = items[step.index]
         if item.n is None:
@@ -212,6 +215,12 @@ def _stored_short(view: SessionView, chosen: Chosen, item: Item, text: str, loca
     if stored == chosen.sources.text(item):
         return text
     return short_result(stored, chosen.sources.evidence_of(item), locale)
+
+
+def _refs(pin: Pin) -> list[Any]:
+    """What a pin renders: an id, or with it the sentences of which alone it has the text."""
+    refs = ((name.partition(":")[2], sentences) for name, sentences in pin.refs)
+    return [[name, *sentences] if sentences else name for name, sentences in refs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +261,7 @@ class Archiving:
             "window": call.context_window,
             "extras": {k: n for k, n in chosen.extras.items() if k != "priming"},
             "marks": [marks.drop, marks.shorten, marks.budget] if marks.budget else [],
+            "pins": [[anchor, _refs(pin)] for anchor, pin in self._pins().items()],
             "factor": chosen.factor if chosen.factor != 1.0 else None,
             "by_hand": call.by_hand,
             "closed": not call.restore,
@@ -285,6 +295,11 @@ class Archiving:
         first = view.configs.setdefault(digest, turn_id)
         kept = {"settings": self.records.ingest.data(plain)} if first == turn_id else {}
         return {"config": digest, **kept}
+
+    def _pins(self) -> Pins:
+        """What the call found before the messages of its line."""
+        cached = self.config.placement == "cache"
+        return in_line(self.chosen.marks.pins, self.chosen.outcome.line.groups) if cached else {}
 
     def _lanes(self, lanes: Lanes) -> list[Any]:
         log = lanes.log

@@ -26,9 +26,10 @@ class LaneCut:
 
     def marks(self, items: Sequence[Item], below: Below | None) -> Marks:
         """Of each kind of cut the deepest anchor that is in the line."""
+        pins = self.view.lane(self.lane_key).pins
         standing = [mark for mark in self.view.cuts.values() if mark.lane_key == self.lane_key]
         if not standing:
-            return Marks(below=below)
+            return Marks(below=below, pins=pins)
         at = {item.message_id: position for position, item in enumerate(items)}
         best: dict[str, CutMark] = {}
         for mark in standing:
@@ -43,6 +44,7 @@ class LaneCut:
             shorten.anchor_message_id if shorten else None,
             max((mark.budget for mark in best.values()), default=0),
             below,
+            pins,
         )
 
     def moved(self, made: Marks, before: Marks, now: str) -> Iterator[PutCut]:

@@ -294,6 +294,7 @@ class Preparation:
 
     def _remember_cut(self, outcome: Outcome, before: Marks) -> None:
         made, records = outcome.cut.marks, self.records
+        self.view.pin(self.lane_key, outcome.pins)
         if outcome.cut.moved:
             records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
         if (below := self.cut.learn_below(outcome.line, made.drop)) is not None:
@@ -314,7 +315,9 @@ class Preparation:
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
         """The last change of a plan: live values in what was stored. The count stays an upper bound."""
         room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
-        counted = {item.message_id: item.tokens for item in self.history.items}
+        pinned = outcome.pins  # counted apart
+        items = (item for item in self.history.items if item.message_id not in pinned)
+        counted = {item.message_id: item.tokens for item in items}
         redactor = self.view.redactor
         done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
         outcome.used += done.restored + done.injected

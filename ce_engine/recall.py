@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter, cached_text_counter
@@ -12,7 +14,9 @@ from ce_engine.coverage import BROKEN_OFF
 from ce_engine.prepare.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
-from ce_engine.prepare.render import Snippet
+from ce_engine.prepare.nominate import pin_of
+from ce_engine.prepare.pins import Pin
+from ce_engine.prepare.render import Locale, Snippet, some_of
 from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.prepare.standing import FACTS
 from ce_engine.prepare.terms import terms
@@ -70,6 +74,7 @@ class Recall:
             asked=self.asked,
             summary=self.summary,
             settle=self.settle,
+            nearest=self.nearest,
             materials=self.materials,
             whole=self.call.by_hand,
             costs=self.view.costs_of(counter.name, self.config.locale),
@@ -103,7 +108,7 @@ class Recall:
         most = min(most, self.limit)
         self.sent = sorted(sent)
         found = [
-            self._message(n, score)
+            _message(self.view, n, score)
             for n, score in self.view.search_messages(
                 query,
                 most,
@@ -120,20 +125,15 @@ class Recall:
         else:
             present = {evidence_id for evidence_id, _ in self.documents}
         for evidence_id, score in documents:
-            row = self.view.evidence[evidence_id]
-            if evidence_id in present or not self._may_read(row):
-                continue
-            evidence = row.evidence
-            snippet = Snippet(
-                "document",
-                evidence.content,
-                evidence.source.name,
-                str(evidence.metadata.get("created_at", "")),
-                evidence_id,
-            )
-            # No number of the store: the process that recorded it has none yet, and must choose alike.
-            found.append(Candidate(f"e:{evidence_id}", snippet, score, 0, stored=True))
+            if evidence_id not in present and self._may_read(self.view.evidence[evidence_id]):
+                found.append(_document(self.view, evidence_id, score))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def nearest(self, query: str, sent: frozenset[int], asked: int) -> float:
+        """The score of the nearest of the newest entries that all go out, before the one that is asked."""
+        among = range(self._before(sent), asked)
+        found = self.view.search_messages(query, 1, lambda n: n not in sent, among)
+        return found[0][1] if found else 0.0
 
     def _before(self, sent: frozenset[int]) -> int:
         """The first of the newest entries that all go out: those are most, and need not be searched."""
@@ -190,23 +190,6 @@ class Recall:
         own = row.shared or row.lane_key in ("", lane)
         return own and row.project_id == scope.project_id
 
-    def _message(self, n: int, score: float) -> Candidate:
-        row = self.view.rows[n]
-        message = row.message
-        assert message.message_id is not None
-        name = row.speaker or ""
-        if message.role.value == "tool":
-            evidence = self.view.evidence.get(self.view.by_message.get(message.message_id, ""))
-            name = evidence.evidence.source.name if evidence else ""
-        snippet = Snippet(
-            KINDS.get(message.role.value, "user"),
-            message.content,
-            name,
-            message.at or "",
-            self.view.by_message.get(message.message_id, ""),
-        )
-        return Candidate(f"m:{message.message_id}", snippet, score, n, stored=True)
-
     def spans(self, text: str) -> list[Span]:
         """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6).
 
@@ -222,3 +205,53 @@ class Recall:
                     found.append(Span(start, end, rank, evidence_id))
                     break
         return found
+
+
+def _message(view: SessionView, n: int, score: float) -> Candidate:
+    row = view.rows[n]
+    message = row.message
+    assert message.message_id is not None
+    name = row.speaker or ""
+    if message.role.value == "tool":
+        evidence = view.evidence.get(view.by_message.get(message.message_id, ""))
+        name = evidence.evidence.source.name if evidence else ""
+    snippet = Snippet(
+        KINDS.get(message.role.value, "user"),
+        message.content,
+        name,
+        message.at or "",
+        view.by_message.get(message.message_id, ""),
+    )
+    return Candidate(f"m:{message.message_id}", snippet, score, n, stored=True)
+
+
+def _document(view: SessionView, evidence_id: str, score: float) -> Candidate:
+    evidence = view.evidence[evidence_id].evidence
+    snippet = Snippet(
+        "document",
+        evidence.content,
+        evidence.source.name,
+        str(evidence.metadata.get("created_at", "")),
+        evidence_id,
+    )
+    # No number of the store: the process that recorded it has none yet, and must choose alike.
+    return Candidate(f"e:{evidence_id}", snippet, score, 0, stored=True)
+
+
+def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> dict[str, Pin]:
+    """The pins that an archive names, rendered once more of what is stored."""
+    found = {
+        anchor: pin_of([c for ref in refs for c in _pinned(view, ref)], locale)
+        for anchor, refs in archived
+    }
+    return {anchor: pin for anchor, pin in found.items() if pin is not None}
+
+
+def _pinned(view: SessionView, ref: str | list[Any]) -> Iterator[Candidate]:
+    name, *sentences = [ref] if isinstance(ref, str) else ref
+    n = view.log.by_message_id(name)
+    if n is None and name not in view.evidence:
+        return
+    whole = _document(view, name, 0.0) if n is None else _message(view, n, 0.0)
+    text = some_of(whole.snippet.text, sentences) if sentences else whole.snippet.text
+    yield replace(whole, snippet=replace(whole.snippet, text=text), sentences=tuple(sentences))

@@ -17,6 +17,7 @@ from ce_engine.parts import Parts
 from ce_engine.past import Past
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
+from ce_engine.recall import pins_again
 from ce_engine.schema.ids import SHORT_ID, Fingerprinter
 from ce_engine.schema.replay import Replay
 from ce_engine.schema.rows import TurnRow
@@ -84,6 +85,8 @@ class Replaying(Parts):
     ) -> Replay:
         past = await self._past(scope, turn, system)
         was = past.config()
+        lane = past.view.lane(past.row.lane)
+        lane.pins = pins_again(past.view, past.archive.get("pins", ()), was.locale)
         first, chosen = await self._again(past, was, None)
         made = input_hash(past.view, chosen, past.macs, was.locale)
         sent = Shown(past.view, first.call, chosen, first.counter).sent()

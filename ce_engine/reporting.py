@@ -132,6 +132,8 @@ class Telling:
         for step in self.outcome.plan:
             if isinstance(step, Restore):
                 name = step.message.message_id
+                if pin := self.outcome.pins.get(name or ""):
+                    yield self._injected(pin.before)
                 yield name, items[name].tokens
             elif isinstance(step, Insert):
                 yield self._injected(step.text)

@@ -9,6 +9,7 @@ from ce_engine.archiving import Chosen
 from ce_engine.counting import Counter
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import LAYERS
+from ce_engine.prepare.standing import FACTS
 from ce_engine.schema.call import Extend, Insert, ModelCall, Prepared, Restore, Shorten
 from ce_engine.schema.enums import Layer, Origin, Role
 from ce_engine.schema.replay import InspectedLayer, Inspection, Sent, SentPart
@@ -44,7 +45,8 @@ class Shown:
             layer: InspectedLayer(tokens=told.tokens, truncated=told.truncated)
             for layer, told in report.layers.items()
         }
-        for name, text in self.out.contexts.items():
+        texts = [*self.out.contexts.items(), *((FACTS, pin.text) for pin in self.out.pins.values())]
+        for name, text in texts:
             tokens = self.counter.text(text)
             part = SentPart(action="injected", role=Role.SYSTEM, tokens=tokens, content=text)
             found[LAYERS[name].value].parts.append(part)
@@ -89,7 +91,8 @@ class Shown:
                     continue
                 text = step.text + content if step.before else content + step.text
                 part = self._part("extended", item, text)
-                yield part.model_copy(update={"tokens": item.tokens + injected})
+                tokens = item.tokens + self.counter.text(step.text)
+                yield part.model_copy(update={"tokens": tokens})
 
     def _part(self, action: str, item: Item, content: str = "") -> SentPart:
         if item.index is not None:

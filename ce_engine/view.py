@@ -10,6 +10,7 @@ from ce_engine.bounded import Bounded as Bounded
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.line import Below
+from ce_engine.prepare.pins import Pins
 from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.schema.call import HostMessage, TurnHandle
 from ce_engine.schema.document import ContextBlock, Task, ToolCall
@@ -53,6 +54,7 @@ class LaneMemory:
     calibration: Calibration = field(default_factory=Calibration)
     below: Below | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
+    pins: Pins = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -247,6 +249,13 @@ class SessionView:
         if memory is None:
             memory = self.lanes[name] = LaneMemory()
         return memory
+
+    def pin(self, name: str, pins: Pins) -> None:
+        """Keep what stays before the messages of a lane."""
+        lane = self.lane(name)
+        before, now = (sum(len(pin.text) for pin in each.values()) for each in (lane.pins, pins))
+        self.bytes += 2 * (now - before)
+        lane.pins = pins
 
     def remember_sent(
         self, name: str, messages: Sequence[HostMessage], places: list[int | None]

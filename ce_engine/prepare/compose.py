@@ -21,17 +21,21 @@ SECTIONS = (
 """The order of what is brought in (E-03); only this module may change it."""
 
 
-STANDING = SECTIONS[:2]
+STANDING = ("framework__context", "experience__context", "compression__context")
 """What stays the same from call to call (D-05): it never stands behind the history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One message that goes out: the host's at `index`, with `text` for a shortened one, or a stored one."""
+    """One message that goes out: the host's at `index`, with `text` for a shortened one, or a stored one.
+
+    What stands `before` its own text was brought in for it.
+    """
 
     index: int | None = None
     text: str | None = None
     message: Message | None = None
+    before: str = ""
 
 
 def merge(contexts: Mapping[str, str]) -> str:
@@ -80,24 +84,18 @@ def compose(
     else:
         steps += [Keep(index) for index in system_prompt]
     for piece in checkpoint_messages:
-        if asked and piece.index is not None and piece.index == query:
-            steps.append(_before(piece.index, piece, asked))
-        else:
-            steps.append(_step(piece))
+        own = asked and piece.index is not None and piece.index == query
+        steps.append(_step(piece, piece.before + (f"{asked}\n\n" if own else "")))
     return steps
 
 
-def _before(index: int, piece: Piece, text: str) -> Step:
-    if piece.text is not None:
-        return Shorten(index, f"{text}\n\n{piece.text}")
-    return Extend(index, f"{text}\n\n", before=True)
-
-
-def _step(piece: Piece) -> Step:
-    if piece.message is not None:
-        return Restore(piece.message)
+def _step(piece: Piece, before: str) -> Step:
+    message = piece.message
+    if message is not None:
+        content = f"{before}{message.content}"
+        return Restore(message.model_copy(update={"content": content}) if before else message)
     if piece.index is None:
         raise ValueError("a piece is a host message or a stored one")
     if piece.text is not None:
-        return Shorten(piece.index, piece.text)
-    return Keep(piece.index)
+        return Shorten(piece.index, f"{before}{piece.text}")
+    return Extend(piece.index, before, before=True) if before else Keep(piece.index)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.prepare.line import Below, Group, Item, Line
+from ce_engine.prepare.pins import Pins
 
 
 Shortened = Callable[[Item], int]
@@ -16,13 +17,14 @@ Shortened = Callable[[Item], int]
 class Marks:
     """The lane's standing cut, as anchors' message ids, made for `budget` tokens.
 
-    What is `below` it, where that is known, is not among the items of the line.
+    What is `below` it, where that is known, is not among the items of the line. `pins` stay until it moves.
     """
 
     drop: str | None = None
     shorten: str | None = None
     budget: int = 0
     below: Below | None = None
+    pins: Pins = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ def choose_cut(
     budget: int,
     marks: Marks,
     short: Shortened,
+    least: int | None = None,
 ) -> Cut:
     """Choose what is left out (decisions 6 and 8).
 
@@ -65,9 +68,10 @@ def choose_cut(
     state = _State(groups, short, total)
     must = sum(group.tokens for group in groups if group.must)
     ceiling = max(min(room, must), room - reserve)
+    kept = ceiling if least is None else max(ceiling, room - least)
     if marks.budget and budget < marks.budget * 1.25:
         state.replay(marks)
-        if (below or state.dropped or state.shortened) and state.tokens <= ceiling:
+        if (below or state.dropped or state.shortened) and state.tokens <= kept:
             shortened = state.shortened - state.dropped
             return Cut(state.dropped, shortened, state.tokens, marks, stands=True)
     state.deepen(line, int(ceiling * low_water), ceiling)

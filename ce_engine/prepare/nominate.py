@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ce_engine.prepare.derive import evidence_block
 from ce_engine.prepare.material import Material
-from ce_engine.prepare.render import Locale, Snippet, excerpt, knowledge, snippet_line
+from ce_engine.prepare.pins import Pin
+from ce_engine.prepare.render import Locale, Snippet, excerpt, knowledge, snippet_line, some_of
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.schema.document import ContextBlock
 
@@ -62,8 +63,13 @@ def nominate(
         if len(snippet.text) > cap:
             kept = ""
             wanted = frozenset(sources.terms(query)) if wanted is None else wanted
-            snippet = replace(snippet, text=excerpt(snippet.text, wanted, sources.terms, cap))
-            candidate = replace(candidate, snippet=snippet)  # noqa: PLW2901 - the same, shorter
+            part = excerpt(snippet.text, wanted, sources.terms, cap)
+            short = some_of(snippet.text, part) if part else snippet.text[:cap]
+            snippet = replace(snippet, text=short)
+            stored = candidate.stored and bool(part)
+            candidate = replace(  # noqa: PLW2901 - the same, shorter
+                candidate, snippet=snippet, sentences=part, stored=stored
+            )
         cost = costs.get(kept)
         if cost is None:
             cost = count(snippet_line(snippet, locale)) + 2
@@ -75,6 +81,20 @@ def nominate(
         block = evidence_block(candidate.id, snippet.evidence_id, cost, snippet.at)
         chosen.append((candidate, block))
     return Nominated(chosen, left)
+
+
+def pin_of(chosen: Iterable[Candidate], locale: Locale) -> Pin | None:
+    """What stays of those that go out: what is stored; the others are for one call alone."""
+    stored = [candidate for candidate in chosen if candidate.stored]
+    if not stored:
+        return None
+    found = (candidate.snippet.evidence_id for candidate in stored)
+    return Pin(
+        knowledge([candidate.snippet for candidate in stored], locale),
+        locale,
+        tuple((candidate.id, candidate.sentences) for candidate in stored),
+        tuple(dict.fromkeys(evidence_id for evidence_id in found if evidence_id)),
+    )
 
 
 def given(materials: Sequence[Material]) -> list[Candidate]:

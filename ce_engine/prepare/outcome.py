@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.prepare.cut import Cut
 from ce_engine.prepare.line import Line
+from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.standing import Standing
 from ce_engine.schema.call import Step
 from ce_engine.schema.report import PruneDecision
@@ -32,6 +33,7 @@ class Outcome:
     task_text: str | None = None
     standing: Standing = field(default_factory=Standing)
     contexts: dict[str, str] = field(default_factory=dict)
+    pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
 
     @property

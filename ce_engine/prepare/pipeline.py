@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneRules
 from ce_engine.prepare.budget import Limit, shares
-from ce_engine.prepare.compose import Piece, compose, merge
+from ce_engine.prepare.compose import merge
 from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
 from ce_engine.prepare.line import Group, Item, Line, split
 from ce_engine.prepare.material import Material
-from ce_engine.prepare.nominate import FEW, FRAMING, SHORT, given, nominate, relevant
+from ce_engine.prepare.nominate import FEW, FRAMING, SHORT, given, nominate, pin_of, relevant
 from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.pins import in_line
+from ce_engine.prepare.planning import plan
 from ce_engine.prepare.render import fitted, knowledge, left_out, replaced, section, short_result
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
-from ce_engine.schema.call import Keep
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer, Origin
 from ce_engine.schema.settings import CONSTRAINTS
 
+
+import os
+LEAST=float(os.environ.get("LEAST","0.5"))
+CAP=float(os.environ.get("CAP","0.5"))
+GATE=float(os.environ.get("GATE","1.0"))
+MODE=os.environ.get("GMODE","each")
 
 def assemble(
     items: Sequence[Item],
@@ -72,8 +78,12 @@ class _Assembly:
         self.sources = sources
         self.pruner = pruner
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
+        self.released = False
         self.short_texts: dict[int, tuple[str, int]] = {}
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
+        task = self._task()
+        stays = config.placement == "cache" and task is not None and task.items[0].n is not None
+        self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
 
     def run(self, marks: Marks, *, inject: bool) -> Outcome:
         out, below = self.out, self.line.below
@@ -100,13 +110,30 @@ class _Assembly:
             return out
         if out.cut.tokens > room:
             self._shorten_task(room)
-        self._choose(room, sharing=sharing)
+        held = self._hold(marks, room) if sharing else 0
+        self._choose(room - held, sharing=sharing)
+        out.injected_tokens += held
         out.decisions += out.standing.decisions
         out.decisions += decisions(self.line, out.cut, out.task_text is not None)
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
-        self._compose()
+        plan(out, self.items, self.sources, self._short, self.config.placement)
         return out
+
+    def _hold(self, marks: Marks, room: int) -> int:
+        """Leave the lane's pins where they are, the older ones first, while they fit; return their tokens."""
+        pins = in_line(marks.pins, self.line.groups) if self.own and not self.out.cut.moved else {}
+        if self.sources.whole:
+            pins.pop(self.own, None)  # what was learned since the question was asked goes in, too
+        held = 0
+        for anchor, pin in pins.items():
+            cost = self.sources.count(pin.before) + FRAMING
+            if pin.locale != self.config.locale or self.out.cut.tokens + held + cost > room:
+                self.released = True
+                break
+            held += cost
+            self.out.pins[anchor] = pin
+        return held
 
     def _stand(self, said: int) -> Standing:
         least = sum(group.tokens for group in self.line.groups if group.must)
@@ -139,14 +166,16 @@ class _Assembly:
     def _cut(self, room: int, marks: Marks, said: int, retrieved: int) -> Cut:
         """Cut where what was `said` leaves no room for what may be `retrieved` (tokens wanted)."""
         wanted = {Layer.IMMEDIATE: said, Layer.RETRIEVED: retrieved}
+        reserve = shares(room, self.config.budget, wanted).get(Layer.RETRIEVED, 0)
         return choose_cut(
             self.line,
             room=room,
             low_water=self.config.prune.keep_ratio,
-            reserve=shares(room, self.config.budget, wanted).get(Layer.RETRIEVED, 0),
+            reserve=reserve,
             budget=self.limit.tokens or 0,
             marks=marks,
             short=lambda item: self._short(item)[1],
+            least=int(reserve * LEAST) if self.own else None,
         )
 
     def _short(self, item: Item) -> tuple[str, int]:
@@ -190,7 +219,7 @@ class _Assembly:
         out, line = self.out, self.line
         was_cut = bool(out.cut.dropped or out.cut.shortened or line.below)
         facts = [m for m in self.sources.materials if m.section == FACTS] if sharing else []
-        recalls = sharing and (was_cut or self.sources.whole)
+        recalls = sharing and (was_cut or self.sources.whole) and self._asks()
         contexts = dict(out.standing.contexts)
         if not (was_cut or facts or recalls):
             self._inject(contexts, [], room)
@@ -282,7 +311,7 @@ class _Assembly:
             recalled = self.sources.recall(query, sent, most) if recalls else ()
             near = recalled if self.sources.whole else relevant(recalled)
             nominated = nominate(
-                self.sources.settle([*given(facts), *near]),
+                self._new(self.sources.settle([*given(facts), *near]), query, sent),
                 query,
                 left=left,
                 most=limit,
@@ -293,6 +322,24 @@ class _Assembly:
             if most == limit or len(near) < most or nominated.left < left // 4:
                 return nominated.chosen
             most = limit
+
+    def _asks(self) -> bool:
+        """Whether what relevance brings in is chosen in this call: once a question, and when the cut moves."""
+        if not self.own or self.sources.whole or self.out.cut.moved or self.released:
+            return self.own not in self.out.pins
+        return self.own not in self.out.pins and self.line.task == len(self.line.groups) - 1
+
+    def _new(
+        self, found: Sequence[Candidate], query: str, sent: frozenset[int]
+    ) -> list[Candidate]:
+        pinned = {name for pin in self.out.pins.values() for name, _ in pin.refs}
+        new = [candidate for candidate in found if candidate.id not in pinned]
+        if not (self.own and self.out.cut.stands) or self.sources.whole:
+            return new
+        near = [c.score for c in found if c.id in pinned and c.id.startswith("m:")]
+        asked = self.line.groups[self.line.task or 0].items[0].n or 0
+        least = max([self.sources.nearest(query, sent, asked), *near]) * GATE
+        return [c for c in new if not c.id.startswith("m:") or c.score > least]
 
     def _sent(self) -> frozenset[int]:
         """Entries that go out whole."""
@@ -310,16 +357,19 @@ class _Assembly:
         out = self.out
         room += out.standing.tokens
         chosen.sort(key=lambda candidate: -candidate.score)
+        locale = self.config.locale
         while True:
-            if chosen:
-                ordered = sorted(chosen, key=lambda found: (found.snippet.at, found.order))
-                contexts[FACTS] = knowledge(
-                    [found.snippet for found in ordered], self.config.locale
-                )
+            ordered = sorted(chosen, key=lambda found: (found.snippet.at, found.order))
+            pin = pin_of(ordered, locale) if self.own else None
+            loose = [c.snippet for c in ordered if pin is None or not c.stored]
+            if loose:
+                contexts[FACTS] = knowledge(loose, locale)
             else:
                 contexts.pop(FACTS, None)
             text = merge(contexts)
-            tokens = self.sources.count(f"\n\n{text}") + FRAMING if text else 0
+            if pin is not None:
+                text = f"{text}\n\n{pin.text}"
+            tokens = self.sources.count(f"\n\n{text}") + 2 * FRAMING if text else 0
             if not text or out.cut.tokens + tokens <= room:
                 break
             if chosen:
@@ -329,69 +379,10 @@ class _Assembly:
             else:
                 contexts = dict(out.standing.contexts)
         out.injected, out.injected_tokens = text, tokens
-        out.injected_count = len(chosen)
+        if pin is not None:
+            out.pins[self.own] = pin
         out.contexts = contexts
-        out.evidence_ids = list(
-            dict.fromkeys(c.snippet.evidence_id for c in chosen if c.snippet.evidence_id)
-        )
-
-    def _compose(self) -> None:
-        out, line = self.out, self.line
-        if self._is_untouched():
-            out.plan = [_keep(item.index) for item in self.items if item.index is not None]
-            out.unchanged = True
-            return
-        place = {
-            id(item): position for position, group in enumerate(line.groups) for item in group.items
-        }
-        leading = 0
-        while leading < len(self.items) and self.items[leading].origin is Origin.SYSTEM:
-            leading += 1
-        pieces: list[Piece] = []
-        orphans = {id(item) for item in line.orphans}
-        for item in self.items[leading:]:
-            if id(item) in orphans:
-                continue
-            position = place.get(id(item), -1)
-            if position not in out.cut.dropped:
-                pieces.append(self._piece(item, position))
-        task = self._task()
-        out.plan = compose(
-            system_prompt=[item.index for item in self.items[:leading] if item.index is not None],
-            checkpoint_messages=pieces,
-            contexts=out.contexts,
-            query=task.items[0].index if task else None,
-            block_ids=out.evidence_ids,
-            placement=self.config.placement,
-        )
-        whole = len(out.plan) == len(self.items) and not line.below
-        out.unchanged = whole and all(isinstance(step, Keep) for step in out.plan)
-
-    def _is_untouched(self) -> bool:
-        out = self.out
-        return (
-            not out.injected
-            and not out.cut.shortened
-            and out.task_text is None
-            and not out.cut.dropped
-            and not self.line.below
-            and not self.line.orphans
-            and all(item.index is not None for item in self.items)
-        )
-
-    def _piece(self, item: Item, position: int) -> Piece:
-        if item.index is None:
-            self.out.restored += 1
-            return Piece(message=self.sources.stored(item))
-        if position in self.out.cut.shortened and item.is_tool_result:
-            text, tokens = self._short(item)
-            if tokens < item.tokens:
-                self.out.shortened += 1
-                return Piece(index=item.index, text=text)
-        if position == self.line.task and self.out.task_text is not None:
-            self.out.shortened += 1
-            return Piece(index=item.index, text=self.out.task_text)
-        return Piece(index=item.index)
-
-
-_keep = lru_cache(4096)(Keep)
+        out.injected_count = len(loose) + sum(len(pin.refs) for pin in out.pins.values())
+        ids = [evidence_id for pin in out.pins.values() for evidence_id in pin.evidence_ids]
+        ids += [snippet.evidence_id for snippet in loose if snippet.evidence_id]
+        out.evidence_ids = list(dict.fromkeys(ids))

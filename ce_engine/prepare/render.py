@@ -206,11 +206,9 @@ def excerpt(
     query_terms: frozenset[str],
     terms: Callable[[str], Sequence[str]],
     max_chars: int,
-) -> str:
-    """The sentences of `text` that share most with the query, in their order, within `max_chars`."""
-    if len(text) <= max_chars:
-        return text
-    sentences = [match.group() for match in _SENTENCE.finditer(text)] or [text]
+) -> tuple[int, ...]:
+    """Which sentences of `text` share most with the query, in their order, within `max_chars`; none may fit."""
+    sentences = _sentences(text)
     scored = []
     for position, sentence in enumerate(sentences):
         shared = len(query_terms.intersection(terms(sentence)))
@@ -222,12 +220,16 @@ def excerpt(
         if size <= left:
             chosen.add(position)
             left -= size
-    if not chosen:
-        return text[:max_chars]
-    return _joined(sentences, sorted(chosen))
+    return tuple(sorted(chosen))
 
 
-def _joined(sentences: Sequence[str], chosen: Sequence[int]) -> str:
+def _sentences(text: str) -> list[str]:
+    return [match.group() for match in _SENTENCE.finditer(text)] or [text]
+
+
+def some_of(text: str, chosen: Sequence[int]) -> str:
+    """These sentences of a text, as one."""
+    sentences = _sentences(text)
     parts: list[str] = []
     previous = -1
     for position in chosen:

@@ -15,7 +15,7 @@ from ce_engine.schema.document import Message
 class Candidate:
     """Something earlier that the query may need: an entry of the log, or evidence; or what a source gave.
 
-    What is `stored` says the same for ever.
+    What is `stored` says the same for ever. Of a long one only some `sentences` may be in the snippet.
     """
 
     id: str
@@ -23,6 +23,7 @@ class Candidate:
     score: float
     order: int
     stored: bool = False
+    sentences: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Sources:
         settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
         materials: what sources gave, in their order; see `Material`.
         whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
+        nearest: the score of what is nearest to a query among the messages before it that go out.
         saved: tokens that the short form of a host message saves, by its index, where that is known.
         now: the time that ages are measured against (ISO 8601); the pruner's own if not given.
     """
@@ -69,6 +71,7 @@ class Sources:
     settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found
     materials: Sequence[Material] = ()
     whole: bool = False
+    nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
     saved: Mapping[int, int] = field(default_factory=dict)
     now: str | None = None
     costs: MutableMapping[str, int] = field(default_factory=dict)
