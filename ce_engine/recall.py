@@ -248,10 +248,10 @@ def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> di
 
 
 def _pinned(view: SessionView, ref: str | list[Any]) -> Iterator[Candidate]:
-    name, *sentences = [ref] if isinstance(ref, str) else ref
+    name, sentences = (ref, ()) if isinstance(ref, str) else (ref[0], tuple(ref[1:]))
     n = view.log.by_message_id(name)
     if n is None and name not in view.evidence:
         return
     whole = _document(view, name, 0.0) if n is None else _message(view, n, 0.0)
     text = some_of(whole.snippet.text, sentences) if sentences else whole.snippet.text
-    yield replace(whole, snippet=replace(whole.snippet, text=text), sentences=tuple(sentences))
+    yield replace(whole, snippet=replace(whole.snippet, text=text), sentences=sentences)

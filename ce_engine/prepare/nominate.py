@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ce_engine.prepare.derive import evidence_block
@@ -27,12 +27,20 @@ FEW, SHORT = 16, 32
 """As many candidates are looked at first as fill the room with this many tokens each, and at least so many."""
 
 
+NEAR = 0.7
+"""Share of the score of the nearest message that goes out which another needs to be added to a prefix."""
+
+MESSAGE = "m:"
+"""What ids of candidates that are messages begin with; scores compare within one kind."""
+
+
 @dataclass(slots=True)
 class Nominated:
-    """Candidates with their blocks, and the tokens that are left."""
+    """Candidates with their blocks, the tokens that are left, and whether one did not fit, or not as a whole."""
 
     chosen: list[tuple[Candidate, ContextBlock]]
     left: int
+    missed: bool
 
 
 def nominate(
@@ -63,13 +71,8 @@ def nominate(
         if len(snippet.text) > cap:
             kept = ""
             wanted = frozenset(sources.terms(query)) if wanted is None else wanted
-            part = excerpt(snippet.text, wanted, sources.terms, cap)
-            short = some_of(snippet.text, part) if part else snippet.text[:cap]
-            snippet = replace(snippet, text=short)
-            stored = candidate.stored and bool(part)
-            candidate = replace(  # noqa: PLW2901 - the same, shorter
-                candidate, snippet=snippet, sentences=part, stored=stored
-            )
+            candidate = _shorter(candidate, wanted, sources, cap)  # noqa: PLW2901 - the same, shorter
+            snippet = candidate.snippet
         cost = costs.get(kept)
         if cost is None:
             cost = count(snippet_line(snippet, locale)) + 2
@@ -78,9 +81,25 @@ def nominate(
         if cost > left:
             continue
         left -= cost
-        block = evidence_block(candidate.id, snippet.evidence_id, cost, snippet.at)
-        chosen.append((candidate, block))
-    return Nominated(chosen, left)
+        chosen.append(
+            (candidate, evidence_block(candidate.id, snippet.evidence_id, cost, snippet.at))
+        )
+    texts = {candidate.snippet.text for candidate in found[:most]}
+    missed = len(chosen) < len(texts) or any(len(text) > cap for text in texts)
+    return Nominated(chosen, left, missed)
+
+
+def _shorter(candidate: Candidate, wanted: frozenset[str], sources: Sources, cap: int) -> Candidate:
+    """A candidate with the best of its sentences; the beginning of one that is too long says nothing again."""
+    text = candidate.snippet.text
+    part = excerpt(text, wanted, sources.terms, cap)
+    short = some_of(text, part) if part else text[:cap]
+    return replace(
+        candidate,
+        snippet=replace(candidate.snippet, text=short),
+        sentences=part,
+        stored=candidate.stored and bool(part),
+    )
 
 
 def pin_of(chosen: Iterable[Candidate], locale: Locale) -> Pin | None:
@@ -95,6 +114,33 @@ def pin_of(chosen: Iterable[Candidate], locale: Locale) -> Pin | None:
         tuple((candidate.id, candidate.sentences) for candidate in stored),
         tuple(dict.fromkeys(evidence_id for evidence_id in found if evidence_id)),
     )
+
+
+def parted(
+    chosen: Sequence[Candidate], locale: Locale, *, stays: bool
+) -> tuple[Pin | None, list[Snippet]]:
+    """What will stay before the question, and what is for this call alone, each in order of time."""
+    ordered = sorted(chosen, key=lambda found: (found.snippet.at, found.order))
+    pin = pin_of(ordered, locale) if stays else None
+    return pin, [found.snippet for found in ordered if pin is None or not found.stored]
+
+
+def worth_adding(
+    found: Sequence[Candidate], pinned: Collection[str], nearest: Callable[[], float] | None
+) -> list[Candidate]:
+    """What is not there yet, and of messages only what is about as near as those that are there.
+
+    Args:
+        found: candidates.
+        pinned: ids of those that stand before earlier questions.
+        nearest: gives the score of the nearest message that goes out; `None` to take what there is.
+    """
+    new = [candidate for candidate in found if candidate.id not in pinned]
+    if nearest is None or not any(candidate.id.startswith(MESSAGE) for candidate in new):
+        return new
+    there = [c.score for c in found if c.id in pinned and c.id.startswith(MESSAGE)]
+    least = NEAR * max([nearest(), *there])
+    return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
 
 
 def given(materials: Sequence[Material]) -> list[Candidate]:

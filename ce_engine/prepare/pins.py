@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ce_engine.prepare.line import Group
 
@@ -35,3 +35,32 @@ def in_line(pins: Pins, groups: Sequence[Group]) -> dict[str, Pin]:
     """The pins whose messages stand in the line, in its order."""
     anchors = (group.anchor for group in groups) if pins else ()
     return {anchor: pins[anchor] for anchor in anchors if anchor in pins}
+
+
+@dataclass(slots=True)
+class Held:
+    """A lane's pins in one call, in the order of its line: they stay where they are while they fit.
+
+    `costs` are their tokens; `released` says whether one had to go.
+    """
+
+    pins: dict[str, Pin] = field(default_factory=dict)
+    costs: dict[str, int] = field(default_factory=dict)
+    released: bool = False
+
+    @property
+    def tokens(self) -> int:
+        return sum(self.costs.values())
+
+    def fit(self, room: int) -> int:
+        """Let the newest go as long as they need more than `room`; return the tokens that are left of it."""
+        while self.costs and self.tokens > room:
+            self.release()
+        return room - self.tokens
+
+    def release(self) -> int:
+        """Let the newest go, for then most of the prefix stays the same; return its tokens."""
+        self.released = True
+        name, tokens = self.costs.popitem()
+        del self.pins[name]
+        return tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneRules
@@ -14,23 +15,34 @@ from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
 from ce_engine.prepare.line import Group, Item, Line, split
 from ce_engine.prepare.material import Material
-from ce_engine.prepare.nominate import FEW, FRAMING, SHORT, given, nominate, pin_of, relevant
+from ce_engine.prepare.nominate import (
+    FEW,
+    FRAMING,
+    SHORT,
+    Nominated,
+    given,
+    nominate,
+    parted,
+    relevant,
+    worth_adding,
+)
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.pins import in_line
+from ce_engine.prepare.pins import Held, in_line
 from ce_engine.prepare.planning import plan
-from ce_engine.prepare.render import fitted, knowledge, left_out, replaced, section, short_result
+from ce_engine.prepare.render import (
+    fitted,
+    knowledge,
+    left_out,
+    replaced,
+    section,
+    short_result,
+)
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer, Origin
 from ce_engine.schema.settings import CONSTRAINTS
 
-
-import os
-LEAST=float(os.environ.get("LEAST","0.5"))
-CAP=float(os.environ.get("CAP","0.5"))
-GATE=float(os.environ.get("GATE","1.0"))
-MODE=os.environ.get("GMODE","each")
 
 def assemble(
     items: Sequence[Item],
@@ -78,9 +90,9 @@ class _Assembly:
         self.sources = sources
         self.pruner = pruner
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
-        self.released = False
         self.short_texts: dict[int, tuple[str, int]] = {}
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
+        self.held = Held(self.out.pins)
         task = self._task()
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
@@ -110,9 +122,10 @@ class _Assembly:
             return out
         if out.cut.tokens > room:
             self._shorten_task(room)
-        held = self._hold(marks, room) if sharing else 0
-        self._choose(room - held, sharing=sharing)
-        out.injected_tokens += held
+        if sharing:
+            self._hold(marks)
+        self._choose(room, sharing=sharing)
+        out.injected_tokens += self.held.tokens
         out.decisions += out.standing.decisions
         out.decisions += decisions(self.line, out.cut, out.task_text is not None)
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
@@ -120,20 +133,15 @@ class _Assembly:
         plan(out, self.items, self.sources, self._short, self.config.placement)
         return out
 
-    def _hold(self, marks: Marks, room: int) -> int:
-        """Leave the lane's pins where they are, the older ones first, while they fit; return their tokens."""
-        pins = in_line(marks.pins, self.line.groups) if self.own and not self.out.cut.moved else {}
+    def _hold(self, marks: Marks) -> None:
+        """Take up the pins that the lane has before messages of this line; a new cut leaves none."""
+        found = in_line(marks.pins, self.line.groups) if self.own and not self.out.cut.moved else {}
         if self.sources.whole:
-            pins.pop(self.own, None)  # what was learned since the question was asked goes in, too
-        held = 0
-        for anchor, pin in pins.items():
-            cost = self.sources.count(pin.before) + FRAMING
-            if pin.locale != self.config.locale or self.out.cut.tokens + held + cost > room:
-                self.released = True
-                break
-            held += cost
-            self.out.pins[anchor] = pin
-        return held
+            found.pop(self.own, None)  # what was learned since the question was asked goes in, too
+        if all(pin.locale == self.config.locale for pin in found.values()):
+            count = self.sources.count
+            self.held.costs = {name: count(pin.before) + FRAMING for name, pin in found.items()}
+            self.held.pins |= found
 
     def _stand(self, said: int) -> Standing:
         least = sum(group.tokens for group in self.line.groups if group.must)
@@ -175,7 +183,7 @@ class _Assembly:
             budget=self.limit.tokens or 0,
             marks=marks,
             short=lambda item: self._short(item)[1],
-            least=int(reserve * LEAST) if self.own else None,
+            least=reserve // 2 if self.own else None,
         )
 
     def _short(self, item: Item) -> tuple[str, int]:
@@ -222,7 +230,7 @@ class _Assembly:
         recalls = sharing and (was_cut or self.sources.whole) and self._asks()
         contexts = dict(out.standing.contexts)
         if not (was_cut or facts or recalls):
-            self._inject(contexts, [], room)
+            self._inject(contexts, [], out.cut.tokens + self.held.fit(room - out.cut.tokens))
             return
         kept = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
         blocks = conversation_blocks(line, kept, self._cost)
@@ -230,10 +238,14 @@ class _Assembly:
         left = room - out.cut.tokens - FRAMING
         if sharing and left > 0:
             left -= self._note(contexts, left)
+        notes = room - out.cut.tokens - left
+        left = self.held.fit(left)
+        if sharing and left + self.held.tokens > 0:
             for candidate, block in self._candidates(left, facts, recalls=recalls):
                 candidates[block.block_id] = candidate
                 blocks.append(block)
-        notes = room - out.cut.tokens - left if candidates or contexts else 0
+        room -= self.held.tokens
+        notes = notes if candidates or contexts else 0
         ttl = dict(self.config.prune.ttl_seconds or {}) or None
         result = self.pruner.prune(
             blocks,
@@ -306,40 +318,40 @@ class _Assembly:
         found_in = sorted((span.start, span.end, " ") for span in spans)
         query = replaced(query, found_in)
         limit, sent = self.config.prune.max_retrieved_chunks, self._sent()
-        most = min(limit, max(FEW, left // SHORT))
+        pinned = sum(len(pin.refs) for pin in self.out.pins.values())
+        most = min(limit, max(FEW, left // SHORT) + pinned)
         while True:
             recalled = self.sources.recall(query, sent, most) if recalls else ()
             near = recalled if self.sources.whole else relevant(recalled)
-            nominated = nominate(
-                self._new(self.sources.settle([*given(facts), *near]), query, sent),
-                query,
-                left=left,
-                most=limit,
-                sources=self.sources,
-                locale=self.config.locale,
-            )
+            settled = self.sources.settle([*given(facts), *near])
+            nominated = self._nominated(settled, query, sent, left)
+            while near and nominated.missed and self.held.costs:
+                left += self.held.release()
+                nominated = self._nominated(settled, query, sent, left)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < left // 4:
                 return nominated.chosen
             most = limit
 
+    def _nominated(
+        self, found: Sequence[Candidate], query: str, sent: frozenset[int], left: int
+    ) -> Nominated:
+        sources = self.sources
+        if self.own:
+            asked = self.line.groups[self.line.task or 0].items[0].n or 0
+            pinned = {name for pin in self.out.pins.values() for name, _ in pin.refs}
+            added = self.out.cut.stands and not sources.whole
+            nearest = partial(sources.nearest, query, sent, asked) if added else None
+            found = worth_adding(found, pinned, nearest)
+        most, locale = self.config.prune.max_retrieved_chunks, self.config.locale
+        return nominate(found, query, left=left, most=most, sources=sources, locale=locale)
+
     def _asks(self) -> bool:
         """Whether what relevance brings in is chosen in this call: once a question, and when the cut moves."""
-        if not self.own or self.sources.whole or self.out.cut.moved or self.released:
-            return self.own not in self.out.pins
-        return self.own not in self.out.pins and self.line.task == len(self.line.groups) - 1
-
-    def _new(
-        self, found: Sequence[Candidate], query: str, sent: frozenset[int]
-    ) -> list[Candidate]:
-        pinned = {name for pin in self.out.pins.values() for name, _ in pin.refs}
-        new = [candidate for candidate in found if candidate.id not in pinned]
-        if not (self.own and self.out.cut.stands) or self.sources.whole:
-            return new
-        near = [c.score for c in found if c.id in pinned and c.id.startswith("m:")]
-        asked = self.line.groups[self.line.task or 0].items[0].n or 0
-        least = max([self.sources.nearest(query, sent, asked), *near]) * GATE
-        return [c for c in new if not c.id.startswith("m:") or c.score > least]
+        if self.own in self.out.pins:
+            return False
+        again = self.out.cut.moved or self.held.released or self.sources.whole
+        return again or not self.own or self.line.task == len(self.line.groups) - 1
 
     def _sent(self) -> frozenset[int]:
         """Entries that go out whole."""
@@ -357,19 +369,15 @@ class _Assembly:
         out = self.out
         room += out.standing.tokens
         chosen.sort(key=lambda candidate: -candidate.score)
-        locale = self.config.locale
         while True:
-            ordered = sorted(chosen, key=lambda found: (found.snippet.at, found.order))
-            pin = pin_of(ordered, locale) if self.own else None
-            loose = [c.snippet for c in ordered if pin is None or not c.stored]
+            pin, loose = parted(chosen, self.config.locale, stays=bool(self.own))
+            contexts.pop(FACTS, None)
             if loose:
-                contexts[FACTS] = knowledge(loose, locale)
-            else:
-                contexts.pop(FACTS, None)
-            text = merge(contexts)
+                contexts[FACTS] = knowledge(loose, self.config.locale)
+            text, framing = merge(contexts), FRAMING
             if pin is not None:
-                text = f"{text}\n\n{pin.text}"
-            tokens = self.sources.count(f"\n\n{text}") + 2 * FRAMING if text else 0
+                text, framing = f"{pin.before}{text}", 2 * FRAMING
+            tokens = self.sources.count(f"\n\n{text}") + framing if text else 0
             if not text or out.cut.tokens + tokens <= room:
                 break
             if chosen:
