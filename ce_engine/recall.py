@@ -14,7 +14,7 @@ from ce_engine.coverage import BROKEN_OFF
 from ce_engine.prepare.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
-from ce_engine.prepare.nominate import pin_of
+from ce_engine.prepare.nominate import FEW, pin_of
 from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.render import Locale, Snippet, some_of
 from ce_engine.prepare.sources import Candidate, Sources, Span
@@ -130,9 +130,14 @@ class Recall:
         return sorted(found, key=lambda candidate: -candidate.score)
 
     def nearest(self, query: str, sent: frozenset[int], asked: int) -> float:
-        """The score of the nearest of the newest entries that all go out, before the one that is asked."""
-        among = range(self._before(sent), asked)
-        found = self.view.search_messages(query, 1, lambda n: n not in sent, among)
+        """The score of the nearest entry that goes out, before the one that is asked.
+
+        An earlier question does not count: it may be very near, and answers nothing.
+        """
+        entries, among = self.view.log.entries, range(min(sent, default=asked), asked)
+        found = self.view.search_messages(
+            query, FEW, lambda n: n not in sent or entries[n].role == "user", among
+        )
         return found[0][1] if found else 0.0
 
     def _before(self, sent: frozenset[int]) -> int:

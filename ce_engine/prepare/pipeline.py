@@ -339,7 +339,8 @@ class _Assembly:
         sources = self.sources
         if self.own:
             asked = self.line.groups[self.line.task or 0].items[0].n or 0
-            pinned = {name for pin in self.out.pins.values() for name, _ in pin.refs}
+            refs = (ref for pin in self.out.pins.values() for ref in pin.refs)
+            pinned = {name for name, part in refs if not part}  # of the others more may be needed
             added = self.out.cut.stands and not sources.whole
             nearest = partial(sources.nearest, query, sent, asked) if added else None
             found = worth_adding(found, pinned, nearest)
