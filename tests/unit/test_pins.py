@@ -1,0 +1,270 @@
+"""What is brought in before a question stays there until the cut moves: requests only grow (decision 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ce_engine import (
+    BudgetConfig,
+    CharBasedEstimator,
+    ContextEngine,
+    EvidenceSource,
+    EvidenceType,
+    Layer,
+    MemoryStore,
+    ModelCall,
+    Prepared,
+    RuntimeConfig,
+    Scope,
+    SourceKind,
+    create_context_engine,
+)
+from ce_engine.testing.host import (
+    HostApp,
+    assistant,
+    system,
+    tool_calls,
+    tool_result,
+    user,
+)
+
+
+SCOPE = Scope(session_id="s", user_id="u")
+CODE = "What is the gate code of the north warehouse?"
+FACT = "The gate code of the north warehouse is 7391."
+Parts = list[tuple[str, str]]
+
+
+def config(tokens: int = 900, **more: Any) -> RuntimeConfig:
+    budget = BudgetConfig(max_input_tokens=tokens, reserved_reply_tokens=0)
+    return RuntimeConfig(budget=budget, **{"placement": "cache", **more})
+
+
+def parts(prepared: Prepared) -> Parts:
+    return [(part.role.value, part.content) for part in prepared.assembled.parts]
+
+
+@dataclass
+class Chat:
+    """An app that was told a fact long ago, and whose chat is cut since; what it sent is in `sent`.
+
+    With `stateless` it keeps nothing: the engine brings in what was said.
+    """
+
+    engine: ContextEngine
+    config: RuntimeConfig = field(default_factory=config)
+    stateless: bool = False
+    fact: str = FACT
+    sent: list[Parts] = field(default_factory=list)
+    told: list[Prepared] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.app = HostApp(self.engine, SCOPE, [system("You help.")])
+        self.ask(self.fact, "Noted.")
+        while not self.told[-1].report.prune_decisions[0].action == "dropped":
+            self.talk()
+        while self.told[-1].report.prune_decisions[0].action == "dropped" and not self.is_fresh():
+            self.talk()
+
+    def is_fresh(self) -> bool:
+        """Whether the cut has just moved, and there is room."""
+        before, now = self.told[-2].report, self.told[-1].report
+        return before.prune_decisions[0].count != now.prune_decisions[0].count
+
+    def talk(self) -> Prepared:
+        """A turn that has no word in common with any other."""
+        n = len(self.told)
+        return self.ask(f"Xylo{n}?", f"Zephyr{n} quartz{n} vortex{n} jumbo{n} kiwi{n} onyx{n}.")
+
+    def prepare(self, *said: Any, **call: Any) -> Prepared:
+        prepared = self.app.prepare(*said, config=self.config, **call)
+        assert prepared.report.token_used <= self.config.budget.max_input_tokens
+        self.sent.append(parts(prepared))
+        self.told.append(prepared)
+        return prepared
+
+    def ask(self, question: str, answer: str, **call: Any) -> Prepared:
+        if self.stateless:
+            del self.app.messages[1:]
+        prepared = self.prepare(user(question), **call)
+        self.app.commit(prepared, assistant(answer))
+        return prepared
+
+    def replays(self) -> None:
+        """Every turn is made again by an engine that knows nothing but the store."""
+        assert self.engine.sync.flush()
+        other = create_context_engine(self.engine.store, token_estimator=CharBasedEstimator())
+        turns = other.loop.run(other.store.list_turns(SCOPE))
+        for turn in turns:
+            assert other.sync.replay(SCOPE, turn.turn_id, system="You help.").equal
+        other.sync.close()
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore(), token_estimator=CharBasedEstimator())
+    yield made
+    made.sync.close()
+
+
+def asked(sent: Parts, question: str) -> str:
+    """The message of a question as it went out, with what stands before it."""
+    return next(content for role, content in sent if role == "user" and question in content)
+
+
+def grows(sent: list[Parts]) -> bool:
+    return all(now[: len(before)] == before for before, now in pairwise(sent))
+
+
+@pytest.mark.req("E-03")
+@pytest.mark.parametrize("stateless", [False, True])
+def test_what_was_brought_in_stays_before_its_question(
+    engine: ContextEngine, *, stateless: bool
+) -> None:
+    chat = Chat(engine, stateless=stateless)
+    start = len(chat.sent)
+    chat.ask(CODE, "7391.")
+    for _ in range(4):
+        chat.talk()
+    assert FACT in asked(chat.sent[start], CODE)
+    assert grows(chat.sent[start:])
+    assert asked(chat.sent[-1], CODE) == asked(chat.sent[start], CODE)
+    chat.replays()
+
+
+def test_the_default_placement_keeps_nothing_before_a_question(engine: ContextEngine) -> None:
+    chat = Chat(engine, config(placement="seed"))
+    chat.ask(CODE, "7391.")
+    assert asked(chat.sent[-1], CODE) == CODE
+    assert not engine._sessions.known(SCOPE).lane("").pins  # type: ignore[union-attr]  # it is there
+
+
+def test_what_stands_there_is_not_brought_in_again(engine: ContextEngine) -> None:
+    chat = Chat(engine)
+    chat.ask(CODE, "Look above.")
+    again = chat.ask("Say it once more: the gate code of the north warehouse?", "7391.")
+    whole = "\n".join(content for _, content in parts(again))
+    assert whole.count(FACT) == 1
+    assert again.report.layers[Layer.RETRIEVED.value].chunks >= 1, (
+        "the report tells what still stands there"
+    )
+
+
+def test_it_stays_through_the_tool_calls_of_its_turn(engine: ContextEngine) -> None:
+    chat = Chat(engine)
+    start = len(chat.sent)
+    prepared = chat.prepare(user(CODE))
+    for n in range(3):
+        chat.app.commit(prepared, tool_calls((f"c{n}", "look", {"n": n})))
+        prepared = chat.prepare(tool_result(f"c{n}", f"Nothing in {n}."), new_request=False)
+    chat.app.commit(prepared, assistant("7391."))
+    chat.talk()
+    assert FACT in asked(chat.sent[start], CODE)
+    assert grows(chat.sent[start:])
+    chat.replays()
+
+
+def test_when_the_cut_moves_all_is_chosen_anew_and_never_over_the_budget(
+    engine: ContextEngine,
+) -> None:
+    chat = Chat(engine)
+    chat.ask(CODE, "7391.")
+    while any(CODE in content for _, content in chat.sent[-1]):
+        chat.talk()
+    chat.ask(CODE, "7391.")
+    assert FACT in asked(chat.sent[-1], CODE), "brought in once more, where it is asked for"
+    chat.replays()
+
+
+def test_a_question_that_needs_room_gets_it(engine: ContextEngine) -> None:
+    """What stands before older questions must not keep out what this one needs."""
+    keys = [f"The key of cellar {n} is kept by {name}." for n, name in enumerate("ABCDEFGHIJ")]
+    chat = Chat(engine, config(1200), fact=" ".join([*keys, FACT, "It was said long ago. " * 20]))
+    for n, key in enumerate(keys):
+        chat.ask(f"Who keeps the key of cellar {n}?", "You know.")
+        assert key in "\n".join(content for _, content in chat.sent[-1])
+    chat.replays()
+
+
+def test_a_retry_sends_the_very_same(engine: ContextEngine) -> None:
+    chat = Chat(engine)
+    first = chat.prepare(user(CODE))
+    engine.sync.fail(first.turn, "model_failed")
+    again = chat.prepare(new_request=False)
+    assert parts(again) == parts(first)
+    assert FACT in asked(parts(again), CODE)
+
+
+def test_another_lane_has_none_of_it(engine: ContextEngine) -> None:
+    chat = Chat(engine)
+    chat.ask(CODE, "7391.")
+    other = HostApp(engine, SCOPE, [system("You check.")])
+    for n in range(60):
+        prepared = other.ask(f"And door {n}?", "It is shut.", lane_key="b", config=chat.config)
+        assert FACT not in "\n".join(content for _, content in parts(prepared))
+    before = chat.sent[-1]
+    chat.talk()
+    assert chat.sent[-1][: len(before)] == before
+
+
+def test_a_restart_costs_one_break(engine: ContextEngine) -> None:
+    chat = Chat(engine)
+    chat.ask(CODE, "7391.")
+    assert engine.sync.flush()
+    other = create_context_engine(engine.store, token_estimator=CharBasedEstimator())
+    chat.app.engine = other
+    chat.talk()
+    start = len(chat.sent) - 1
+    chat.talk()
+    assert grows(chat.sent[start:])
+    chat.engine = other
+    chat.replays()
+
+
+def test_what_is_deleted_is_gone_from_there(engine: ContextEngine) -> None:
+    chat = Chat(engine)
+    found = engine.sync.record_evidence(
+        SCOPE,
+        "The safe of the east wing opens with 4455.",
+        EvidenceSource(kind=SourceKind.RAG, name="notes"),
+        EvidenceType.RAG_DOC,
+    )
+    question = "With what does the safe of the east wing open?"
+    chat.ask(question, "You will see.")
+    assert "4455" in asked(chat.sent[-1], question)
+    engine.sync.delete_evidence(SCOPE, found.evidence_id)
+    chat.talk()
+    assert "4455" not in "\n".join(content for _, content in chat.sent[-1])
+    view = engine._sessions.known(SCOPE)
+    assert view is not None
+    assert "4455" not in str(view.lane("").pins)
+
+
+def test_it_is_kept_redacted_and_goes_out_live(engine: ContextEngine) -> None:
+    fact = "Mail about the north gate goes to ann@example.com always."
+    chat = Chat(engine, fact=fact)
+    question = "Where does mail about the north gate go?"
+    start = len(chat.sent)
+    chat.ask(question, "To her.")
+    chat.talk()
+    assert "ann@example.com" in asked(chat.sent[-1], question)
+    assert grows(chat.sent[start:])
+    view = engine._sessions.known(SCOPE)
+    assert view is not None
+    kept = str(view.lane("").pins)
+    assert "[EMAIL_1]" in kept
+    assert "ann@example.com" not in kept
+
+
+def test_who_looks_sees_it(engine: ContextEngine) -> None:
+    chat = Chat(engine, config(observability={"inspect": True}))
+    chat.ask(CODE, "7391.")
+    call = ModelCall(SCOPE, [*chat.app.messages, user("And now?")], config=chat.config)
+    engine.config = chat.config
+    seen = engine.sync.inspect(call, actor="u")
+    assert any(FACT in part.content for part in seen.layers[Layer.RETRIEVED.value].parts)
