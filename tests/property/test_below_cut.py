@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -60,7 +60,8 @@ def message(role: Role, text: str, origin: Origin, **more: Any) -> HostMessage:
 class Host:
     """Sends its whole history each time, and sometimes changes it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, placement: Literal["seed", "cache"] = "seed") -> None:
+        self.placement = placement
         self.rng = random.Random(seed)
         self.ids = count()
         self.said = [message(Role.SYSTEM, "Answer kindly.", Origin.SYSTEM)]
@@ -105,7 +106,8 @@ class Host:
 
     def call(self) -> ModelCall:
         budget = BudgetConfig(max_input_tokens=self.budget, reserved_reply_tokens=0)
-        return ModelCall(SCOPE, list(self.said), config=RuntimeConfig(budget=budget))
+        config = RuntimeConfig(budget=budget, placement=self.placement)
+        return ModelCall(SCOPE, list(self.said), config=config)
 
 
 @contextmanager
@@ -138,9 +140,9 @@ def told(prepared: Prepared) -> dict[str, Any]:
     return prepared.report.model_dump(exclude={"stable_prefix_hash"})
 
 
-def run(seed: int, turns: int) -> int:
+def run(seed: int, turns: int, placement: Literal["seed", "cache"] = "seed") -> int:
     """One host and two engines; how often there was something that needed no look."""
-    host, known = Host(seed), 0
+    host, known = Host(seed, placement), 0
     with two_engines() as engines:
         for _ in range(turns):
             host.change()
@@ -163,6 +165,10 @@ def run(seed: int, turns: int) -> int:
 
 def test_it_changes_the_cost_and_never_the_answer() -> None:
     assert sum(run(seed, turns=30) for seed in range(8)) > 60
+
+
+def test_what_stays_before_questions_is_the_same_too() -> None:
+    assert sum(run(seed, turns=30, placement="cache") for seed in range(8, 13)) > 40
 
 
 @pytest.mark.full

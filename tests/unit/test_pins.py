@@ -66,15 +66,8 @@ class Chat:
     def __post_init__(self) -> None:
         self.app = HostApp(self.engine, SCOPE, [system("You help.")])
         self.ask(self.fact, "Noted.")
-        while not self.told[-1].report.prune_decisions[0].action == "dropped":
+        while not any(d.action == "dropped" for d in self.told[-1].report.prune_decisions):
             self.talk()
-        while self.told[-1].report.prune_decisions[0].action == "dropped" and not self.is_fresh():
-            self.talk()
-
-    def is_fresh(self) -> bool:
-        """Whether the cut has just moved, and there is room."""
-        before, now = self.told[-2].report, self.told[-1].report
-        return before.prune_decisions[0].count != now.prune_decisions[0].count
 
     def talk(self) -> Prepared:
         """A turn that has no word in common with any other."""
