@@ -237,7 +237,8 @@ class RuntimeConfig(_Config):
 
     Attributes:
         placement: `seed` puts what is brought in into the leading system message (E-03);
-            `cache` puts it right before the task message, so that the prefix stays the same.
+            `cache` puts it right before the task message, and leaves it there until the next cut or
+            until a question needs its room: requests grow, and a provider's prefix cache holds.
         fail: `open` lets the host's call go on whatever happens to us; `closed` raises.
         enable_share_context: whether anything is injected at all (E-05).
     """
