@@ -132,9 +132,10 @@ class Recall:
     def nearest(self, query: str, sent: frozenset[int], asked: int) -> float:
         """The score of the nearest entry that goes out, before the one that is asked.
 
-        An earlier question does not count: it may be very near, and answers nothing.
+        An earlier question does not count: it may be very near, and answers nothing; nor do the two
+        entries beside the question, which have its own words lent to them.
         """
-        entries, among = self.view.log.entries, range(min(sent, default=asked), asked)
+        entries, among = self.view.log.entries, range(min(sent, default=0), max(0, asked - 2))
         found = self.view.search_messages(
             query, FEW, lambda n: n not in sent or entries[n].role == "user", among
         )

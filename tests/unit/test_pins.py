@@ -175,12 +175,29 @@ def test_when_the_cut_moves_all_is_chosen_anew_and_never_over_the_budget(
 
 
 def test_a_question_that_needs_room_gets_it(engine: ContextEngine) -> None:
-    """What stands before older questions must not keep out what this one needs."""
-    keys = [f"The key of cellar {n} is kept by {name}." for n, name in enumerate("ABCDEFGHIJ")]
-    chat = Chat(engine, config(1200), fact=" ".join([*keys, FACT, "It was said long ago. " * 20]))
-    for n, key in enumerate(keys):
+    """What stands before older questions must not keep out another part of the text that it is from."""
+    keys = [
+        f"The key of cellar {n} is kept by {name}, who lives in house {n} behind the old mill."
+        for n, name in enumerate("ABCDEFGHIJKLMNOPQRSTUVWX")
+    ]
+    chat = Chat(engine, config(1200), fact=" ".join(keys))
+    for n in (0, 9, 18, 23):
         chat.ask(f"Who keeps the key of cellar {n}?", "You know.")
-        assert key in "\n".join(content for _, content in chat.sent[-1])
+        assert keys[n] in "\n".join(content for _, content in chat.sent[-1])
+    chat.replays()
+
+
+def test_a_cut_that_moves_takes_all_of_it_along(engine: ContextEngine) -> None:
+    chat = Chat(engine)
+    moved = gone = 0
+    for n in range(40):
+        chat.ask(f"{CODE} {n}", "7391.") if n % 3 == 0 else chat.talk()
+        now = sum(d.count for d in chat.told[-1].report.prune_decisions if d.action == "dropped")
+        if now > gone:
+            moved += 1
+            assert not any("records, not" in content for _, content in chat.sent[-1][:-1])
+        gone = now
+    assert moved >= 2
     chat.replays()
 
 
