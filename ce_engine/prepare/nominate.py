@@ -27,7 +27,7 @@ FEW, SHORT = 16, 32
 """As many candidates are looked at first as fill the room with this many tokens each, and at least so many."""
 
 
-NEAR = 0.7
+NEAR = 0.85
 """Share of the score of the nearest message that goes out which another needs to be added to a prefix."""
 
 MESSAGE = "m:"
