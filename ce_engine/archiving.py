@@ -261,7 +261,6 @@ class Archiving:
             "window": call.context_window,
             "extras": {k: n for k, n in chosen.extras.items() if k != "priming"},
             "marks": [marks.drop, marks.shorten, marks.budget] if marks.budget else [],
-            "pins": [[anchor, _refs(pin)] for anchor, pin in self._pins().items()],
             "factor": chosen.factor if chosen.factor != 1.0 else None,
             "by_hand": call.by_hand,
             "closed": not call.restore,
@@ -277,10 +276,11 @@ class Archiving:
         return {key: value for key, value in archive.items() if value}
 
     def _sharing(self) -> dict[str, Any]:
-        """Who called, and the summaries that the session had."""
+        """Who called, what stood before questions, and the summaries that the session had."""
         call, view = self.call, self.records.view
         known = view.summaries.values()
         return {
+            "pins": [[anchor, _refs(pin)] for anchor, pin in self._pins().items()],
             "role": call.role if call.role != "agent" else "",
             "want": sorted(call.want & LAYERS.keys()),
             "summaries": [

@@ -53,9 +53,8 @@ def nominate(
     locale: Locale,
 ) -> Nominated:
     """Take candidates, at most `most`, while `left` tokens last; long ones as excerpts."""
-    count, costs = sources.count, sources.costs
     wanted: frozenset[str] | None = None
-    left -= count(knowledge([], locale)) + FRAMING
+    left -= sources.count(knowledge([], locale)) + FRAMING
     # A long document must not take the whole room: the best sentences of several say more.
     cap = max(240, left)
     chosen: list[tuple[Candidate, ContextBlock]] = []
@@ -73,11 +72,7 @@ def nominate(
             wanted = frozenset(sources.terms(query)) if wanted is None else wanted
             candidate = _shorter(candidate, wanted, sources, cap)  # noqa: PLW2901 - the same, shorter
             snippet = candidate.snippet
-        cost = costs.get(kept)
-        if cost is None:
-            cost = count(snippet_line(snippet, locale)) + 2
-            if kept:
-                costs[kept] = cost
+        cost = _cost(kept, snippet, sources, locale)
         if cost > left:
             continue
         left -= cost
@@ -87,6 +82,16 @@ def nominate(
     texts = {candidate.snippet.text for candidate in found[:most]}
     missed = len(chosen) < len(texts) or any(len(text) > cap for text in texts)
     return Nominated(chosen, left, missed)
+
+
+def _cost(name: str, snippet: Snippet, sources: Sources, locale: Locale) -> int:
+    """Tokens of a snippet's line; counted once where it has a name."""
+    known = sources.costs.get(name)
+    if known is None:
+        known = sources.count(snippet_line(snippet, locale)) + 2
+        if name:
+            sources.costs[name] = known
+    return known
 
 
 def _shorter(candidate: Candidate, wanted: frozenset[str], sources: Sources, cap: int) -> Candidate:
