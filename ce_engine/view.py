@@ -314,6 +314,9 @@ class SessionView:
         """A view of what this process has under way alone, for `adopt`."""
         left = SessionView(self.scope, self.head, self.fingerprinter, None)
         left.turns, left.failed = self.turns, self.failed
+        for turn in (*left.turns.values(), *left.failed.values()):
+            # What was decided one by one is most of it, and stored: nobody asks the turn for it again.
+            turn.report = turn.report.model_copy(update={"prune_decisions": []})
         left.requests, left.tool_runs = self.requests, self.tool_runs
         return left
 
