@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -113,6 +113,21 @@ class Adapter(ABC, Generic[Target, Native]):
     def to_schema(self, native: Native) -> HostMessage:
         """Map a message of the framework; an unknown part is carried through, never filtered."""
         return cast("HostMessage", self._mapper.to_schema(native))
+
+    def split(self, native: Native) -> Sequence[Native]:
+        """The messages that a native stands for, such as the results of several calls in one.
+
+        `to_schema` and `to_native` are given these; they do not hold the native. Never none: one that
+        stands for itself is its only part.
+        """
+        return (native,)
+
+    def join(self, native: Native, parts: Sequence[Native]) -> Native:
+        """A copy of a native that was split, with what goes out of its parts, in order."""
+        raise NotImplementedError(
+            f"{self.name} splits a {type(native).__name__} and has no `join`; found {len(parts)} "
+            "parts to put together, expected an adapter that does both"
+        )
 
     def to_native(self, step: Step, native: Native | None) -> Native:
         """Make the framework's message for a step of the plan.

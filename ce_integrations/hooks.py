@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ce_engine import (
@@ -15,7 +16,6 @@ from ce_engine import (
     AuthorKind,
     CharBasedEstimator,
     HostMessage,
-    Keep,
     Message,
     ModelCall,
     Origin,
@@ -28,6 +28,7 @@ from ce_engine import (
     Usage,
     is_own_call,
 )
+from ce_integrations.composite import mapped, natives_of
 from ce_integrations.guard import Guard
 from ce_integrations.known import KnownMessages
 from ce_integrations.role import current_role
@@ -77,7 +78,9 @@ class Hooks(Generic[Native]):
         """Names of the target's agents, as far as the adapter knows them: what they say is no task."""
         self.installation: Installation[Any, Native] | None = None
         """Kept alive as long as the target holds these hooks."""
-        self._known = KnownMessages(self._mapped, adapter.parts, adapter.alike)
+        self._known = KnownMessages(
+            partial(mapped, adapter, to_schema=self._mapped), adapter.parts, adapter.alike
+        )
         engine.caches.add(self._known)
         self._handed_over: set[Future[None]] = set()
 
@@ -94,8 +97,8 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            mapped = partial(self._mapped_all, list(natives))
-            prepared = self.engine.loop.run(self.engine.prepare(begun, messages=mapped))
+            messages = partial(self._mapped_all, list(natives))
+            prepared = self.engine.loop.run(self.engine.prepare(begun, messages=messages))
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
@@ -106,8 +109,8 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            mapped = partial(self._mapped_all, list(natives))
-            prepared = await self.engine.prepare(begun, messages=mapped)
+            messages = partial(self._mapped_all, list(natives))
+            prepared = await self.engine.prepare(begun, messages=messages)
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
@@ -159,7 +162,7 @@ class Hooks(Generic[Native]):
 
         Runs on the engine's thread: the app's own has other things to do.
         """
-        messages = list(map(self._known, natives))
+        messages = list(chain.from_iterable(map(self._known, natives)))
         if not self.agents or any(host.origin is Origin.TASK for host in messages):
             return messages
         return [self._asked(host) for host in messages]
@@ -182,15 +185,7 @@ class Hooks(Generic[Native]):
         return natives, turn
 
     def _natives(self, natives: list[Native], prepared: Prepared) -> list[Native]:
-        sent = []
-        for step in prepared.plan:
-            index = getattr(step, "index", None)
-            native = None if index is None else natives[index]
-            if native is not None and isinstance(step, Keep):
-                sent.append(native)
-            else:
-                sent.append(self.adapter.to_native(step, native))
-        return sent
+        return natives_of(self.adapter, natives, prepared)
 
     # After it
 

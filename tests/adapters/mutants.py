@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from ce_engine import Role, ToolCallStatus
+from ce_engine import Message, Role, ToolCallStatus
 from ce_integrations import base, session
 from ce_integrations import hooks as hooks_module
 from ce_integrations.base import Adapter, Hooks, Turn, Way
@@ -94,15 +94,20 @@ def replaced(name: str, change: Callable[..., Any]) -> Mutate:
     return mutate
 
 
+def _first(adapter: Adapter[Any, Any], native: Any) -> Message:
+    """What a native stands for, or the first message of several."""
+    return adapter.map_message(adapter.split(native)[0])
+
+
 def _without_a_result(sent: list[Any], _: Any, adapter: Adapter[Any, Any]) -> list[Any]:
     """A result is left out, and its call is not."""
-    results = [n for n, each in enumerate(sent) if adapter.map_message(each).role is Role.TOOL]
+    results = [n for n, each in enumerate(sent) if _first(adapter, each).role is Role.TOOL]
     return [each for n, each in enumerate(sent) if n not in results[:1]]
 
 
 def _shuffled(sent: list[Any], _: Any, adapter: Adapter[Any, Any]) -> list[Any]:
     """Whole pairs go out, in another order."""
-    at = [n for n, each in enumerate(sent) if adapter.map_message(each).tool_calls]
+    at = [n for n, each in enumerate(sent) if _first(adapter, each).tool_calls]
     if len(at) < 2:
         return sent
     (first, second), end = at[-2:], len(sent)
