@@ -32,7 +32,14 @@ from ce_integrations.composite import mapped, natives_of
 from ce_integrations.guard import Guard
 from ce_integrations.known import KnownMessages
 from ce_integrations.role import current_role
-from ce_integrations.session import CallInfo, Choice, Resolved, remember_answer, resolve
+from ce_integrations.session import (
+    CallInfo,
+    Choice,
+    Resolved,
+    conversation_of,
+    remember_answer,
+    resolve,
+)
 from ce_integrations.turns import Turn, call_around
 
 
@@ -127,7 +134,7 @@ class Hooks(Generic[Native]):
                 resolved = (
                     around.turn.resolved
                 )  # a model inside a model: whose it is was said outside
-        role, want = current_role()
+        role, want = current_role(info.context)
         return ModelCall(
             scope=resolved.scope,
             messages=(),
@@ -176,7 +183,7 @@ class Hooks(Generic[Native]):
     def _ready(
         self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared
     ) -> tuple[list[Native], Turn]:
-        resolved = Resolved(call.scope, call.ephemeral)
+        resolved = Resolved(call.scope, call.ephemeral, conversation_of(info))
         turn = Turn(prepared.turn, prepared, resolved, provider=info.provider, agent=info.agent)
         if prepared.unchanged:
             return natives, turn
@@ -216,12 +223,8 @@ class Hooks(Generic[Native]):
         """Map an answer and record it, on the engine's thread."""
         assert turn.handle is not None
         answer = self._named(turn, self.adapter.to_answer(native))
-        resolved = turn.resolved
-        if resolved is not None and resolved.ephemeral:
-            cached = used is not None and used.cached
-            remember_answer(
-                resolved.scope, answer.host_id, answer.message.content, is_shared=cached
-            )
+        if turn.resolved is not None:
+            remember_answer(turn.resolved, answer, is_shared=used is not None and used.cached)
         used = self._usage(turn, answer, used)
         await self.engine.commit(turn.handle, answer, usage=used)
 
@@ -251,6 +254,8 @@ class Hooks(Generic[Native]):
             return None
         joined = "".join(turn.chunks[index] for index in sorted(turn.chunks))
         answer = self._named(turn, Answer(Message(role=Role.ASSISTANT, content=joined)))
+        if turn.resolved is not None:
+            remember_answer(turn.resolved, answer)
         used = self._usage(turn, answer, usage)
         return partial(self.engine.finalize, turn.handle, usage=used, answer=answer)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ce_engine import HostMessage
+from ce_integrations.bounded import ByIdentity
 
 
 Native = TypeVar("Native")
@@ -42,7 +42,7 @@ class KnownMessages(Generic[Native]):
         self._equal: dict[Hashable, Mapped] = {}
         self._equal_before: dict[Hashable, Mapped] = {}
         self._chars = 0
-        self._weak: dict[int, tuple[weakref.ref[Any], tuple[object, ...], Mapped]] = {}
+        self._weak: ByIdentity[tuple[tuple[object, ...], Mapped]] = ByIdentity()
         self._strong: OrderedDict[int, tuple[Native, tuple[object, ...], Mapped]]
         self._strong = OrderedDict()
 
@@ -69,28 +69,15 @@ class KnownMessages(Generic[Native]):
         return hosts
 
     def _by_identity(self, native: Native) -> Mapped:
-        key, parts = id(native), self._parts(native)
-        weak = self._weak.get(key)
-        if weak is not None and weak[0]() is native and weak[1] == parts:
-            return weak[2]
-        strong = self._strong.get(key)
+        parts, known = self._parts(native), self._weak.get(native)
+        if known is not None and known[0] == parts:
+            return known[1]
+        strong = self._strong.get(id(native))
         if strong is not None and strong[0] is native and strong[1] == parts:
             return strong[2]
         hosts = self._to_schema(native)
-        self._keep(key, native, parts, hosts)
-        return hosts
-
-    def _keep(self, key: int, native: Native, parts: tuple[object, ...], hosts: Mapped) -> None:
-        entries = self._weak
-
-        def forget(gone: weakref.ref[Any]) -> None:
-            entry = entries.get(key)
-            if entry is not None and entry[0] is gone:
-                entries.pop(key, None)
-
-        try:
-            entries[key] = (weakref.ref(native, forget), parts, hosts)
-        except TypeError:  # a dict, or an object with slots
-            self._strong[key] = (native, parts, hosts)
+        if not self._weak.put(native, (parts, hosts)):
+            self._strong[id(native)] = (native, parts, hosts)
             while len(self._strong) > MAX_STRONG:
                 self._strong.popitem(last=False)
+        return hosts
