@@ -202,9 +202,9 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resol
 
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     """Everybody who may name the scope, the innermost first."""
-    yield (
-        chosen_session.get() if info.context is None else info.context.get(chosen_session)
-    ) or _Voice()
+    context = info.context
+    chosen = chosen_session.get() if context is None else context.get(chosen_session)
+    yield chosen or _Voice()
     yield _Voice(
         _called(choice.session_id, info, "session_id"), _called(choice.user_id, info, "user_id")
     )

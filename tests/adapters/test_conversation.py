@@ -173,7 +173,7 @@ def test_what_is_remembered_is_bounded() -> None:
         session = mine.session_of(f"r{n}", ("", str(n)), list, number)
         mine.remember(("", str(n)), session, message, None, number)
     assert mine.number_of(memory) == number
-    held = [mine.runs, mine.answers, mine._early, mine._latest]
+    held: list[Any] = [mine.runs, mine.answers, mine._early, mine._latest]
     assert {len(each._items) for each in held} <= {0, MAX_REMEMBERED}
 
 
