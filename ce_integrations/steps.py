@@ -73,13 +73,9 @@ def deeper(
 ) -> Step:
     """The step of an object that begins to work now, inside the one around it or as the first one.
 
-    The same object again is the same step. The outermost hooks and conversation count, and the
-    innermost ids.
-
-    Args:
-        name: adds to the path; without one the step is on its caller's line.
-        hooks: of the object's own installation.
-        around: where the framework's own task does not have it: the step that it works for.
+    `around` is the step that it works for, where the framework's own task does not have it. The same
+    object again is the same step. A `name` adds to the path; without one the step is on its caller's
+    line. The outermost `hooks` and `conversation` count, and the innermost ids.
     """
     around = around or step_around()
     if around is None:
