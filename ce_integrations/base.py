@@ -77,6 +77,7 @@ class Capabilities:
         teams: one of its agents may ask another.
         usage: its answers tell the usage that the provider told.
         threads: one app serves several conversations, told apart by an id, at the same time.
+        elsewhere: its calls may run in tasks that began before the app asked, and inherit nothing.
     """
 
     several_system_messages: bool = False
@@ -86,6 +87,7 @@ class Capabilities:
     teams: bool = True
     usage: bool = True
     threads: bool = True
+    elsewhere: bool = False
 
 
 class Adapter(ABC, Generic[Target, Native]):
