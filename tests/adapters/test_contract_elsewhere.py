@@ -14,7 +14,7 @@ import pytest
 from ce_engine import HostMessage, Message, Origin, Role, Step
 from ce_integrations.base import Adapter, Capabilities, Detach, GovernedCall, Hooks
 from ce_integrations.blocks import changed
-from ce_integrations.patches import ClassPatches, definitions
+from ce_integrations.patches import ClassPatches, Make, definitions
 from ce_integrations.steps import Step as WorkStep
 from ce_integrations.steps import deeper, step_around, stepping
 from ce_integrations.testing import MODEL, SYSTEM, AdapterContract, Wire, in_session
@@ -104,7 +104,7 @@ class OfficeAdapter(Adapter[Office, Note]):
         return isinstance(target, Office)
 
     def attach(self, target: Office, hooks: Hooks[Note]) -> Detach:
-        makers = {Office: {"run": _runs, "ask_model": _asks}}
+        makers: dict[type, dict[str, Make]] = {Office: {"run": _runs, "ask_model": _asks}}
         let_go = _patches.hold(definitions(makers, [target]), hooks)
         _hooks[target] = hooks
 
