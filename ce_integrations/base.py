@@ -98,7 +98,7 @@ class Adapter(ABC, Generic[Target, Native]):
         requires: what must be installed, as in PEP 508; the one place of version facts.
         targets: the kinds of objects that it installs on, for people.
         mapper: a module with `to_schema`, `to_native`, and perhaps `to_answer`, `map_model_usage`,
-            which imports the framework and is itself imported at first use; an adapter of one
+            `split` and `join`, which imports the framework and is itself imported at first use; an adapter of one
             file defines those methods instead.
     """
 
@@ -122,10 +122,14 @@ class Adapter(ABC, Generic[Target, Native]):
         `to_schema` and `to_native` are given these; they do not hold the native. Never none: one that
         stands for itself is its only part.
         """
+        if hasattr(self._mapper, "split"):
+            return cast("Sequence[Native]", self._mapper.split(native))
         return (native,)
 
     def join(self, native: Native, parts: Sequence[Native]) -> Native:
         """A copy of a native that was split, with what goes out of its parts, in order."""
+        if hasattr(self._mapper, "join"):
+            return cast("Native", self._mapper.join(native, parts))
         raise NotImplementedError(
             f"{self.name} splits a {type(native).__name__} and has no `join`; found {len(parts)} "
             "parts to put together, expected an adapter that does both"

@@ -39,9 +39,20 @@ class Note:
 ORIGINS = {"user": Origin.TASK, "system": Origin.SYSTEM, "assistant": Origin.ANSWER}
 
 
+def split(native: Note) -> Sequence[Note]:
+    if len(native.results) < 2:
+        return (native,)
+    return [replace(native, results={key: said}) for key, said in native.results.items()]
+
+
+def join(native: Note, parts: Sequence[Note]) -> Note:
+    return replace(native, results={k: said for part in parts for k, said in part.results.items()})
+
+
 class NoteAdapter(Adapter[list[Note], Note]):
     name = "notes"
     requires = ()
+    mapper = __name__
     during: Callable[[], object] = staticmethod(lambda: None)
     """What the app does meanwhile."""
 
@@ -50,16 +61,6 @@ class NoteAdapter(Adapter[list[Note], Note]):
 
     def attach(self, target: list[Note], hooks: Hooks[Note]) -> Callable[[], None]:
         return lambda: None
-
-    def split(self, native: Note) -> Sequence[Note]:
-        if len(native.results) < 2:
-            return (native,)
-        return [replace(native, results={key: said}) for key, said in native.results.items()]
-
-    def join(self, native: Note, parts: Sequence[Note]) -> Note:
-        return replace(
-            native, results={k: said for part in parts for k, said in part.results.items()}
-        )
 
     def to_schema(self, native: Note) -> HostMessage:
         self.during()
@@ -81,7 +82,10 @@ class NoteAdapter(Adapter[list[Note], Note]):
 
 
 class Unable(NoteAdapter):
-    join = Adapter.join
+    mapper = ""
+
+    def split(self, native: Note) -> Sequence[Note]:
+        return split(native)
 
 
 def page(n: int) -> str:
@@ -96,8 +100,8 @@ def talk(*results: str) -> list[Note]:
         Note("user", "What do the pages say?"),
         Note("assistant", calls=calls),
         Note("tool", results=dict(zip(calls, results, strict=True))),
-        Note("assistant", calls=["c4"]),
-        Note("tool", results={"c4": "the last page"}),
+        Note("assistant", calls=["c4", "c5"]),
+        Note("tool", results={"c4": "the last page", "c5": "and its back"}),
     ]
 
 
@@ -143,8 +147,8 @@ def test_with_room_the_very_list_goes_on_and_each_result_is_a_row(
     natives = talk("one", "two", "three")
     assert ask(natives) is natives
     found = rows(engine)
-    assert [said for said, _ in found] == ["one", "two", "three", "the last page"]
-    assert len({call_id for _, call_id in found}) == 4
+    assert [said for said, _ in found] == ["one", "two", "three", "the last page", "and its back"]
+    assert len({call_id for _, call_id in found}) == 5
     assert ask([*natives, Note("assistant", "They say much."), Note("user", "And?")])
     assert rows(engine) == found, "a result is stored again"
 
