@@ -23,7 +23,6 @@ from ce_engine import (
     ToolRequest,
     Usage,
 )
-from ce_integrations import CallInfo
 from ce_integrations.blocks import (
     call_args,
     changed,
@@ -219,50 +218,6 @@ def test_runs_know_their_roots() -> None:
     assert owned.of("unknown", inner) == ("unknown", inner)
     owned.add("leaf", "a parent that nobody told of", None)
     assert owned.of("leaf") == ("a parent that nobody told of", None)
-
-
-def test_runs_tell_of_the_calls_in_them() -> None:
-    class Memory:
-        pass
-
-    tree: RunTree[int, Any] = RunTree()
-    memory, inner = Memory(), Memory()
-    tree.add(
-        1, None, None, session_id="s", agent="ann", metadata={"a": 1, "b": 1}, conversation=memory
-    )
-    tree.add(2, 1, None, "ask_bob")
-    tree.add(3, 2, None, agent="bob", lane_key="left", purpose="helper", metadata={"b": 2})
-    tree.add(4, 3, None, session_id=None, agent="", conversation=["not to be held"])
-    tree.add(5, 3, None, conversation=inner)
-    shared: dict[str, Any] = {"request_id": "1", "session_id": "s"}
-    assert tree.info(1, model="gpt-4") == CallInfo(
-        **shared,
-        parent_request_id="1",
-        agent="ann",
-        lane_key="ann",
-        model="gpt-4",
-        metadata={"a": 1, "b": 1},
-        conversation=memory,
-    )
-    assert tree.info(4) == CallInfo(
-        **shared,
-        parent_request_id="4",
-        agent="bob",
-        lane_key="ask_bob/bob/left",
-        purpose="helper",
-        metadata={"a": 1, "b": 2},
-        conversation=memory,
-    )
-    assert tree.info(4, session_id="own", purpose="chat", lane_key="right").lane_key == (
-        "ask_bob/bob/right"
-    )
-    assert tree.info(5).conversation is inner
-    del inner
-    gc.collect()
-    assert tree.info(5).conversation is None
-    assert tree.info(None) == CallInfo()
-    assert tree.info(6) == CallInfo("6", parent_request_id="6")
-    assert tree.info(None, request_id="r").request_id == "r"
 
 
 def test_the_walk_evaluates_nothing() -> None:
