@@ -23,7 +23,7 @@ Tree = RunTree[int, Any]
 @pytest.fixture
 def tree() -> Tree:
     tree: Tree = RunTree()
-    told = {"session_id": "s", "agent": "ann", "metadata": {"a": 1, "b": 1}}
+    told: dict[str, Any] = {"session_id": "s", "agent": "ann", "metadata": {"a": 1, "b": 1}}
     tree.add(1, None, None, conversation=MEMORY, **told)
     tree.add(2, 1, None, "ask_bob")
     tree.add(3, 2, None, agent="bob", lane_key="left", purpose="helper", metadata={"b": 2})
