@@ -85,7 +85,10 @@ async def asked_of(runtime: asyncio.Queue[Any], work: Callable[[], Awaitable[Any
 async def works(runtime: asyncio.Queue[Any]) -> None:
     while True:
         work, done = await runtime.get()
-        done.set_result(await work())
+        try:
+            done.set_result(await work())
+        except AssertionError as error:
+            done.set_exception(error)
 
 
 async def test_what_the_app_said_holds_in_a_task_that_began_elsewhere() -> None:
