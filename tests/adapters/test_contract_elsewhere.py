@@ -46,8 +46,12 @@ class Office:
         while True:
             text, done = await self.inbox.get()
             self.history.append(Note("user", text))
-            self.history.append(await self.ask_model(self.history))
-            done.set_result(self.history[-1].content)
+            try:
+                self.history.append(await self.ask_model(self.history))
+            except Exception as error:  # noqa: BLE001 - the asker's, whatever it is
+                done.set_exception(error)
+            else:
+                done.set_result(self.history[-1].content)
 
     async def run(self, text: str) -> str:
         self.open()
