@@ -119,8 +119,8 @@ class Adapter(ABC, Generic[Target, Native]):
     def split(self, native: Native) -> Sequence[Native]:
         """The messages that a native stands for, such as the results of several calls in one.
 
-        `to_schema` and `to_native` are given these; they do not hold the native. Never none: one that
-        stands for itself is its only part.
+        `to_schema` and `to_native` are given these. Never none: one that stands for itself is its
+        only part. Parts do not hold the native, and each has another id, if it has one.
         """
         if hasattr(self._mapper, "split"):
             return cast("Sequence[Native]", self._mapper.split(native))

@@ -48,7 +48,7 @@ class Office:
             self.history.append(Note("user", text))
             try:
                 self.history.append(await self.ask_model(self.history))
-            except Exception as error:  # noqa: BLE001 - the asker's, whatever it is
+            except Exception as error:
                 done.set_exception(error)
             else:
                 done.set_result(self.history[-1].content)
