@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -77,6 +77,7 @@ class Capabilities:
         teams: one of its agents may ask another.
         usage: its answers tell the usage that the provider told.
         threads: one app serves several conversations, told apart by an id, at the same time.
+        elsewhere: its calls may run in tasks that began before the app asked, and inherit nothing.
     """
 
     several_system_messages: bool = False
@@ -86,6 +87,7 @@ class Capabilities:
     teams: bool = True
     usage: bool = True
     threads: bool = True
+    elsewhere: bool = False
 
 
 class Adapter(ABC, Generic[Target, Native]):
@@ -96,7 +98,7 @@ class Adapter(ABC, Generic[Target, Native]):
         requires: what must be installed, as in PEP 508; the one place of version facts.
         targets: the kinds of objects that it installs on, for people.
         mapper: a module with `to_schema`, `to_native`, and perhaps `to_answer`, `map_model_usage`,
-            which imports the framework and is itself imported at first use; an adapter of one
+            `split` and `join`, which imports the framework and is itself imported at first use; an adapter of one
             file defines those methods instead.
     """
 
@@ -113,6 +115,25 @@ class Adapter(ABC, Generic[Target, Native]):
     def to_schema(self, native: Native) -> HostMessage:
         """Map a message of the framework; an unknown part is carried through, never filtered."""
         return cast("HostMessage", self._mapper.to_schema(native))
+
+    def split(self, native: Native) -> Sequence[Native]:
+        """The messages that a native stands for, such as the results of several calls in one.
+
+        `to_schema` and `to_native` are given these. Never none: one that stands for itself is its
+        only part. Parts do not hold the native, and each has another id, if it has one.
+        """
+        if hasattr(self._mapper, "split"):
+            return cast("Sequence[Native]", self._mapper.split(native))
+        return (native,)
+
+    def join(self, native: Native, parts: Sequence[Native]) -> Native:
+        """A copy of a native that was split, with what goes out of its parts, in order."""
+        if hasattr(self._mapper, "join"):
+            return cast("Native", self._mapper.join(native, parts))
+        raise NotImplementedError(
+            f"{self.name} splits a {type(native).__name__} and has no `join`; found {len(parts)} "
+            "parts to put together, expected an adapter that does both"
+        )
 
     def to_native(self, step: Step, native: Native | None) -> Native:
         """Make the framework's message for a step of the plan.

@@ -1,11 +1,12 @@
-"""A map of bounded size that any thread may use."""
+"""Maps that forget, which any thread may use: by size, and by what lives."""
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ce_engine.runtime.fork import renew_after_fork
 
@@ -47,3 +48,35 @@ class BoundedMap(Generic[K, V]):
     def pop(self, key: K) -> V | None:
         with self._lock:
             return self._items.pop(key, None)
+
+
+class ByIdentity(Generic[V]):
+    """A value for an object as long as that lives, whatever it says of its equality."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[weakref.ref[Any], V]] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, key: object) -> V | None:
+        held = self._held.get(id(key))
+        return held[1] if held is not None and held[0]() is key else None
+
+    def put(self, key: object, value: V) -> bool:
+        """Keep `value` in the place of another; false for what has no weak references."""
+        entries, place = self._held, id(key)
+
+        def forget(gone: weakref.ref[Any]) -> None:
+            held = entries.get(place)
+            if held is not None and held[0] is gone:
+                entries.pop(place, None)
+
+        try:
+            entries[place] = (weakref.ref(key, forget), value)
+        except TypeError:  # a dict, or an object with slots
+            return False
+        return True
+
+    def clear(self) -> None:
+        self._held.clear()

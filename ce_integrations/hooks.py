@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ce_engine import (
@@ -15,7 +16,6 @@ from ce_engine import (
     AuthorKind,
     CharBasedEstimator,
     HostMessage,
-    Keep,
     Message,
     ModelCall,
     Origin,
@@ -28,10 +28,18 @@ from ce_engine import (
     Usage,
     is_own_call,
 )
+from ce_integrations.composite import mapped, natives_of
 from ce_integrations.guard import Guard
 from ce_integrations.known import KnownMessages
 from ce_integrations.role import current_role
-from ce_integrations.session import CallInfo, Choice, Resolved, remember_answer, resolve
+from ce_integrations.session import (
+    CallInfo,
+    Choice,
+    Resolved,
+    conversation_of,
+    remember_answer,
+    resolve,
+)
 from ce_integrations.turns import Turn, call_around
 
 
@@ -77,7 +85,9 @@ class Hooks(Generic[Native]):
         """Names of the target's agents, as far as the adapter knows them: what they say is no task."""
         self.installation: Installation[Any, Native] | None = None
         """Kept alive as long as the target holds these hooks."""
-        self._known = KnownMessages(self._mapped, adapter.parts, adapter.alike)
+        self._known = KnownMessages(
+            partial(mapped, adapter, to_schema=self._mapped), adapter.parts, adapter.alike
+        )
         engine.caches.add(self._known)
         self._handed_over: set[Future[None]] = set()
 
@@ -94,8 +104,8 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            mapped = partial(self._mapped_all, list(natives))
-            prepared = self.engine.loop.run(self.engine.prepare(begun, messages=mapped))
+            messages = partial(self._mapped_all, list(natives))
+            prepared = self.engine.loop.run(self.engine.prepare(begun, messages=messages))
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
@@ -106,8 +116,8 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            mapped = partial(self._mapped_all, list(natives))
-            prepared = await self.engine.prepare(begun, messages=mapped)
+            messages = partial(self._mapped_all, list(natives))
+            prepared = await self.engine.prepare(begun, messages=messages)
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
@@ -124,7 +134,7 @@ class Hooks(Generic[Native]):
                 resolved = (
                     around.turn.resolved
                 )  # a model inside a model: whose it is was said outside
-        role, want = current_role()
+        role, want = current_role(info.context)
         return ModelCall(
             scope=resolved.scope,
             messages=(),
@@ -159,7 +169,7 @@ class Hooks(Generic[Native]):
 
         Runs on the engine's thread: the app's own has other things to do.
         """
-        messages = list(map(self._known, natives))
+        messages = list(chain.from_iterable(map(self._known, natives)))
         if not self.agents or any(host.origin is Origin.TASK for host in messages):
             return messages
         return [self._asked(host) for host in messages]
@@ -173,7 +183,7 @@ class Hooks(Generic[Native]):
     def _ready(
         self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared
     ) -> tuple[list[Native], Turn]:
-        resolved = Resolved(call.scope, call.ephemeral)
+        resolved = Resolved(call.scope, call.ephemeral, conversation_of(info))
         turn = Turn(prepared.turn, prepared, resolved, provider=info.provider, agent=info.agent)
         if prepared.unchanged:
             return natives, turn
@@ -182,15 +192,7 @@ class Hooks(Generic[Native]):
         return natives, turn
 
     def _natives(self, natives: list[Native], prepared: Prepared) -> list[Native]:
-        sent = []
-        for step in prepared.plan:
-            index = getattr(step, "index", None)
-            native = None if index is None else natives[index]
-            if native is not None and isinstance(step, Keep):
-                sent.append(native)
-            else:
-                sent.append(self.adapter.to_native(step, native))
-        return sent
+        return natives_of(self.adapter, natives, prepared)
 
     # After it
 
@@ -221,12 +223,8 @@ class Hooks(Generic[Native]):
         """Map an answer and record it, on the engine's thread."""
         assert turn.handle is not None
         answer = self._named(turn, self.adapter.to_answer(native))
-        resolved = turn.resolved
-        if resolved is not None and resolved.ephemeral:
-            cached = used is not None and used.cached
-            remember_answer(
-                resolved.scope, answer.host_id, answer.message.content, is_shared=cached
-            )
+        if turn.resolved is not None:
+            remember_answer(turn.resolved, answer, is_shared=used is not None and used.cached)
         used = self._usage(turn, answer, used)
         await self.engine.commit(turn.handle, answer, usage=used)
 
@@ -256,6 +254,8 @@ class Hooks(Generic[Native]):
             return None
         joined = "".join(turn.chunks[index] for index in sorted(turn.chunks))
         answer = self._named(turn, Answer(Message(role=Role.ASSISTANT, content=joined)))
+        if turn.resolved is not None:
+            remember_answer(turn.resolved, answer)
         used = self._usage(turn, answer, usage)
         return partial(self.engine.finalize, turn.handle, usage=used, answer=answer)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ce_engine import HostMessage
+from ce_integrations.bounded import ByIdentity
 
 
 Native = TypeVar("Native")
+
+Mapped = tuple[HostMessage, ...]
+"""What a native stands for, most often one message."""
 
 MAX_STRONG = 4096
 """Mapped messages that are held strongly, where the host's objects have no weak references."""
@@ -20,7 +23,7 @@ MAX_CHARS, MAX_EQUALS = 4_000_000, 6_000
 
 
 class KnownMessages(Generic[Native]):
-    """Mapped messages of natives that have not changed; the same `HostMessage` object every time.
+    """Mapped messages of natives that have not changed; the same `HostMessage` objects every time.
 
     Plain messages are known by all that is mapped of them: many hosts make new objects for each call.
     Others count as known only while they live and their parts are the same: an id alone would also
@@ -29,26 +32,26 @@ class KnownMessages(Generic[Native]):
 
     def __init__(
         self,
-        to_schema: Callable[[Native], HostMessage],
+        to_schema: Callable[[Native], Mapped],
         parts: Callable[[Native], tuple[object, ...]],
         alike: Callable[[Native], Hashable | None] = lambda _: None,
     ) -> None:
         self._to_schema = to_schema
         self._parts = parts
         self._alike = alike
-        self._equal: dict[Hashable, HostMessage] = {}
-        self._equal_before: dict[Hashable, HostMessage] = {}
+        self._equal: dict[Hashable, Mapped] = {}
+        self._equal_before: dict[Hashable, Mapped] = {}
         self._chars = 0
-        self._weak: dict[int, tuple[weakref.ref[Any], tuple[object, ...], HostMessage]] = {}
-        self._strong: OrderedDict[int, tuple[Native, tuple[object, ...], HostMessage]]
+        self._weak: ByIdentity[tuple[tuple[object, ...], Mapped]] = ByIdentity()
+        self._strong: OrderedDict[int, tuple[Native, tuple[object, ...], Mapped]]
         self._strong = OrderedDict()
 
-    def __call__(self, native: Native) -> HostMessage:
+    def __call__(self, native: Native) -> Mapped:
         said = self._alike(native)
         if said is None:
             return self._by_identity(native)
-        host = self._equal.get(said)
-        return self._put(said, native) if host is None else host
+        hosts = self._equal.get(said)
+        return self._put(said, native) if hosts is None else hosts
 
     def clear(self) -> None:
         """Forget all of them, such as when somebody's words were deleted."""
@@ -56,38 +59,25 @@ class KnownMessages(Generic[Native]):
         self._weak.clear()
         self._strong.clear()
 
-    def _put(self, said: Hashable, native: Native) -> HostMessage:
+    def _put(self, said: Hashable, native: Native) -> Mapped:
         """Keep a message by what it says; those that nobody asked for during a generation are forgotten."""
-        host = self._equal_before.get(said) or self._to_schema(native)
-        self._chars += len(host.message.content)
+        hosts = self._equal_before.get(said) or self._to_schema(native)
+        self._chars += sum(len(host.message.content) for host in hosts)
         if self._chars > MAX_CHARS or len(self._equal) > MAX_EQUALS:
             self._equal_before, self._equal, self._chars = self._equal, {}, 0
-        self._equal[said] = host
-        return host
+        self._equal[said] = hosts
+        return hosts
 
-    def _by_identity(self, native: Native) -> HostMessage:
-        key, parts = id(native), self._parts(native)
-        weak = self._weak.get(key)
-        if weak is not None and weak[0]() is native and weak[1] == parts:
-            return weak[2]
-        strong = self._strong.get(key)
+    def _by_identity(self, native: Native) -> Mapped:
+        parts, known = self._parts(native), self._weak.get(native)
+        if known is not None and known[0] == parts:
+            return known[1]
+        strong = self._strong.get(id(native))
         if strong is not None and strong[0] is native and strong[1] == parts:
             return strong[2]
-        host = self._to_schema(native)
-        self._keep(key, native, parts, host)
-        return host
-
-    def _keep(self, key: int, native: Native, parts: tuple[object, ...], host: HostMessage) -> None:
-        entries = self._weak
-
-        def forget(gone: weakref.ref[Any]) -> None:
-            entry = entries.get(key)
-            if entry is not None and entry[0] is gone:
-                entries.pop(key, None)
-
-        try:
-            entries[key] = (weakref.ref(native, forget), parts, host)
-        except TypeError:  # a dict, or an object with slots
-            self._strong[key] = (native, parts, host)
+        hosts = self._to_schema(native)
+        if not self._weak.put(native, (parts, hosts)):
+            self._strong[id(native)] = (native, parts, hosts)
             while len(self._strong) > MAX_STRONG:
                 self._strong.popitem(last=False)
+        return hosts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import get_args
 
 from ce_engine import CallerRole, ConfigError
@@ -14,8 +14,8 @@ from ce_engine.runtime.contexts import unset
 SECTIONS = frozenset({"experience__context", "knowledge__context"})
 """What a part may ask for."""
 
-_role: ContextVar[tuple[CallerRole, frozenset[str]]] = ContextVar(
-    "ce_role", default=("agent", frozenset())
+chosen_role: ContextVar[tuple[CallerRole, frozenset[str]] | None] = ContextVar(
+    "ce_role", default=None
 )
 
 
@@ -39,13 +39,14 @@ def ce_role(role: CallerRole, want: Collection[str] = ()) -> Iterator[None]:
         raise ConfigError(
             f"unknown sections {sorted(wanted - SECTIONS)}; a role may ask for {sorted(SECTIONS)}"
         )
-    token = _role.set((role, wanted))
+    token = chosen_role.set((role, wanted))
     try:
         yield
     finally:
-        unset(_role, token)
+        unset(chosen_role, token)
 
 
-def current_role() -> tuple[CallerRole, frozenset[str]]:
-    """The role of the call that is made now, and what it asks for."""
-    return _role.get()
+def current_role(context: Context | None = None) -> tuple[CallerRole, frozenset[str]]:
+    """The role of a call that is made now, or in another context, and what it asks for."""
+    said = chosen_role.get() if context is None else context.get(chosen_role)
+    return said or ("agent", frozenset())

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from ce_engine import ConfigError, HostMessage, Role, Scope
+from ce_engine import Answer, ConfigError, Scope
 from ce_engine.runtime.contexts import unset
-from ce_integrations.bounded import BoundedMap
+from ce_integrations.unnamed import Messages, unnamed
 
 
 SHARED_DEFAULTS = frozenset({"default", "chat_history", ""})
 """Ids that frameworks give to everybody who chose none: they are no ids."""
-
-MAX_REMEMBERED = 10_000
-"""Runs and answers without a session id that are remembered in this process."""
-
-NEWEST = 8
-"""Answers of a list, from its end, that are looked up."""
-
-AMBIGUOUS = ""
-"""In place of a session: an answer that several sessions were given."""
 
 
 @dataclass(slots=True)
@@ -45,6 +34,11 @@ class CallInfo:
         purpose: `"helper"` for a framework's own calls (summarise, route, guard).
         keeps_history: the framework keeps the conversation's state: none is restored into its lists.
         opaque: the input is one text that somebody put together: nothing is brought into it.
+        conversation: the object that the framework hands from run to run, with the messages (a
+            memory, an agent or team that keeps its own); known weakly, by identity. Where nobody
+            named a session, the same ephemeral one goes on with it.
+        context: where the app asked, if this runs elsewhere, in a task that inherits nothing of it:
+            what was said there (`ce_session`, `ce_role`) counts, and not what is said here.
         metadata: the framework's metadata of this call, for callables of the user; never stored.
         mode: the name of the entry point that was called.
     """
@@ -64,6 +58,8 @@ class CallInfo:
     purpose: Literal["chat", "helper"] = "chat"
     keeps_history: bool = False
     opaque: bool = False
+    conversation: object = None
+    context: Context | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     mode: str = ""
 
@@ -80,7 +76,7 @@ class _Voice:
 
 
 _PARTS = tuple(part.name for part in fields(_Voice))
-_chosen: ContextVar[_Voice | None] = ContextVar("ce_session", default=None)
+chosen_session: ContextVar[_Voice | None] = ContextVar("ce_session", default=None)
 
 
 class ce_session:  # noqa: N801 - reads like the function that it is to its users
@@ -112,9 +108,9 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
         self._tokens: list[Token[_Voice | None]] = []
 
     def __enter__(self) -> Self:
-        around = _chosen.get()
+        around = chosen_session.get()
         said = self._said if around is None else _innermost([self._said, around])
-        self._tokens.append(_chosen.set(said))
+        self._tokens.append(chosen_session.set(said))
         return self
 
     def __exit__(
@@ -123,7 +119,7 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        unset(_chosen, self._tokens.pop())
+        unset(chosen_session, self._tokens.pop())
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -147,7 +143,6 @@ def _innermost(voices: Sequence[_Voice]) -> _Voice:
     return _Voice(**said)
 
 
-Messages = Callable[[], Sequence[HostMessage]]
 ScopeChoice = Scope | Callable[[CallInfo], Scope | None] | None
 IdChoice = str | Callable[[CallInfo], str | None] | None
 
@@ -163,10 +158,16 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Whose call it is; `ephemeral` when nobody named the session and it was made for this run."""
+    """Whose call it is.
+
+    Attributes:
+        ephemeral: nobody named the session, and it was made for this run.
+        conversation: that of `conversation_of`, where the answer is to be remembered.
+    """
 
     scope: Scope
     ephemeral: bool = False
+    conversation: int | None = None
 
 
 def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resolved:
@@ -174,15 +175,19 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resol
 
     `ce_session`, then the callables of `install_ce`, its values, the framework's own ids, and in
     the end a fresh session for this run alone. `messages`, asked for only then, may show that such a
-    run goes on with a list whose answer was recorded before in this process.
+    run goes on with a list whose answer was recorded before in this process; none is not known.
 
     Raises:
         ConfigError: a callable gave something that is no id.
     """
     said = _innermost(list(_voices(info, choice)))
     account_id, user_id = said.account_id or "", said.user_id or ""
-    session_id = said.session_id or _unnamed.session_of(
-        info.request_id, (account_id, user_id), messages
+    session_id = said.session_id or unnamed.session_of(
+        info.request_id,
+        (account_id, user_id),
+        messages,
+        unnamed.number_of(info.conversation),
+        is_list=_is_list(info),
     )
     scope = Scope(
         session_id=session_id,
@@ -197,7 +202,9 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resol
 
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     """Everybody who may name the scope, the innermost first."""
-    yield _chosen.get() or _Voice()
+    context = info.context
+    chosen = chosen_session.get() if context is None else context.get(chosen_session)
+    yield chosen or _Voice()
     yield _Voice(
         _called(choice.session_id, info, "session_id"), _called(choice.user_id, info, "user_id")
     )
@@ -212,18 +219,30 @@ def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     )
 
 
-def remember_answer(
-    scope: Scope, host_id: str | None, text: str, *, is_shared: bool = False
-) -> None:
+def conversation_of(info: CallInfo) -> int | None:
+    """Names the object that keeps the list which a call sends, and will have its answer."""
+    return unnamed.number_of(info.conversation) if _is_list(info) else None
+
+
+def _is_list(info: CallInfo) -> bool:
+    return info.purpose == "chat" and not info.opaque
+
+
+def remember_answer(resolved: Resolved, answer: Answer, *, is_shared: bool = False) -> None:
     """Note an answer given in an ephemeral session, so that a list that holds it goes on with it.
 
-    One that others were given too (by a cache, by a model that repeats its ids) tells nothing.
+    `is_shared` is one that a cache gives to others too.
     """
-    if host_id:
-        key = (scope.account_id, scope.user_id, host_id, _digest(text))
-        if _unnamed.answers.put(key, scope.session_id) != scope.session_id or is_shared:
-            _unnamed.answers.pop(key)
-            _unnamed.answers.put(key, AMBIGUOUS)
+    if resolved.ephemeral:
+        scope = resolved.scope
+        unnamed.remember(
+            (scope.account_id, scope.user_id),
+            scope.session_id,
+            answer.message,
+            answer.host_id,
+            resolved.conversation,
+            is_shared=is_shared,
+        )
 
 
 def _called(choice: IdChoice, info: CallInfo, name: str) -> str | None:
@@ -263,36 +282,3 @@ def _own_id(value: object) -> str | None:
     if isinstance(value, str | int) or type(value).__name__ == "UUID":
         return str(value)
     return None
-
-
-class _Unnamed:
-    """Sessions that nobody named: one a run, and the answers they gave, of this process only."""
-
-    def __init__(self) -> None:
-        self.runs: BoundedMap[tuple[str, str, str], str] = BoundedMap(MAX_REMEMBERED)
-        self.answers: BoundedMap[tuple[str, str, str, bytes], str] = BoundedMap(MAX_REMEMBERED)
-
-    def session_of(self, request_id: str, owner: tuple[str, str], messages: Messages) -> str:
-        """The session of a run: as before, else that of an answer in its list, else a fresh one."""
-        run = (*owner, request_id)
-        if request_id and (known := self.runs.get(run)):
-            return known
-        session_id = self._continued(owner, messages()) or f"run-{secrets.token_hex(16)}"
-        return self.runs.put(run, session_id) if request_id else session_id
-
-    def _continued(self, owner: tuple[str, str], messages: Sequence[HostMessage]) -> str | None:
-        answers = (m for m in reversed(messages) if m.message.role is Role.ASSISTANT)
-        for _, answer in zip(range(NEWEST), answers, strict=False):
-            if answer.host_id:
-                digest = _digest(answer.message.content)
-                found = self.answers.get((*owner, answer.host_id, digest))
-                if found is not None and found != AMBIGUOUS:
-                    return found
-        return None
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-_unnamed = _Unnamed()

@@ -254,20 +254,14 @@ def info_of(
     told = {**around.get("metadata", {}), **(metadata or {})}
     words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
     branch = configurable.get("checkpoint_ns") or told.get("langgraph_checkpoint_ns") or ""
-    agent = str(told.get("lc_agent_name") or "")
     is_middleware = str(told.get("langgraph_node") or "").endswith(HELPER_NODES)
-    root = tree.of(parent)[0] if parent is not None else run_id or new_run_id()
-    return CallInfo(
-        request_id=str(root),
-        parent_request_id=str(parent or ""),
+    return tree.info(
+        parent,
+        request_id="" if parent is not None else str(run_id or new_run_id()),
         session_id=_first(SESSION_KEYS, configurable, told),
         user_id=_first(("user_id",), configurable, told),
-        # A sub-agent's node has the same name in every tool and agent.
-        lane_key="/".join(
-            filter(None, (*tree.tools(parent), agent, _without_task_ids(str(branch))))
-        )
-        or None,
-        agent=agent,
+        lane_key=_without_task_ids(str(branch)),
+        agent=str(told.get("lc_agent_name") or ""),
         keeps_history="langgraph_node" in told,
         purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
         metadata=told,

@@ -7,7 +7,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from logging import getLogger
 from threading import Barrier
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from ce_integrations.base import Way
+from ce_integrations.session import ce_session
 from ce_integrations.testing.adapter_ends import Ends
 from ce_integrations.testing.answers import Answer, JsonObject, error, text
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS
-from ce_integrations.testing.framework_apps import FrameworkApps, ways
+from ce_integrations.testing.framework_apps import FrameworkApps, needs, ways
 from ce_integrations.testing.trial import Trial
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
@@ -32,6 +33,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "stream": ("stream",),
     "astream": ("astream",),
     "teams": ("make_team",),
+    "elsewhere": ("make_elsewhere",),
 }
 """What a subclass gives for each way and capability."""
 
@@ -52,7 +54,7 @@ class AdapterContract(Ends):
 
     def test_what_it_declares_is_what_it_gives(self) -> None:
         able = self.adapter.capabilities
-        declared = {*able.ways, *(["teams"] if able.teams else [])}
+        declared = {*able.ways, *(name for name in ("teams", "elsewhere") if getattr(able, name))}
         given = {
             name
             for name, methods in METHODS.items()
@@ -85,6 +87,53 @@ class AdapterContract(Ends):
                 for n in range(ROUNDS)
                 for words in (f"{person} says {n}", f"heard: {person} says {n}")
             ]
+
+    def test_what_nobody_named_is_each_app_s_own(self, trial: Trial, way: Way) -> None:
+        """Its next run goes on with it, and nothing is brought in."""
+        said = [(person, f"{person} says {n}") for n in range(ROUNDS) for person in PEOPLE]
+        plain, ours = self._talking(trial, said, way), self._talking(trial, said, way, install=True)
+        assert ours == plain
+        assert trial.sessions(ephemeral=False) == []
+        found = [
+            [message.content for message in trial.document(each).session.messages]
+            for each in trial.sessions()
+        ]
+        own = ([words for who, words in said if who == person] for person in PEOPLE)
+        assert sorted(found) == sorted(
+            [each for words in mine for each in (words, f"heard: {words}")] for mine in own
+        )
+
+    def _talking(
+        self, trial: Trial, said: list[tuple[str, str]], way: Way, *, install: bool = False
+    ) -> list[bytes]:
+        """Each person has an app, and says no session; gives what went out."""
+        with Wire(_heard) as wire, ExitStack() as installed:
+            targets = {person: self.make_target(wire) for person in PEOPLE}
+            for target in targets.values() if install else ():
+                installed.enter_context(self.adapter.install_ce(target, engine=trial.engine))
+            for person, words in said:
+                assert trial.ask(targets[person], words, way, "") == f"heard: {words}"
+            return [sent.raw for sent in wire.requests]
+
+    @needs("elsewhere")
+    def test_what_is_said_where_the_app_asks_holds_where_it_works(
+        self, trial: Trial, way: Way
+    ) -> None:
+        async def make() -> Any:
+            with ce_session("who started it", user_id="somebody"):
+                return self.make_elsewhere(wire)
+
+        with Wire(_heard) as wire, ExitStack() as installed:
+            for person in (*PEOPLE, ""):
+                target = trial.run(make())
+                installed.enter_context(self.adapter.install_ce(target, engine=trial.engine))
+                trial.ask(target, f"{person} says so", way, person and f"session of {person}")
+        named = {f"session of {person}" for person in PEOPLE}
+        assert set(trial.sessions(ephemeral=False)) == named
+        assert len(trial.sessions()) == len(PEOPLE) + 1
+        for person in PEOPLE:
+            said = [m.content for m in trial.document(f"session of {person}").session.messages]
+            assert said == [f"{person} says so", f"heard: {person} says so"]
 
     def _talk_at_once(self, trial: Trial, targets: list[Any], way: Way) -> None:
         if way in ("async", "astream"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -96,7 +96,7 @@ class Transparency(ContractCase):
     def test_a_message_of_a_plan_has_another_text_and_nothing_else(self, trial: Trial) -> None:
         """What the engine asks an adapter to make, of each kind of message that the app has."""
         _, ours = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
-        for native in [native for given in ours.given for native in given]:
+        for native in self._parts(native for given in ours.given for native in given):
             before = repr(self.adapter.to_schema(native))
             own = self.adapter.map_message(native)
             steps: list[tuple[Step, str]] = [
@@ -143,7 +143,11 @@ class Transparency(ContractCase):
         return plain, ours
 
     def _texts(self, natives: list[Any]) -> Iterator[str]:
-        return (self.adapter.to_schema(native).message.content for native in natives)
+        parts = self._parts(natives)
+        return (self.adapter.to_schema(native).message.content for native in parts)
+
+    def _parts(self, natives: Iterable[Any]) -> Iterator[Any]:
+        return (part for native in natives for part in self.adapter.split(native))
 
 
 def _ids(body: JsonObject) -> list[str]:

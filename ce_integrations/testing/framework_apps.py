@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar, TypeVar
 
 from ce_integrations.base import Adapter, Way
+from ce_integrations.session import ce_session
 from ce_integrations.testing.answers import Answer
 from ce_integrations.testing.wire import Wire
 
@@ -48,11 +50,15 @@ class FrameworkApps:
         """An app in which answering takes two agents, one of which asks the other (`teams`)."""
         raise NotImplementedError
 
+    def make_elsewhere(self, wire: Wire) -> Any:
+        """An app that works in a task or thread which begins now, before it is asked (`elsewhere`)."""
+        raise NotImplementedError
+
     def ask(self, target: Any, text: str, session_id: str) -> str:
         """Ask for a whole answer (`sync`).
 
         A framework with ids of its own is told the session by its id; for another one the call is
-        made inside `ce_session`.
+        made `in_session`. `""` is no id: nobody names the session.
         """
         raise NotImplementedError
 
@@ -74,6 +80,11 @@ class FrameworkApps:
     def received(self, target: Any) -> list[list[Any]]:
         """The framework's own messages that reached the model's code, call by call."""
         raise NotImplementedError
+
+
+def in_session(session_id: str) -> ce_session | nullcontext[None]:
+    """`ce_session`, where there is an id."""
+    return ce_session(session_id) if session_id else nullcontext()
 
 
 def needs(*abilities: str) -> Callable[[Test], Test]:

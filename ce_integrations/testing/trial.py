@@ -199,3 +199,9 @@ class Trial:
         """Its model calls, in order."""
         assert self.engine.sync.flush()
         return list(self.engine.loop.run(self.store.list_turns(Scope(session_id=session_id))))
+
+    def sessions(self, *, ephemeral: bool = True) -> list[str]:
+        """The ids of all sessions, with those that nobody named or without them."""
+        assert self.engine.sync.flush()
+        listed = self.store.list_sessions(user_id=None, ephemeral=ephemeral)
+        return [found.session_id for found in self.engine.loop.run(listed)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,15 +10,21 @@ from typing import Any, Literal
 
 import pytest
 
-from ce_engine import Role, ToolCallStatus
-from ce_integrations import base, session
-from ce_integrations import hooks as hooks_module
+from ce_engine import Message, Role, ToolCallStatus
+from ce_integrations import base
 from ce_integrations.base import Adapter, Hooks, Turn, Way
 from ce_integrations.calls import GovernedCall
 from ce_integrations.guard import Guard
 from ce_integrations.testing import adapter_ends
 from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.trial import Trial
+from tests.adapters.session_mutants import (
+    forgets_its_answers,
+    forgets_where_the_app_asked,
+    mixes_sessions,
+    names_what_nobody_named,
+    shares_what_nobody_named,
+)
 
 
 Patch = pytest.MonkeyPatch
@@ -94,15 +99,20 @@ def replaced(name: str, change: Callable[..., Any]) -> Mutate:
     return mutate
 
 
+def _first(adapter: Adapter[Any, Any], native: Any) -> Message:
+    """What a native stands for, or the first message of several."""
+    return adapter.map_message(adapter.split(native)[0])
+
+
 def _without_a_result(sent: list[Any], _: Any, adapter: Adapter[Any, Any]) -> list[Any]:
     """A result is left out, and its call is not."""
-    results = [n for n, each in enumerate(sent) if adapter.map_message(each).role is Role.TOOL]
+    results = [n for n, each in enumerate(sent) if _first(adapter, each).role is Role.TOOL]
     return [each for n, each in enumerate(sent) if n not in results[:1]]
 
 
 def _shuffled(sent: list[Any], _: Any, adapter: Adapter[Any, Any]) -> list[Any]:
     """Whole pairs go out, in another order."""
-    at = [n for n, each in enumerate(sent) if adapter.map_message(each).tool_calls]
+    at = [n for n, each in enumerate(sent) if _first(adapter, each).tool_calls]
     if len(at) < 2:
         return sent
     (first, second), end = at[-2:], len(sent)
@@ -145,18 +155,6 @@ def forgets_to_detach(patch: Patch, adapter: Adapter[Any, Any]) -> None:
 def drops_the_guard(patch: Patch, _: Adapter[Any, Any]) -> None:
     """Our faults reach the app."""
     patch.setattr(Guard, "swallows", lambda *_: False)
-
-
-def mixes_sessions(patch: Patch, _: Adapter[Any, Any]) -> None:
-    """Everybody's words are in one session."""
-    resolve = session.resolve
-
-    def everybody(info: Any, choice: Any, messages: Any = ()) -> Any:
-        found = resolve(info, choice, messages)
-        scope = dataclasses.replace(found.scope, session_id="everybody")
-        return session.Resolved(scope, found.ephemeral)
-
-    patch.setattr(hooks_module, "resolve", everybody)
 
 
 def awaits_on_the_app_s_loop(patch: Patch, _: Adapter[Any, Any]) -> None:
@@ -332,6 +330,7 @@ MADE = "test_a_message_of_a_plan_has_another_text_and_nothing_else"
 ONCE = "test_each_model_call_is_prepared_and_recorded_once"
 ROWS = "test_the_rows_are_these_and_no_more"
 USAGE = "test_usage_is_the_provider_s_or_marked_as_estimated"
+NOBODY = "test_what_nobody_named_is_each_app_s_own"
 TEAM = "test_each_call_of_a_team_is_prepared_and_recorded_once"
 
 SHARED = [
@@ -359,6 +358,9 @@ SHARED = [
     Mutant(installs_twice, "plain", "test_installing_twice_is_one_installation"),
     Mutant(loses_usage, "plain", USAGE),
     Mutant(calls_estimates_real, "plain", USAGE, "streamed"),
+    Mutant(forgets_its_answers, "agent", NOBODY),
+    Mutant(shares_what_nobody_named, "agent", NOBODY),
+    Mutant(names_what_nobody_named, "plain", NOBODY),
     Mutant(ignores_async, "agent", ONCE, "awaited"),
     Mutant(loses_the_last_chunk, "plain", "test_the_answer_is_recorded_whole", "streamed"),
     Mutant(
@@ -368,3 +370,12 @@ SHARED = [
         swallows_the_app_s_errors, "plain", "test_an_error_of_the_provider_is_the_app_s_as_before"
     ),
 ]
+
+ELSEWHERE = [
+    Mutant(
+        forgets_where_the_app_asked,
+        "plain",
+        "test_what_is_said_where_the_app_asks_holds_where_it_works",
+    )
+]
+"""For adapters that declare it."""

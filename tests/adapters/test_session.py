@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ce_engine import ConfigError, HostMessage, Message, Origin, Role, Scope
+from ce_engine import Answer, ConfigError, HostMessage, Message, Origin, Role, Scope
 from ce_integrations import CallInfo, ce_session
 from ce_integrations.session import Choice, remember_answer, resolve
 
@@ -115,8 +115,10 @@ def test_a_list_with_an_answer_of_ours_goes_on_with_its_session() -> None:
         info = CallInfo(request_id=request, user_id=user)
         return resolve(info, Choice(), lambda: messages).scope.session_id
 
-    first = resolve(CallInfo(request_id="a-1"), Choice()).scope
-    remember_answer(first, "id-1", "the answer")
+    resolved = resolve(CallInfo(request_id="a-1"), Choice())
+    first = resolved.scope
+    said = answer("the answer", "id-1")
+    remember_answer(resolved, Answer(said.message, said.host_id))
     assert of("a-2", [answer("the answer", "id-1")]) == first.session_id
     later = [answer("the answer", "id-1"), *[answer("x", "y")] * 3]
     assert of("a-3", later) == first.session_id

@@ -181,7 +181,7 @@ class ChainApps(LangChainApps):
             pieces.append(chunk.content)
             if chunk.content:
                 yield chunk.content
-        self._kept(given, AIMessage("".join(pieces)))
+        self._kept(given, AIMessage("".join(pieces), id=chunk.id))
 
     async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
         given, pieces = self._with(target, text, session_id), []
@@ -189,7 +189,7 @@ class ChainApps(LangChainApps):
             pieces.append(chunk.content)
             if chunk.content:
                 yield chunk.content
-        self._kept(given, AIMessage("".join(pieces)))
+        self._kept(given, AIMessage("".join(pieces), id=chunk.id))
 
     def _with(self, target: Any, text: str, session_id: str) -> list[BaseMessage]:
         history = self.histories[id(target)].setdefault(session_id, [])

@@ -22,8 +22,9 @@ class Recorder(Mark, Listener):
     """Recorder: stands among an agent's listeners, knows its calls, and hears its tools."""
 
     def info(self, agent: Agent) -> CallInfo:
-        name, model, tools = agent.name, agent.model.name, agent.schemas
-        return CallInfo(self.request_id, agent=name, model=model, tools=tools, keeps_history=True)
+        info = CallInfo(self.request_id, agent=agent.name, conversation=agent, keeps_history=True)
+        info.model, info.tools = agent.model.name, agent.schemas
+        return info
 
     @heard
     def on_run_start(self, agent: Agent, text: str) -> None:

@@ -9,8 +9,16 @@ import pytest
 from acme_agents import Agent, Message, Model, Piece
 from ce_acme import ADAPTER
 
-from ce_integrations import ce_session
-from ce_integrations.testing import MODEL, SYSTEM, AdapterContract, Tool, Wire, text, tool_calls
+from ce_integrations.testing import (
+    MODEL,
+    SYSTEM,
+    AdapterContract,
+    Tool,
+    Wire,
+    in_session,
+    text,
+    tool_calls,
+)
 
 
 class Noting(Model):
@@ -55,19 +63,19 @@ class TestAcme(AdapterContract):
         return Agent("helper", model, SYSTEM, (), [Agent("expert", model, "You know it all.")])
 
     def ask(self, target: Agent, text: str, session_id: str) -> str:
-        with ce_session(session_id):
+        with in_session(session_id):
             return target.run(text)
 
     async def aask(self, target: Agent, text: str, session_id: str) -> str:
-        async with ce_session(session_id):
+        async with in_session(session_id):
             return await target.arun(text)
 
     def stream(self, target: Agent, text: str, session_id: str) -> Iterator[str]:
-        with ce_session(session_id):
+        with in_session(session_id):
             yield from target.stream(text)
 
     async def astream(self, target: Agent, text: str, session_id: str) -> AsyncIterator[str]:
-        async with ce_session(session_id):
+        async with in_session(session_id):
             async for piece in target.astream(text):
                 yield piece
 

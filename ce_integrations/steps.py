@@ -1,0 +1,130 @@
+"""Who runs around this code, for frameworks that tell of no runs: agents, teams, and agents in those."""
+
+from __future__ import annotations
+
+import secrets
+from contextvars import Context, ContextVar, Token, copy_context
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+from ce_engine.runtime.contexts import unset
+from ce_integrations.hooks import Hooks
+from ce_integrations.role import chosen_role
+from ce_integrations.session import CallInfo, chosen_session
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """An agent or team at work, and what is known of the calls that it makes.
+
+    Attributes:
+        hooks: of the installation that governs it, the outermost one; `None` where there is none.
+        path: the names from the outermost step to this one: its line of conversation.
+        request_id: the app's own call, the same in all the steps inside.
+        conversation: the object that keeps the messages, as in `CallInfo`; the outermost one.
+        context: where the app asked.
+    """
+
+    hooks: Hooks[Any] | None
+    subject: object
+    path: tuple[str, ...] = ()
+    request_id: str = ""
+    session_id: object = None
+    user_id: object = None
+    conversation: object = None
+    context: Context | None = None
+
+    def info(self, **others: Any) -> CallInfo:
+        """What is known of a call in this step; `others` are what the call itself knows."""
+        known: dict[str, Any] = {
+            "request_id": self.request_id,
+            "session_id": self.session_id,
+            "user_id": self.user_id,
+            "lane_key": "/".join(self.path) or None,
+            "agent": self.path[-1] if self.path else "",
+            "conversation": self.conversation,
+            "context": self.context if _is_elsewhere(self) else None,
+            "keeps_history": True,
+        }
+        return CallInfo(**{**known, **others})
+
+
+_step: ContextVar[Step | None] = ContextVar("ce_step", default=None)
+
+_SAID: tuple[ContextVar[Any], ...] = (chosen_session, chosen_role)
+"""What an app says around its calls."""
+
+
+def step_around() -> Step | None:
+    """The innermost step that runs around us, if any."""
+    return _step.get()
+
+
+def deeper(
+    subject: object,
+    name: str = "",
+    hooks: Hooks[Any] | None = None,
+    *,
+    around: Step | None = None,
+    session_id: object = None,
+    user_id: object = None,
+    conversation: object = None,
+) -> Step:
+    """The step of an object that begins to work now, inside the one around it or as the first one.
+
+    `around` is the step that it works for, where the framework's own task does not have it. The same
+    object again is the same step. A `name` adds to the path; without one the step is on its caller's
+    line. The outermost `hooks` and `conversation` count, and the innermost ids.
+    """
+    around = around or step_around()
+    if around is None:
+        around = Step(None, None, request_id=secrets.token_hex(8), context=copy_context())
+    elif around.subject is subject:
+        return around
+    governed = around.hooks is not None and around.hooks.active
+    return replace(
+        around,
+        hooks=around.hooks if governed else hooks,
+        subject=subject,
+        path=(*around.path, name) if name else around.path,
+        session_id=around.session_id if session_id is None else session_id,
+        user_id=around.user_id if user_id is None else user_id,
+        conversation=conversation if around.conversation is None else around.conversation,
+    )
+
+
+class stepping:  # noqa: N801 - used like a function, in `with`
+    """Runs the code inside as a part of the step.
+
+    In a task of the framework's own, which inherits nothing of the app's, or of another call of it,
+    what the app said where it asked (`ce_session`, `ce_role`) holds inside.
+    """
+
+    __slots__ = ("_step", "_tokens")
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._tokens: list[tuple[ContextVar[Any], Token[Any]]] = []
+
+    def __enter__(self) -> Step:
+        step = self._step
+        if step.context is not None and _is_elsewhere(step):
+            for said in _SAID:
+                self._tokens.append((said, said.set(step.context.get(said))))
+        self._tokens.append((_step, _step.set(step)))
+        return step
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        while self._tokens:
+            unset(*self._tokens.pop())
+
+
+def _is_elsewhere(step: Step) -> bool:
+    around = _step.get()
+    return around is None or around.request_id != step.request_id

@@ -1,0 +1,59 @@
+"""What adapters get wrong about sessions: whose they are, and where they were named."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from ce_integrations import hooks as hooks_module
+from ce_integrations import session, steps
+from ce_integrations.base import Adapter
+from ce_integrations.unnamed import Unnamed
+
+
+Patch = pytest.MonkeyPatch
+
+
+def mixes_sessions(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Everybody's words are in one session."""
+    resolve = session.resolve
+
+    def everybody(info: Any, choice: Any, messages: Any = ()) -> Any:
+        found = resolve(info, choice, messages)
+        scope = dataclasses.replace(found.scope, session_id="everybody")
+        return session.Resolved(scope, found.ephemeral)
+
+    patch.setattr(hooks_module, "resolve", everybody)
+
+
+def forgets_its_answers(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Each run that nobody named is a session of its own."""
+    patch.setattr(Unnamed, "_continued", lambda *_: None)
+
+
+def shares_what_nobody_named(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """All that nobody named is one session."""
+    patch.setattr(Unnamed, "session_of", lambda *_, **__: "everybody's")
+
+
+def names_what_nobody_named(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """A session that was made up is like one that somebody chose: later words may be brought in."""
+    resolve = session.resolve
+
+    def named(info: Any, choice: Any, messages: Any = ()) -> Any:
+        return dataclasses.replace(resolve(info, choice, messages), ephemeral=False)
+
+    patch.setattr(hooks_module, "resolve", named)
+
+
+def forgets_where_the_app_asked(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What counts is what was said where the framework's own task began."""
+    resolve = session.resolve
+
+    def here(info: Any, choice: Any, messages: Any = ()) -> Any:
+        return resolve(dataclasses.replace(info, context=None), choice, messages)
+
+    patch.setattr(steps, "_SAID", ())
+    patch.setattr(hooks_module, "resolve", here)

@@ -1,0 +1,145 @@
+"""Who runs around a call, where a framework tells of no runs, and what the app said where it asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ce_engine import ContextEngine, MemoryStore, create_context_engine
+from ce_integrations import Adapter, CallInfo, ce_role, ce_session
+from ce_integrations.role import current_role
+from ce_integrations.session import Choice, resolve
+from ce_integrations.steps import Step, deeper, step_around, stepping
+from tests.adapters.test_composite import NoteAdapter
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore())
+    yield made
+    made.sync.close()
+
+
+@pytest.fixture
+def installed(engine: ContextEngine) -> Callable[[], Any]:
+    adapter: Adapter[Any, Any] = NoteAdapter()
+    return lambda: adapter.install_ce([], engine=engine)
+
+
+class Agent:
+    pass
+
+
+def session_of(info: CallInfo) -> str:
+    return resolve(info, Choice()).scope.session_id
+
+
+def test_a_step_in_a_step() -> None:
+    team, ann, memory = Agent(), Agent(), Agent()
+    with stepping(deeper(team, "team", conversation=memory, user_id="u")) as outer:
+        assert step_around() is outer
+        with stepping(deeper(team)) as again:
+            assert again is outer
+        with stepping(deeper(ann, "ann", conversation=ann, session_id="s")) as inner:
+            info = inner.info(model="gpt-4", purpose="helper")
+        with stepping(deeper(Agent())) as unnamed:
+            assert unnamed.path == ("team",)
+    assert step_around() is None
+    assert (outer.path, inner.path, inner.subject) == (("team",), ("team", "ann"), ann)
+    assert info == CallInfo(
+        request_id=outer.request_id,
+        session_id="s",
+        user_id="u",
+        lane_key="team/ann",
+        agent="ann",
+        model="gpt-4",
+        purpose="helper",
+        keeps_history=True,
+        conversation=memory,
+    )
+    assert outer.request_id != ""
+    assert deeper(team).request_id != outer.request_id
+
+
+def test_the_outermost_installation_governs_while_it_is_there(installed: Any) -> None:
+    team, agent = installed(), installed()
+    mine, other = team.hooks, agent.hooks
+    with stepping(deeper(Agent(), "team", mine)):
+        assert deeper(Agent(), "ann", other).hooks is mine
+        team.uninstall()
+        assert deeper(Agent(), "ann", other).hooks is other
+    with stepping(deeper(Agent(), "team")):
+        assert deeper(Agent(), "ann", other).hooks is other
+        assert deeper(Agent(), "ann").hooks is None
+
+
+async def asked_of(runtime: asyncio.Queue[Any], work: Callable[[], Awaitable[Any]]) -> Any:
+    done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    await runtime.put((work, done))
+    return await done
+
+
+async def works(runtime: asyncio.Queue[Any]) -> None:
+    while True:
+        work, done = await runtime.get()
+        try:
+            done.set_result(await work())
+        except AssertionError as error:
+            done.set_exception(error)
+
+
+async def test_what_the_app_said_holds_in_a_task_that_began_elsewhere() -> None:
+    """The runtime was started by somebody else, in a session of theirs."""
+    runtime: asyncio.Queue[Any] = asyncio.Queue()
+    with ce_session("theirs", user_id="bob"), stepping(deeper(Agent(), "theirs")):
+        task = asyncio.create_task(works(runtime))
+    found: dict[str, Any] = {}
+
+    async def work(step: Step, name: str) -> None:
+        told = step.info()  # of a call that is made without stepping
+        assert session_of(told) == name
+        with stepping(deeper(Agent(), "ann", around=step)) as inner:
+            await asyncio.sleep(0)
+            found[name] = session_of(inner.info()), current_role()[0], inner.path
+            with ce_session("of a tool"), stepping(deeper(Agent(), "bob")) as innermost:
+                assert session_of(innermost.info()) == "of a tool"
+            assert session_of(inner.info()) == name
+        assert session_of(CallInfo()) == "theirs"
+
+    async def ask(name: str) -> None:
+        with ce_session(name), ce_role("planner"):
+            step = deeper(Agent(), "team")
+        await asked_of(runtime, lambda: work(step, name))
+
+    await asyncio.gather(*(ask(f"s{n}") for n in range(5)))
+    task.cancel()
+    assert found == {f"s{n}": (f"s{n}", "planner", ("team", "ann")) for n in range(5)}
+
+
+async def test_who_said_nothing_is_in_nobody_s_session_there() -> None:
+    runtime: asyncio.Queue[Any] = asyncio.Queue()
+    with ce_session("theirs"), ce_role("worker"):
+        task = asyncio.create_task(works(runtime))
+    step = deeper(Agent(), "team")
+
+    async def work() -> None:
+        with stepping(step):
+            assert resolve(step.info(), Choice()).ephemeral
+            assert current_role()[0] == "agent"
+
+    await asked_of(runtime, work)
+    task.cancel()
+
+
+def test_a_block_that_ends_in_another_context_raises_nothing() -> None:
+    block = stepping(deeper(Agent(), "team"))
+
+    async def enter() -> None:
+        block.__enter__()
+
+    asyncio.run(enter())
+    block.__exit__(None, None, None)
+    assert step_around() is None
