@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractContextManager
+from types import FunctionType
 from typing import Any
 
 
@@ -63,6 +64,30 @@ def _async_generator(wrapper: Function) -> Function:
             return
 
     return async_generator
+
+
+def bound(original: Any, subject: object) -> Function:
+    """A class's attribute as `subject` would give it: Python asks descriptors, and functions are some.
+
+    Instrumentation libraries leave others in their place (`wrapt.FunctionWrapper`), which lose sight
+    of the object where they are called with it as an argument.
+    """
+    get = getattr(type(original), "__get__", None)
+    return original if get is None else get(original, subject, type(subject))  # type: ignore[no-any-return]  # whatever it is
+
+
+def as_function(original: Any) -> Any:
+    """A method that is no plain function as one of the same kind, called with its object first."""
+    if type(original) is FunctionType or isinstance(original, staticmethod | type):
+        return original
+    if not callable(original):  # a property and the like
+        return original
+
+    @same_kind(original)
+    def call(subject: object, *args: Any, **kwargs: Any) -> Any:
+        return bound(original, subject)(*args, **kwargs)
+
+    return call
 
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from ce_integrations.wrappers import first_argument, same_kind, within
+from ce_integrations.patches import ClassPatches
+from ce_integrations.wrappers import as_function, bound, first_argument, same_kind, within
+from tests.adapters.spied import Spied
 
 
 ASKS: list[Callable[[Any], bool]] = [
@@ -163,3 +165,58 @@ def test_a_context_may_give_other_arguments() -> None:
         return n
 
     assert within(doubled)(same)(2) == 4
+
+
+class Loose:
+    """Something to call that is no function."""
+
+    def __call__(self, n: int) -> int:
+        return n
+
+
+def test_a_method_is_called_as_python_does() -> None:
+    seen: list[Any] = []
+
+    class Host:
+        def own(self, n: int) -> tuple[Any, int]:
+            return self, n
+
+        traced = Spied(own, lambda *told: seen.append(told))
+        loose = Loose()  # no descriptor: nobody gives it the object
+
+    host, found = Host(), vars(Host)
+    assert bound(found["own"], host)(2) == (host, 2)
+    assert bound(found["traced"], host)(2) == (host, 2)
+    assert seen == [("own", host)]
+    assert bound(found["loose"], host)(2) == 2
+    assert as_function(found["own"]) is found["own"]
+    assert as_function(found["traced"])(host, n=2) == (host, 2)
+
+
+async def test_what_is_wrapped_of_a_class_is_given_as_a_function_of_its_kind() -> None:
+    seen: list[Any] = []
+    traced = {each.__name__: each for each in (plain, coroutine, generator, async_generator)}
+    held: dict[str, Any] = {}
+
+    class Host:
+        def __init__(self, x: int) -> None:
+            self.x = x
+
+    def hold(original: Any) -> Any:
+        held[original.__name__] = original
+        return original
+
+    for name, each in traced.items():
+        setattr(Host, name, Spied(each, lambda *told: seen.append(told)))
+    release = ClassPatches().hold([(Host, name, hold) for name in traced], traced["plain"])
+    assert [[ask(held[name]) for ask in ASKS] for name in traced] == [
+        [ask(each) for ask in ASKS] for each in traced.values()
+    ]
+    host: Any = Host(1)
+    assert host.plain() is host
+    assert await host.coroutine() is host
+    assert next(host.generator()) is host
+    assert await anext(host.async_generator()) is host
+    assert seen == [(name, host) for name in traced]
+    release()
+    assert type(vars(Host)["plain"]) is Spied
