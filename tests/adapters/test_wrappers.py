@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -12,7 +13,14 @@ from typing import Any
 import pytest
 
 from ce_integrations.patches import ClassPatches
-from ce_integrations.wrappers import as_function, bound, first_argument, same_kind, within
+from ce_integrations.wrappers import (
+    as_function,
+    bound,
+    first_argument,
+    run_within,
+    same_kind,
+    within,
+)
 from tests.adapters.spied import Spied
 
 
@@ -23,7 +31,11 @@ ASKS: list[Callable[[Any], bool]] = [
     asyncio.iscoroutinefunction,
 ]
 
+KINDS: list[Callable[[Any], bool]] = [inspect.isgenerator, inspect.isasyncgen]
+
 HEARD: list[Any] = []
+
+INSIDE: ContextVar[str] = ContextVar("inside", default="")
 
 
 def plain(x: int) -> int:
@@ -220,3 +232,103 @@ async def test_what_is_wrapped_of_a_class_is_given_as_a_function_of_its_kind() -
     assert seen == [(name, host) for name in traced]
     release()
     assert type(vars(Host)["plain"]) is Spied
+
+
+@contextmanager
+def counted(original: Any, *_: Any, **__: Any) -> Iterator[None]:
+    """Notes where it is entered and left, and says so to what runs inside."""
+    token = INSIDE.set(original.__name__)
+    HEARD.append("in")
+    try:
+        yield
+    finally:
+        HEARD.append("out")
+        INSIDE.reset(token)
+
+
+def seeing(n: int) -> Generator[Any, Any, str]:
+    try:
+        yield from map(_seen, range(n))
+        HEARD.append((yield "last"))
+    except KeyError:
+        yield "caught in " + INSIDE.get()
+    finally:
+        HEARD.append("closed in " + INSIDE.get())
+    return "end"
+
+
+async def aseeing(n: int) -> AsyncGenerator[Any, Any]:
+    try:
+        for each in range(n):
+            await asyncio.sleep(0)
+            yield _seen(each)
+        HEARD.append((yield "last"))
+    except KeyError:
+        yield "caught in " + INSIDE.get()
+    finally:
+        await asyncio.sleep(0)
+        HEARD.append("closed in " + INSIDE.get())
+
+
+def _seen(n: int) -> tuple[int, str]:
+    return n, INSIDE.get()
+
+
+def test_each_step_of_a_generator_runs_within() -> None:
+    pieces: Any = within(counted)(seeing)(1)
+    assert [ask(pieces) for ask in KINDS] == [True, False]
+    assert (next(pieces), INSIDE.get()) == ((0, "seeing"), "")
+    assert (next(pieces), INSIDE.get()) == ("last", "")
+    with pytest.raises(StopIteration) as end:
+        pieces.send("hello")
+    assert (end.value.value, INSIDE.get()) == ("end", "")
+    assert HEARD[-4:] == ["in", "hello", "closed in seeing", "out"]
+    assert HEARD.count("in") == HEARD.count("out") == 4
+
+
+async def test_each_step_of_an_async_generator_runs_within() -> None:
+    pieces: Any = within(counted)(aseeing)(1)
+    assert [ask(pieces) for ask in KINDS] == [False, True]
+    assert (await anext(pieces), INSIDE.get()) == ((0, "aseeing"), "")
+    assert (await anext(pieces), INSIDE.get()) == ("last", "")
+    with pytest.raises(StopAsyncIteration):
+        await pieces.asend("hello")
+    assert HEARD[-4:] == ["in", "hello", "closed in aseeing", "out"]
+    assert HEARD.count("in") == HEARD.count("out") == 4
+
+
+async def test_what_is_thrown_at_a_generator_and_its_end_come_within() -> None:
+    pieces, apieces = within(counted)(seeing)(9), within(counted)(aseeing)(9)
+    next(pieces), await anext(apieces)
+    assert pieces.throw(KeyError()) == "caught in seeing"
+    assert await apieces.athrow(KeyError()) == "caught in aseeing"
+    HEARD.clear()
+    pieces.close()
+    await apieces.aclose()
+    assert HEARD == ["in", "closed in seeing", "out", "in", "closed in aseeing", "out"]
+    assert INSIDE.get() == ""
+
+
+def test_what_a_plain_function_gives_to_be_read_runs_within() -> None:
+    def begun(n: int) -> Generator[Any, Any, str]:
+        HEARD.append("begun in " + INSIDE.get())
+        return seeing(n)
+
+    assert list(within(counted)(begun)(1)) == [(0, "begun"), "last"]
+    assert HEARD[:3] == ["in", "begun in begun", "out"]
+
+
+async def test_one_thing_may_be_entered_for_each_step() -> None:
+    """What `within` cannot say: made once for the call, whatever it takes."""
+    made: list[str] = []
+
+    def wrapper(original: Any) -> Any:
+        @same_kind(original)
+        def call(*args: Any) -> Any:
+            made.append(original.__name__)
+            return run_within(functools.partial(counted, original), original, args, {})
+
+        return call
+
+    assert len(list(wrapper(seeing)(3))) == len([p async for p in wrapper(aseeing)(3)]) == 4
+    assert made == ["seeing", "aseeing"]
