@@ -241,6 +241,23 @@ def test_the_walk_evaluates_nothing() -> None:
     assert target in [each for each in walk(cyclic, ("no_such_package",)) if isinstance(each, Note)]
 
 
+def test_the_walk_goes_where_it_is_told() -> None:
+    target = Note("user", "found me")
+    registered: dict[int, list[Any]] = {}
+
+    class Flow:
+        """Knows its steps by a registry only."""
+
+    def step() -> Any:
+        return target
+
+    flow = Flow()
+    registered[id(flow)] = [step]
+    assert target not in list(walk([flow], ("no_such_package",)))
+    found = list(walk([flow], ("no_such_package",), lambda each: registered.get(id(each), ())))
+    assert found.count(target) == 1
+
+
 def test_definitions_are_wrapped_where_they_stand() -> None:
     class Base:
         def run(self) -> str:
