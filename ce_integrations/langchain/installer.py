@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable
 from contextlib import ExitStack
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks, share
-from ce_integrations.patches import ClassPatches, definitions, put
+from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.marks import are_marked, mark_all
+from ce_integrations.patches import ClassPatches, definitions
 from ce_integrations.walk import walk
 
 
@@ -74,7 +75,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
         from ce_integrations.langchain.injection import MAKERS
-        from ce_integrations.langchain.marks import carriers, copies, mark_of, with_mark, without
+        from ce_integrations.langchain.marks import Callbacks, carriers, copies, is_graph
         from ce_integrations.langchain.recorder import ENTRIES, Recorder, graph_entries
 
         mark, found = Recorder(hooks), list(carriers(walk(target, PACKAGES)))
@@ -84,29 +85,20 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
                 "one. Where the model is made at run time, install on the graph that runs it, or on "
                 "the model itself."
             )
-        is_graph = found[0][1] == "config"  # it says who governs its runs; leaves alone cannot
-        own = []
-        for each, key in found:
-            if key == "config":
-                hooks.agents.update(each.nodes)
-            if (other := mark_of(getattr(each, key, None))) is None:
-                own.append((each, key))
-            else:
-                share(each, other.hooks, hooks, agreed=not is_graph)
+        for graph in filter(is_graph, found):
+            hooks.agents.update(graph.nodes)
+        agreed = not is_graph(found[0])  # a graph says who governs its runs; leaves alone cannot
         makers = {**MAKERS, **ENTRIES, **graph_entries(), **copies()}
         with ExitStack() as undo:
-            undo.callback(_patches.hold(definitions(makers, (each for each, _ in own)), mark))
-            for each, key in own:
-                add = partial(with_mark, mark, key)
-                undo.callback(put(vars(each), key, add, partial(without, mark)))
+            undo.callback(_patches.hold(definitions(makers, found), mark))
+            undo.callback(mark_all(found, lambda _: mark, Callbacks(), hooks, agreed=agreed))
             return undo.pop_all().close
 
     def is_attached(self, target: Any) -> bool:
         """Whether everything in the target still has a mark, of this installation or another."""
-        from ce_integrations.langchain.marks import carriers, mark_of
+        from ce_integrations.langchain.marks import Callbacks, carriers
 
-        found = carriers(walk(target, PACKAGES))
-        return all(mark_of(getattr(each, key, None)) is not None for each, key in found)
+        return are_marked(carriers(walk(target, PACKAGES)), Callbacks())
 
 
 ADAPTER = LangChainAdapter()
