@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from ce_engine import (
+    ConfigError,
     Extend,
     HostMessage,
     Insert,
@@ -131,6 +133,22 @@ def test_the_guard_lets_pass_what_is_not_ours() -> None:
     assert (fault.where, fault.kind) == ("here", "LookupError")
     assert fault.line.startswith("test_base_parts.py:")
     assert "secret" not in repr(fault)
+
+
+def test_the_guard_remembers_what_it_lets_pass() -> None:
+    """Whoever catches it there, a framework perhaps, is not the last to know."""
+    guard, told = Guard(), list[Any]()
+    guard.tell = told.append
+    with suppress(LookupError), guard("here"):
+        raise LookupError("secret")
+    closed = Guard("closed")
+    with suppress(ConfigError), closed("there"):
+        raise ConfigError("secret")
+    assert [(fault.kind, fault.where) for fault in (*guard.faults, *closed.faults)] == [
+        ("LookupError", "here"),
+        ("ConfigError", "there"),
+    ]
+    assert told == []  # the host heard of it itself
 
 
 def test_class_patches_come_and_go() -> None:
