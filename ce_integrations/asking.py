@@ -9,13 +9,12 @@ from typing import Any, Literal, Protocol
 
 from ce_engine import Usage
 from ce_integrations.calls import GovernedCall
-from ce_integrations.hooks import Hooks
 from ce_integrations.session import CallInfo
 from ce_integrations.turns import is_inside
 from ce_integrations.wrappers import first_argument, same_kind
 
 
-__all__ = ["Asked", "Gives", "Owner", "as_one_text", "governed"]
+__all__ = ["Asked", "Gives", "Owner", "as_one_text", "governed", "schema_of"]
 
 Gives = Literal["whole", "stream", "astream"]
 """An answer, or its pieces."""
@@ -25,10 +24,11 @@ class Owner(Protocol):
     """Who governs a call: a mark, or what else an adapter knows it by."""
 
     @property
-    def hooks(self) -> Hooks[Any]: ...
+    def hooks(self) -> Any:
+        """The `Hooks` of its installation."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
     """A call of a method that asks a model, as the app made it.
 
@@ -39,6 +39,7 @@ class Asked:
         rest: what stood behind them.
         named: its other arguments by name.
         mode: the method's name.
+        kept: whatever `describe` keeps for `replace`.
     """
 
     owner: Any
@@ -47,10 +48,12 @@ class Asked:
     rest: tuple[Any, ...]
     named: Mapping[str, Any]
     mode: str
+    kept: Any = None
 
-
-def _as_list(asked: Asked) -> list[Any]:
-    return asked.given if isinstance(asked.given, list) else list(asked.given)
+    @property
+    def messages(self) -> list[Any]:
+        """What was given as a list: the very same where it is one."""
+        return self.given if isinstance(self.given, list) else list(self.given)
 
 
 def _as_sent(_: Asked, sent: list[Any]) -> Any:
@@ -73,9 +76,9 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
 
     Attributes:
         find: who governs a call of the object, if anybody does; runs on every call, unguarded.
-        info: what is known of the call; its `mode` is set here. Guarded, like all that follow.
+        describe: the messages of the call, `asked.messages` as a rule, and what is known of it; the
+            `mode` is set here. Guarded, like all that follow.
         names: those of the first argument.
-        natives: its messages; the very same list where it is one.
         replace: the argument with other messages.
         answers: the messages and usage in a whole result.
         text: the text of a piece.
@@ -85,9 +88,8 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
     """
 
     find: Callable[[Any], Owner | None]
-    info: Callable[[Asked], CallInfo]
+    describe: Callable[[Asked], tuple[list[Any], CallInfo]]
     names: Sequence[str] = ("messages",)
-    natives: Callable[[Asked], list[Any]] = _as_list
     replace: Callable[[Asked, list[Any]], Any] = _as_sent
     answers: Callable[[Any], Iterable[tuple[Any, Usage | None]]] = _is_answer
     text: Callable[[Any], str] = str
@@ -121,9 +123,9 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
 
     def _call(self, asked: Asked) -> GovernedCall[Any]:
         def describe() -> list[tuple[list[Any], CallInfo]]:
-            info = self.info(asked)
+            natives, info = self.describe(asked)
             info.mode = asked.mode
-            return [(self.natives(asked), info)]
+            return [(natives, info)]
 
         return GovernedCall(
             asked.owner.hooks,
@@ -148,3 +150,10 @@ def _way(original: Callable[..., Any], gives: Gives) -> str:
 def as_one_text(sent: Iterable[Any], text: Callable[[Any], str]) -> str:
     """Messages as one text, for a model that is given no more; one message stays its own text."""
     return "\n\n".join(map(text, sent))
+
+
+def schema_of(wanted: Any) -> Mapping[str, Any] | None:
+    """The JSON schema of a structured answer that a call asks for: one, or a class of pydantic's."""
+    if isinstance(wanted, type) and hasattr(wanted, "model_json_schema"):
+        wanted = wanted.model_json_schema()
+    return wanted if isinstance(wanted, Mapping) else None

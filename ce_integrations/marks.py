@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from ce_integrations.asking import governed
+from ce_integrations.asking import Asked, governed
 from ce_integrations.base import CallInfo, Detach, Hooks, share
 from ce_integrations.patches import ClassPatches, definitions
 from ce_integrations.runs import OpenRuns
@@ -182,9 +183,8 @@ class Marking:
         packages: Sequence[str] = (),
     ) -> None:
         self.place: Place = Listed(place) if isinstance(place, str) else place
-        find, info = self.place.mark_of, lambda asked: asked.owner.info(asked.subject)
-        whole = governed(find, info, text=text, join=join)
-        pieces = governed(find, info, text=text, join=join, gives="stream")
+        whole = governed(self.place.mark_of, _described, text=text, join=join)
+        pieces = replace(whole, gives="stream")
         self._makers = {
             cls: {name: pieces if name in streams else whole for name in names}
             for cls, names in methods.items()
@@ -214,3 +214,7 @@ class Marking:
     def is_attached(self, target: object) -> bool:
         """Whether all of that is marked, by this installation or another."""
         return are_marked(self.found(target), self.place)
+
+
+def _described(asked: Asked) -> tuple[list[Any], CallInfo]:
+    return asked.messages, asked.owner.info(asked.subject)

@@ -73,6 +73,19 @@ def definitions(
                     yield cls, name, make
 
 
+def all_definitions(makers: Mapping[type, Mapping[str, Make]]) -> Iterator[tuple[type, str, Make]]:
+    """The same of every class that is loaded: objects may be made or exchanged while an app runs."""
+    for base, by_name in makers.items():
+        for cls in _loaded(base):
+            for name, make in by_name.items():
+                if name in vars(cls):
+                    yield cls, name, make
+
+
+def _loaded(base: type) -> set[type]:
+    return {base}.union(*map(_loaded, base.__subclasses__()))
+
+
 @dataclass(slots=True)
 class _Patch:
     original: Any

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable
 from contextlib import ExitStack
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
 from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
 from ce_integrations.marks import are_marked, mark_all
+from ce_integrations.messages import is_framework_s
 from ce_integrations.patches import ClassPatches, definitions
 from ce_integrations.walk import walk
 
@@ -25,13 +25,8 @@ _patches = ClassPatches()
 
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
 
+MESSAGES = "langchain_core.messages"
 PLAIN = frozenset({"HumanMessage", "AIMessage", "SystemMessage", "ToolMessage"})
-
-
-@lru_cache(256)
-def _is_plain(kind: type) -> bool:
-    """Whether a class of messages is one of those, and nobody's own of the same name."""
-    return kind.__module__.startswith("langchain_core.messages.") and kind.__name__ in PLAIN
 
 
 class LangChainAdapter(Adapter[Any, "BaseMessage"]):
@@ -63,7 +58,11 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         """Kind, text, id and name; `None` for what asks for tools, has blocks, or says more of itself."""
         kind, fields = native.__class__, native.__dict__
         content = fields["content"]
-        if content.__class__ is not str or fields["additional_kwargs"] or not _is_plain(kind):
+        if (
+            content.__class__ is not str
+            or fields["additional_kwargs"]
+            or not is_framework_s(kind, MESSAGES, PLAIN)
+        ):
             return None
         if "tool_call_id" in fields:
             more = fields["tool_call_id"], fields["status"], fields["name"]

@@ -6,7 +6,17 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ce_engine import ContextEngine, HostMessage, Message, Origin, Role, Scope, Step, TurnStatus
+from ce_engine import (
+    ContextEngine,
+    HostMessage,
+    Insert,
+    Message,
+    Origin,
+    Role,
+    Scope,
+    Step,
+    TurnStatus,
+)
 from ce_integrations import Adapter
 from ce_integrations.base import Detach, Hooks
 
@@ -105,7 +115,8 @@ class TalkerAdapter(Adapter[Talker, Line]):
         return HostMessage(Message(role=Role(native.role), content=native.content), origin)
 
     def to_native(self, step: Step, native: Line | None) -> Line:
-        raise AssertionError(f"nothing is to be made here: {step} {native}")
+        assert isinstance(step, Insert), f"nothing else is to be made here: {step} {native}"
+        return Line("system", step.text)
 
 
 def rows(engine: ContextEngine) -> list[Any]:

@@ -19,6 +19,7 @@ from ce_engine import (
     ContextEngine,
     MemoryStore,
     RuntimeConfig,
+    Scope,
     create_context_engine,
 )
 from ce_integrations import CallInfo, Hooks
@@ -51,14 +52,14 @@ class TalkerMark(Mark):
         return CallInfo(session_id="s", keeps_history=True)
 
 
-def info(asked: Asked) -> CallInfo:
+def described(asked: Asked) -> tuple[list[Line], CallInfo]:
     mark: TalkerMark = asked.owner
     CALLED.append((asked, mark.info(asked.subject)))
-    return CALLED[-1][1]
+    return asked.messages, CALLED[-1][1]
 
 
-def texts(asked: Asked) -> list[Line]:
-    return [Line("user", asked.given)]
+def described_text(asked: Asked) -> tuple[list[Line], CallInfo]:
+    return [Line("user", asked.given)], asked.owner.info(asked.subject)
 
 
 def one_text(_: Asked, sent: list[Line]) -> str:
@@ -69,7 +70,7 @@ def text_answer(result: str) -> Iterator[tuple[Line, None]]:
     yield Line("assistant", result), None
 
 
-ASK = governed(PLACE.mark_of, info)
+ASK = governed(PLACE.mark_of, described)
 MAKERS: dict[type, dict[str, Make]] = {
     Talker: {
         **dict.fromkeys(("whole", "awaited", "stream", "astream"), ASK),
@@ -77,9 +78,8 @@ MAKERS: dict[type, dict[str, Make]] = {
         "later": replace(ASK, gives="astream"),
         "complete": governed(
             PLACE.mark_of,
-            info,
+            described_text,
             names=("prompt",),
-            natives=texts,
             replace=one_text,
             answers=text_answer,
         ),
@@ -227,6 +227,22 @@ def test_one_text_stays_one_text(engine: ContextEngine) -> None:
     assert as_one_text([Line("system", "a"), Line("user", "b")], lambda line: line.content) == (
         "a\n\nb"
     )
+
+
+def test_what_is_brought_in_goes_out_in_the_form_of_the_argument(engine: ContextEngine) -> None:
+    engine.sync.constraints.create(Scope(session_id="s"), "Be brief.")
+    talker = Talker()
+    with ADAPTER.install_ce(talker, engine=engine):
+        talker.complete(QUESTION)
+        talker.whole(messages=[Line("user", QUESTION)])
+    text, messages = talker.sent
+    assert isinstance(text, str)
+    assert text.endswith(f"\n\n{QUESTION}")
+    assert "Be brief." in text
+    assert ["Be brief." in line.content for line in messages if isinstance(line, Line)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_method_that_is_a_descriptor_is_governed(
