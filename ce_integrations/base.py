@@ -292,7 +292,7 @@ class Installation(Generic[Target, Native]):
         return False
 
     def last_report(self, session: Scope | str) -> Report | None:
-        """The newest report of a session, with the codes of what this installation was spared.
+        """The newest report of a session, with the codes of this installation's faults.
 
         An id alone means the session of no account and no user.
         """
@@ -304,7 +304,7 @@ class Installation(Generic[Target, Native]):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """Faults of ours that the host was spared, oldest first; the newest 64."""
+        """Faults of ours, oldest first, the newest 64: the host was spared them, if it fails open."""
         return tuple(self.hooks.guard.faults)
 
     def __enter__(self) -> Self:

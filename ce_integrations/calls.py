@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 import time
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 from ce_engine import Usage
 from ce_integrations.hooks import Hooks
@@ -56,11 +56,14 @@ class GovernedCall(Generic[Native]):
         self.describe = describe
         self.replace = replace
         self.turns: list[Turn | None] = []
+        self._goes_on: Sequence[Any] | None = None
+        self._unread: weakref.finalize[..., Any] | None = None
 
     def begun(self, result: object) -> tuple[()]:
         """The `answers` of a result that has none yet: who drives it finds the call by `begun_call`."""
         if self.turns:
             _begun[result] = self
+            self._held_by(result)
         return ()
 
     def run(self, invoke: Callable[[Any], Result], answers: Answers[Result, Native]) -> Result:
@@ -92,6 +95,35 @@ class GovernedCall(Generic[Native]):
             await self.hooks.aafter_model(turn, native, usage)
         return result
 
+    def open(
+        self,
+        start: Callable[[Any], Iterator[Chunk]],
+        text: Callable[[Chunk], str],
+        answer: Callable[[list[Chunk]], Native | None],
+        is_last: Callable[[Chunk], bool] = _nothing,
+    ) -> Iterator[Chunk]:
+        """Prepare and call `start` now, and give its stream as `stream` does.
+
+        An error of the call is raised here. A stream that nobody ever reads is recorded as incomplete
+        when it is dropped.
+        """
+        source = self.run(start, lambda _: ())
+        pieces = self.stream(lambda _: source, text, answer, is_last)
+        self._held_by(pieces)
+        return pieces
+
+    async def aopen(
+        self,
+        start: Callable[[Any], Awaitable[AsyncIterator[Chunk]]],
+        text: Callable[[Chunk], str],
+        answer: Callable[[list[Chunk]], Native | None],
+        is_last: Callable[[Chunk], bool] = _nothing,
+    ) -> AsyncIterator[Chunk]:
+        source = await self.arun(start, lambda _: ())
+        pieces = self.astream(lambda _: source, text, answer, is_last)
+        self._held_by(pieces)
+        return pieces
+
     def stream(
         self,
         start: Callable[[Any], Iterator[Chunk]],
@@ -107,6 +139,7 @@ class GovernedCall(Generic[Native]):
         joined. After a chunk that `is_last` the app need not ask for more: the answer is recorded
         before it goes. `give` is for frameworks whose apps get chunks otherwise than from here.
         """
+        self._is_driven()
         pieces: Pieces[Chunk] = []
         source = None
         try:
@@ -139,6 +172,7 @@ class GovernedCall(Generic[Native]):
         is_last: Callable[[Chunk], bool] = _nothing,
         give: Callable[[Chunk], object] = _nothing,
     ) -> AsyncIterator[Chunk]:
+        self._is_driven()
         pieces: Pieces[Chunk] = []
         source = None
         try:
@@ -164,29 +198,41 @@ class GovernedCall(Generic[Native]):
                 await close()
         await self._astreamed(pieces, answer)
 
+    def _held_by(self, result: object) -> None:
+        """Close the turn when the result of a call is gone that nobody has begun to drive."""
+        self._unread = weakref.finalize(result, self.hooks.failed, self._turn, GeneratorExit())
+        self._unread.atexit = False
+
+    def _is_driven(self) -> None:
+        """From now on who drives the stream closes the turn, and knows what came of it."""
+        if self._unread is not None:
+            self._unread.detach()
+
     def _prepare(self) -> Sequence[Any]:
-        if self.turns:
-            return self.given  # it has begun: what its result is driven by was prepared then
+        if self._goes_on is not None:
+            return self._goes_on  # it has begun: what its result is driven by was prepared then
+        self._goes_on = self.given
         with self.hooks.guard("call"):
             described, sent = self.describe(), []
             for natives, info in described:
                 goes, turn = self.hooks.before_model(natives, info)
                 self.turns.append(turn)
                 sent.append(goes)
-            return self._goes([natives for natives, _ in described], sent)
-        return self.given
+            self._goes_on = self._goes([natives for natives, _ in described], sent)
+        return self._goes_on
 
     async def _aprepare(self) -> Sequence[Any]:
-        if self.turns:
-            return self.given
+        if self._goes_on is not None:
+            return self._goes_on
+        self._goes_on = self.given
         with self.hooks.guard("call"):
             described, sent = self.describe(), []
             for natives, info in described:
                 goes, turn = await self.hooks.abefore_model(natives, info)
                 self.turns.append(turn)
                 sent.append(goes)
-            return self._goes([natives for natives, _ in described], sent)
-        return self.given
+            self._goes_on = self._goes([natives for natives, _ in described], sent)
+        return self._goes_on
 
     def _goes(self, before: list[list[Native]], sent: list[list[Native]]) -> Sequence[Any]:
         """The inputs that go on: the very same where nothing changed."""
@@ -255,7 +301,7 @@ class GovernedCall(Generic[Native]):
         return []
 
 
-_begun: WeakKeyDictionary[object, GovernedCall[Any]] = WeakKeyDictionary()
+_begun: weakref.WeakKeyDictionary[object, GovernedCall[Any]] = weakref.WeakKeyDictionary()
 
 
 def begun_call(result: object) -> GovernedCall[Any] | None:

@@ -27,7 +27,7 @@ _logger = logging.getLogger("ce_integrations")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of ours that the host was spared. It never holds the text of an exception.
+    """A fault of ours. It never holds the text of an exception.
 
     Attributes:
         code: stable, meant for machines.
@@ -52,7 +52,7 @@ class Guard:
     def __init__(self, fail: Fail = "open") -> None:
         self.fail = fail
         self.faults: deque[Fault] = deque(maxlen=MAX_FAULTS)
-        """What was swallowed, oldest first."""
+        """What went wrong, oldest first: what the host was spared, and what it was to see."""
         self.tell: Callable[[Fault], object] = lambda _: None
         """Who else is to hear of each."""
 
@@ -60,15 +60,15 @@ class Guard:
         return _Step(self, where)
 
     def swallows(self, error: BaseException, where: str) -> bool:
-        """Remember a fault; false if it has to reach the host."""
+        """Remember a fault; false if it has to reach the host, which may itself swallow it."""
         if not isinstance(error, Exception):
             return False
         ours = isinstance(error, ContextEngineError)
-        if os.environ.get("CE_GUARD") == "raise" or (ours and self.fail == "closed"):
-            return False
         code = error.code if isinstance(error, ContextEngineError) else INTERNAL
         fault = Fault(code, type(error).__name__, where, _line(error.__traceback__))
         self.faults.append(fault)
+        if os.environ.get("CE_GUARD") == "raise" or (ours and self.fail == "closed"):
+            return False
         # The text of an exception may quote the host's data: type, code and place must do.
         _logger.warning(
             "context engineering was skipped in %s: %s %s at %s; the app's own input goes on",

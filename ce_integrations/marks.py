@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-import inspect
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Protocol, Self
 
-from ce_integrations.base import CallInfo, Detach, GovernedCall, Hooks, is_inside, share
+from ce_integrations.asking import Asked, governed
+from ce_integrations.base import CallInfo, Detach, Hooks, share
 from ce_integrations.patches import ClassPatches, definitions
 from ce_integrations.runs import OpenRuns
 from ce_integrations.walk import walk
-from ce_integrations.wrappers import first_argument, same_kind
+from ce_integrations.wrappers import same_kind
 
 
-__all__ = ["Mark", "Marking", "heard"]
+__all__ = ["Attribute", "Listed", "Mark", "Marking", "Place", "are_marked", "heard", "mark_all"]
 
 
 class Mark:
     """Base of a Recorder that stands among the listeners of an object, before the framework's own base.
 
     A copy of the object, a deep one too, stays in the installation. What is unpickled elsewhere is a
-    listener of the framework's own kind, which does nothing.
+    listener of the framework's own kind, which does nothing, or `None` where there is no such kind.
+
+    Attributes:
+        copies: whether a deep copy of an object has the very same mark, or one of its own with runs
+            of its own.
     """
+
+    copies: ClassVar[Literal["share", "renew"]] = "renew"
 
     def __init__(self, hooks: Hooks[Any]) -> None:
         self.hooks = hooks
-        self.runs: OpenRuns[str] = OpenRuns(hooks)
+        self.runs: OpenRuns[Any] = OpenRuns(hooks)
         self.request_id = ""
+
+    @property
+    def active(self) -> bool:
+        """Whether its installation is there."""
+        return self.hooks.active
 
     def new_request(self) -> None:
         """The app asks anew, where the framework has no id for that: an object has one run at a time."""
@@ -39,11 +51,11 @@ class Mark:
         raise NotImplementedError
 
     def __deepcopy__(self, memo: object) -> Self:
-        return type(self)(self.hooks)  # whose runs are its own
+        return self if self.copies == "share" else type(self)(self.hooks)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        theirs = (base for base in type(self).__mro__ if not issubclass(base, Mark))
-        return next(theirs), ()
+        theirs = next(base for base in type(self).__mro__ if not issubclass(base, Mark))
+        return type(None) if theirs is object else theirs, ()
 
     def __repr__(self) -> str:
         return f"<ce {self.hooks.adapter.name}>"
@@ -61,31 +73,123 @@ def heard(method: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+class Place(Protocol):
+    """Where objects of a framework carry their mark."""
+
+    def mark_of(self, subject: Any) -> Mark | None:
+        """The mark of an object, if its installation is there."""
+
+    def put(self, subject: Any, mark: Mark) -> Detach:
+        """Mark an object that has no such mark; gives the way back."""
+
+
+class Listed:
+    """Among an object's listeners: a list in this attribute."""
+
+    def __init__(self, attribute: str) -> None:
+        self._attribute = attribute
+
+    def mark_of(self, subject: Any) -> Mark | None:
+        marks = (each for each in getattr(subject, self._attribute, ()) if isinstance(each, Mark))
+        return next((mark for mark in marks if mark.active), None)
+
+    def put(self, subject: Any, mark: Mark) -> Detach:
+        getattr(subject, self._attribute).append(mark)
+
+        def undo() -> None:
+            listeners = getattr(subject, self._attribute)
+            for n in reversed(range(len(listeners))):
+                if listeners[n] is mark:  # a listener of the app is never asked whether it is equal
+                    del listeners[n]
+
+        return undo
+
+
+class Attribute:
+    """Under this key of an object's `__dict__`, where no validation and no field of the framework is.
+
+    Copies keep it, as they keep their other attributes; what is unpickled has `None` there.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def mark_of(self, subject: Any) -> Mark | None:
+        mark = getattr(subject, "__dict__", {}).get(self._key)
+        return mark if isinstance(mark, Mark) and mark.active else None
+
+    def put(self, subject: Any, mark: Mark) -> Detach:
+        vars(subject)[self._key] = mark
+
+        def undo() -> None:
+            if vars(subject).get(self._key) is mark:
+                del vars(subject)[self._key]
+
+        return undo
+
+
+def mark_all(
+    found: Iterable[Any],
+    make_mark: Callable[[Hooks[Any]], Mark],
+    place: Place,
+    hooks: Hooks[Any],
+    *,
+    agreed: bool,
+) -> Detach:
+    """Mark all of these objects, or none; for `Adapter.attach`, after the methods are wrapped.
+
+    One that another installation governs stays that one's, until it goes (`share`).
+
+    Raises:
+        ConfigError: such an installation says something else, and the two must be `agreed`.
+    """
+    with ExitStack() as undo:
+        for subject in found:
+            if (other := place.mark_of(subject)) is None:
+                undo.callback(place.put(subject, make_mark(hooks)))
+            else:
+                share(subject, other.hooks, hooks, agreed=agreed)
+        return undo.pop_all().close
+
+
+def are_marked(found: Iterable[Any], place: Place) -> bool:
+    """Whether all of them are, by this installation or another; for `Adapter.is_attached`."""
+    return all(place.mark_of(subject) is not None for subject in found)
+
+
 class Marking:
     """How the objects of a framework are marked, and which of their methods ask a model.
 
-    Each method is given the `messages` first. It gives the framework's message, or chunks of one;
-    whether it is to be awaited, and whether it streams, is seen in the function itself.
+    Each method is given the `messages` first. It gives the framework's message, or pieces of one;
+    whether it is to be awaited, and whether it is a generator, is seen in the function itself.
 
     Args:
-        listeners: the attribute with an object's listeners, a list.
+        place: where an object has its mark; a text means the attribute with its listeners, a list.
         methods: names of such methods, by the class that defines them.
-        text: the text of a chunk.
-        join: the message that chunks make; without it their texts are joined.
+        text: the text of a piece.
+        join: the message that pieces make; without it their texts are joined.
+        streams: names of methods that ask at once and give pieces, though they are no generators.
+        packages: where to look into objects; those of the classes without it.
     """
 
     def __init__(
         self,
-        listeners: str,
+        place: Place | str,
         methods: Mapping[type, Iterable[str]],
         text: Callable[[Any], str] = str,
         join: Callable[[list[Any]], Any] = lambda _: None,
+        *,
+        streams: Sequence[str] = (),
+        packages: Sequence[str] = (),
     ) -> None:
-        self._listeners = listeners
-        self._makers = {cls: dict.fromkeys(names, self._governed) for cls, names in methods.items()}
-        self._packages = tuple({cls.__module__.partition(".")[0] for cls in methods})
-        self._text = text
-        self._join = join
+        self.place: Place = Listed(place) if isinstance(place, str) else place
+        whole = governed(self.place.mark_of, _described, text=text, join=join)
+        pieces = replace(whole, gives="stream")
+        self._makers = {
+            cls: {name: pieces if name in streams else whole for name in names}
+            for cls, names in methods.items()
+        }
+        self._packages = tuple(packages or {cls.__module__.partition(".")[0] for cls in methods})
         self._patches = ClassPatches()
 
     def found(self, target: object) -> list[Any]:
@@ -98,70 +202,19 @@ class Marking:
     ) -> Detach:
         """Mark all that asks a model in a target, and wrap its methods; for `Adapter.attach` to give.
 
-        An object that another installation governs stays that one's, until it goes.
-
         Raises:
-            ConfigError: such an installation says something else.
+            ConfigError: another installation governs one of them, and says something else.
         """
         subjects = self.found(target)
         with ExitStack() as undo:
             undo.callback(self._patches.hold(definitions(self._makers, subjects), hooks))
-            for subject in subjects:
-                if (other := self._mark_of(subject)) is not None:
-                    share(subject, other.hooks, hooks, agreed=True)
-                    continue
-                mark = make_mark(hooks)
-                getattr(subject, self._listeners).append(mark)
-                undo.callback(self._unmark, subject, mark)
+            undo.callback(mark_all(subjects, make_mark, self.place, hooks, agreed=True))
             return undo.pop_all().close
 
     def is_attached(self, target: object) -> bool:
         """Whether all of that is marked, by this installation or another."""
-        return all(self._mark_of(subject) is not None for subject in self.found(target))
-
-    def _unmark(self, subject: Any, mark: Mark) -> None:
-        listeners = getattr(subject, self._listeners)
-        for n in reversed(range(len(listeners))):
-            if listeners[n] is mark:  # a listener of the app is never asked whether it is equal
-                del listeners[n]
-
-    def _mark_of(self, subject: Any) -> Mark | None:
-        marks = (each for each in getattr(subject, self._listeners, ()) if isinstance(each, Mark))
-        return next((mark for mark in marks if mark.hooks.active), None)
-
-    def _governed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The wrapper of a method: the engine is asked first, and what comes of it is recorded."""
-        drive = self._drive(original)
-
-        @same_kind(original)
-        def ask(subject: Any, *args: Any, **kwargs: Any) -> Any:
-            mark = self._mark_of(subject)
-            if mark is None or is_inside(subject):
-                return original(subject, *args, **kwargs)
-            messages, rest, named = first_argument(args, kwargs, "messages")
-
-            def describe() -> list[tuple[list[Any], CallInfo]]:
-                info = mark.info(subject)
-                info.mode = original.__name__
-                return [(messages if isinstance(messages, list) else list(messages), info)]
-
-            call = GovernedCall(mark.hooks, subject, [messages], describe, lambda _, sent: sent)
-            return drive(call, lambda goes: original(subject, goes[0], *rest, **named))
-
-        return ask
-
-    def _drive(
-        self, original: Callable[..., Any]
-    ) -> Callable[[GovernedCall[Any], Callable[..., Any]], Any]:
-        """How a call goes, by the kind of function that it goes to."""
-        if inspect.isasyncgenfunction(original):
-            return lambda call, start: call.astream(start, self._text, self._join)
-        if inspect.isgeneratorfunction(original):
-            return lambda call, start: call.stream(start, self._text, self._join)
-        if inspect.iscoroutinefunction(original):
-            return lambda call, ask: call.arun(ask, _answer)
-        return lambda call, ask: call.run(ask, _answer)
+        return are_marked(self.found(target), self.place)
 
 
-def _answer(result: Any) -> Iterator[tuple[Any, None]]:
-    yield result, None
+def _described(asked: Asked) -> tuple[list[Any], CallInfo]:
+    return asked.messages, asked.owner.info(asked.subject)

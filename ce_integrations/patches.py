@@ -7,11 +7,16 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
+
+from ce_integrations.wrappers import as_function
 
 
 Make = Callable[[Any], Any]
-"""From the original attribute to its wrapper."""
+"""From the original attribute to its wrapper; a method of a class is given as a function of its object."""
+
+Place = type | ModuleType
 
 _NOTHING = object()
 
@@ -68,6 +73,19 @@ def definitions(
                     yield cls, name, make
 
 
+def all_definitions(makers: Mapping[type, Mapping[str, Make]]) -> Iterator[tuple[type, str, Make]]:
+    """The same of every class that is loaded: objects may be made or exchanged while an app runs."""
+    for base, by_name in makers.items():
+        for cls in _loaded(base):
+            for name, make in by_name.items():
+                if name in vars(cls):
+                    yield cls, name, make
+
+
+def _loaded(base: type) -> set[type]:
+    return {base}.union(*map(_loaded, base.__subclasses__()))
+
+
 @dataclass(slots=True)
 class _Patch:
     original: Any
@@ -80,16 +98,16 @@ class ClassPatches:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._patches: dict[tuple[type, str], _Patch] = {}
-        self._abandoned: deque[list[tuple[type, str]]] = deque()
+        self._patches: dict[tuple[Place, str], _Patch] = {}
+        self._abandoned: deque[list[tuple[Place, str]]] = deque()
 
-    def hold(self, wanted: Iterable[tuple[type, str, Make]], holder: object) -> Callable[[], None]:
+    def hold(self, wanted: Iterable[tuple[Place, str, Make]], holder: object) -> Callable[[], None]:
         """Wrap what is not wrapped yet: all of it or, if anything raises, nothing.
 
         Only attributes that the class defines itself may be named. Returns the way back; where the
         `holder` is gone without having gone it, the next one to come or go does so.
         """
-        held: list[tuple[type, str]] = []
+        held: list[tuple[Place, str]] = []
         with self._lock:
             self._clear()
             try:
@@ -114,16 +132,17 @@ class ClassPatches:
         while self._abandoned:
             self._give_back(self._abandoned.popleft())
 
-    def _take(self, cls: type, name: str, make: Make) -> None:
+    def _take(self, cls: Place, name: str, make: Make) -> None:
         patch = self._patches.get((cls, name))
         if patch is None:
             original = vars(cls)[name]
-            patch = _Patch(original, make(original))
+            method = as_function(original) if isinstance(cls, type) else original
+            patch = _Patch(original, make(method))
             setattr(cls, name, patch.wrapper)
             self._patches[cls, name] = patch
         patch.holders += 1
 
-    def _give_back(self, held: list[tuple[type, str]]) -> None:
+    def _give_back(self, held: list[tuple[Place, str]]) -> None:
         while held:
             cls, name = held.pop()
             patch = self._patches[cls, name]

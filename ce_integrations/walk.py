@@ -6,7 +6,7 @@ import functools
 import sys
 import sysconfig
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -31,11 +31,16 @@ _LIBRARIES = tuple(
 )
 
 
-def walk(root: object, packages: tuple[str, ...]) -> Iterator[object]:
+def walk(
+    root: object,
+    packages: tuple[str, ...],
+    more: Callable[[object], Iterable[object]] = lambda _: (),
+) -> Iterator[object]:
     """Everything reachable from `root`, itself included, each object once.
 
     Objects of `packages` (beginnings of module names) are looked into, and callables: what they close
-    over, and globals that the app's own name. Other objects are looked into one step deep.
+    over, and globals that the app's own name. Other objects are looked into one step deep. `more`
+    gives what an object uses and does not hold, such as functions that are registered elsewhere.
     """
     seen: dict[int, object] = {}  # holds on to what it has seen, so that no id is used twice
     waiting: deque[tuple[object, int, bool]] = deque([(root, 0, True)])
@@ -48,6 +53,7 @@ def walk(root: object, packages: tuple[str, ...]) -> Iterator[object]:
         if depth < MAX_DEPTH:
             for child, child_is_own in _children(found, packages, is_own=is_own):
                 waiting.append((child, depth + 1, child_is_own))
+            waiting.extend((child, depth + 1, True) for child in more(found))
 
 
 def _children(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 
@@ -39,58 +41,123 @@ def _of_kind(original: Function, wrapper: Function) -> Function:
     if inspect.isgeneratorfunction(original):
         return generator
     if inspect.isasyncgenfunction(original):
-        return _async_generator(wrapper)
+        return _async_generator(wrapper, nullcontext)
     return coroutine if inspect.iscoroutinefunction(original) else plain
 
 
-def _async_generator(wrapper: Function) -> Function:
-    async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        # What `yield from` is for generators (PEP 380), which Python does not have for these.
-        source = wrapper(*args, **kwargs)
-        try:
-            value = await anext(source)
-            while True:
-                try:
-                    sent = yield value
-                except GeneratorExit:
-                    await source.aclose()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
-                    value = await source.athrow(error)
-                else:
-                    value = await source.asend(sent)
-        except StopAsyncIteration:
-            return
+def bound(original: Any, subject: object) -> Function:
+    """A class's attribute as `subject` would give it: Python asks descriptors, and functions are some.
 
-    return async_generator
+    Instrumentation libraries leave others in their place (`wrapt.FunctionWrapper`), which lose sight
+    of the object where they are called with it as an argument.
+    """
+    get = getattr(type(original), "__get__", None)
+    return original if get is None else get(original, subject, type(subject))  # type: ignore[no-any-return]  # whatever it is
+
+
+def as_function(original: Any) -> Any:
+    """A method that is no plain function as one of the same kind, called with its object first."""
+    if type(original) is FunctionType or isinstance(original, staticmethod | type):
+        return original
+    if not callable(original):  # a property and the like
+        return original
+
+    @same_kind(original)
+    def call(subject: object, *args: Any, **kwargs: Any) -> Any:
+        return bound(original, subject)(*args, **kwargs)
+
+    return call
 
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+Around = Callable[[], AbstractContextManager[Arguments | None]]
 
 
 def within(
     enter: Callable[..., AbstractContextManager[Arguments | None]],
 ) -> Callable[[Function], Function]:
-    """Makes wrappers whose original runs, and is awaited, inside `enter(original, *args, **kwargs)`.
+    """Makes wrappers whose original runs inside `enter(original, *args, **kwargs)`.
 
-    The context may give other arguments to call it with.
+    What it gives is awaited inside, too, and so is each step of a generator: entered anew, and never
+    open while the generator waits. The context may give other arguments to call it with.
     """
 
     def make(original: Function) -> Function:
-        async def awaited(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            with enter(original, *args, **kwargs):
-                return await result
-
         @same_kind(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with enter(original, *args, **kwargs) as given:
-                to, named = given or (args, kwargs)
-                result = original(*to, **named)
-            return awaited(result, args, kwargs) if inspect.isawaitable(result) else result
+            return run_within(partial(enter, original, *args, **kwargs), original, args, kwargs)
 
         return call
 
     return make
+
+
+def run_within(
+    around: Around, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call `original`, and await or step through what it gives, each time inside a new `around()`.
+
+    For wrappers that make something once a call, which `within` could not hand from step to step.
+    """
+    with around() as given:
+        to, named = given or (args, kwargs)
+        result = original(*to, **named)
+    if inspect.isawaitable(result):
+        return _awaited(result, around)
+    if inspect.isgenerator(result):
+        return _steps(result, around)
+    return _async_generator(lambda: result, around)() if inspect.isasyncgen(result) else result
+
+
+async def _awaited(result: Awaitable[Any], around: Around) -> Any:
+    with around():
+        return await result
+
+
+def _steps(source: Generator[Any, Any, Any], around: Around) -> Generator[Any, Any, Any]:
+    step = partial(source.send, None)
+    while True:
+        with around():
+            try:
+                value = step()
+            except StopIteration as end:
+                return end.value
+        try:
+            sent = yield value
+        except GeneratorExit:
+            with around():
+                source.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
+            step = partial(source.throw, error)
+        else:
+            step = partial(source.send, sent)
+
+
+def _async_generator(start: Function, around: Around) -> Function:
+    async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        # What `yield from` is for generators (PEP 380), which Python does not have for these.
+        source = start(*args, **kwargs)
+        step = partial(source.asend, None)
+        while True:
+            with around():
+                try:
+                    value = await step()
+                except StopAsyncIteration:
+                    return
+            try:
+                sent = yield value
+            except GeneratorExit:
+                with around():
+                    await source.aclose()
+                raise
+            except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
+                step = partial(source.athrow, error)
+            else:
+                step = partial(source.asend, sent)
+
+    return async_generator
 
 
 class Silenced:

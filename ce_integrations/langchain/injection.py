@@ -22,6 +22,7 @@ from langchain_core.runnables.config import ensure_config
 
 from ce_engine import Usage
 from ce_engine.runtime.contexts import unset
+from ce_integrations.asking import as_one_text, schema_of
 from ce_integrations.base import CallInfo, GovernedCall, begun_call, call_around, is_inside
 from ce_integrations.blocks import text_of
 from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, new_run_id, tree
@@ -89,7 +90,7 @@ def _call(
 def _replaced(model: Model, given: Any, sent: list[BaseMessage]) -> Any:
     """An input with other messages; for a model for texts, one text stays one text."""
     if isinstance(model, BaseLLM) and isinstance(given, str | StringPromptValue):
-        return "\n\n".join(text_of(message.content) for message in sent)
+        return as_one_text(sent, lambda message: text_of(message.content))
     return sent
 
 
@@ -137,10 +138,7 @@ def _info(model: Model, told: Mapping[str, Any], config: Any, mode: str) -> Call
     info.context_window = profile.get("max_input_tokens") if isinstance(profile, dict) else None
     tools = [*(told.get("tools") or ()), *(told.get("functions") or ())]
     info.tools = [tool for tool in tools if isinstance(tool, Mapping)]
-    wanted = told.get("response_format")
-    if isinstance(wanted, type) and hasattr(wanted, "model_json_schema"):
-        wanted = wanted.model_json_schema()
-    info.response_format = wanted if isinstance(wanted, Mapping) else None
+    info.response_format = schema_of(told.get("response_format"))
     return info
 
 

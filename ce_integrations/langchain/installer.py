@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable
 from contextlib import ExitStack
-from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks, share
-from ce_integrations.patches import ClassPatches, definitions, put
+from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.marks import are_marked, mark_all
+from ce_integrations.messages import is_framework_s
+from ce_integrations.patches import ClassPatches, definitions
 from ce_integrations.walk import walk
 
 
@@ -24,13 +25,8 @@ _patches = ClassPatches()
 
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
 
+MESSAGES = "langchain_core.messages"
 PLAIN = frozenset({"HumanMessage", "AIMessage", "SystemMessage", "ToolMessage"})
-
-
-@lru_cache(256)
-def _is_plain(kind: type) -> bool:
-    """Whether a class of messages is one of those, and nobody's own of the same name."""
-    return kind.__module__.startswith("langchain_core.messages.") and kind.__name__ in PLAIN
 
 
 class LangChainAdapter(Adapter[Any, "BaseMessage"]):
@@ -62,7 +58,11 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         """Kind, text, id and name; `None` for what asks for tools, has blocks, or says more of itself."""
         kind, fields = native.__class__, native.__dict__
         content = fields["content"]
-        if content.__class__ is not str or fields["additional_kwargs"] or not _is_plain(kind):
+        if (
+            content.__class__ is not str
+            or fields["additional_kwargs"]
+            or not is_framework_s(kind, MESSAGES, PLAIN)
+        ):
             return None
         if "tool_call_id" in fields:
             more = fields["tool_call_id"], fields["status"], fields["name"]
@@ -74,7 +74,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
         from ce_integrations.langchain.injection import MAKERS
-        from ce_integrations.langchain.marks import carriers, copies, mark_of, with_mark, without
+        from ce_integrations.langchain.marks import Callbacks, carriers, copies, is_graph
         from ce_integrations.langchain.recorder import ENTRIES, Recorder, graph_entries
 
         mark, found = Recorder(hooks), list(carriers(walk(target, PACKAGES)))
@@ -84,29 +84,20 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
                 "one. Where the model is made at run time, install on the graph that runs it, or on "
                 "the model itself."
             )
-        is_graph = found[0][1] == "config"  # it says who governs its runs; leaves alone cannot
-        own = []
-        for each, key in found:
-            if key == "config":
-                hooks.agents.update(each.nodes)
-            if (other := mark_of(getattr(each, key, None))) is None:
-                own.append((each, key))
-            else:
-                share(each, other.hooks, hooks, agreed=not is_graph)
+        for graph in filter(is_graph, found):
+            hooks.agents.update(graph.nodes)
+        agreed = not is_graph(found[0])  # a graph says who governs its runs; leaves alone cannot
         makers = {**MAKERS, **ENTRIES, **graph_entries(), **copies()}
         with ExitStack() as undo:
-            undo.callback(_patches.hold(definitions(makers, (each for each, _ in own)), mark))
-            for each, key in own:
-                add = partial(with_mark, mark, key)
-                undo.callback(put(vars(each), key, add, partial(without, mark)))
+            undo.callback(_patches.hold(definitions(makers, found), mark))
+            undo.callback(mark_all(found, lambda _: mark, Callbacks(), hooks, agreed=agreed))
             return undo.pop_all().close
 
     def is_attached(self, target: Any) -> bool:
         """Whether everything in the target still has a mark, of this installation or another."""
-        from ce_integrations.langchain.marks import carriers, mark_of
+        from ce_integrations.langchain.marks import Callbacks, carriers
 
-        found = carriers(walk(target, PACKAGES))
-        return all(mark_of(getattr(each, key, None)) is not None for each, key in found)
+        return are_marked(carriers(walk(target, PACKAGES)), Callbacks())
 
 
 ADAPTER = LangChainAdapter()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
-from concurrent.futures import Future
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import LlmRequest, LlmResponse
 from ce_integrations.blocks import text_of
+from ce_integrations.threads import on_a_thread
 from ce_integrations.usage import usage_of
 
 
@@ -36,7 +33,7 @@ class LangChainLlmAdapter:
         messages = [(part.role.value, part.content) for part in request.messages]
         started = time.perf_counter()
         try:
-            answer = await _on_a_thread(self._model, messages)
+            answer = await on_a_thread(lambda: self._model.invoke(messages))
         except NotImplementedError:
             answer = await self._model.ainvoke(messages)
         took = int((time.perf_counter() - started) * 1000)
@@ -52,21 +49,3 @@ class LangChainLlmAdapter:
             usage.total_tokens if usage else 0,
             took,
         )
-
-
-async def _on_a_thread(
-    model: Runnable[LanguageModelInput, Any], messages: LanguageModelInput
-) -> Any:
-    """Invoke on a daemon thread: a model that hangs must not hold up the end of the process."""
-    done: Future[Any] = Future()
-    done.set_running_or_notify_cancel()  # whoever waits may go, the thread goes on
-
-    def ask() -> None:
-        try:
-            done.set_result(model.invoke(messages))
-        except BaseException as error:  # noqa: BLE001 - handed on to who waits
-            done.set_exception(error)
-
-    context = copy_context()
-    threading.Thread(target=context.run, args=(ask,), name="ce-llm", daemon=True).start()
-    return await asyncio.wrap_future(done)

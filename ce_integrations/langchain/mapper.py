@@ -17,8 +17,6 @@ from langchain_core.messages import (
 
 from ce_engine import (
     Answer,
-    Author,
-    AuthorKind,
     HostMessage,
     Insert,
     Keep,
@@ -35,25 +33,15 @@ from ce_integrations.blocks import (
     REASONING,
     call_args,
     changed,
-    media_digests,
-    media_tokens,
     other_blocks,
     text_of,
 )
+from ce_integrations.messages import ROLES, author_of, host_message
 from ce_integrations.usage import usage_of
 
 
 SUMMARY = "summarization"
 """`lc_source` of the message in which SummarizationMiddleware hands on its summary."""
-
-_ROLES = {
-    "user": Role.USER,
-    "human": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "ai": Role.ASSISTANT,
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-}
 
 
 def to_schema(native: BaseMessage) -> HostMessage:
@@ -69,13 +57,13 @@ def to_schema(native: BaseMessage) -> HostMessage:
     if results:
         return _from_results(native, results)
     said = "system" if isinstance(native, SystemMessage) else getattr(native, "role", native.type)
-    role = _ROLES.get(said, Role.USER)
-    origin = {Role.SYSTEM: Origin.SYSTEM, Role.ASSISTANT: Origin.ANSWER}.get(role, Origin.TASK)
+    role, origin = ROLES.get(said, (Role.USER, Origin.TASK))
     if origin is Origin.TASK and (source := native.additional_kwargs.get("lc_source")):
         # The agent's harness wrote it, not a person.
         origin = Origin.HOST_SUMMARY if source == SUMMARY else Origin.COLLEAGUE
     known = isinstance(native, HumanMessage | SystemMessage | ChatMessage)
-    return _host(native, role, origin, protected=not known)
+    # A role that somebody wrote has no call's id: nothing but its place pairs a result.
+    return _host(native, role, origin, protected=not known or role is Role.TOOL)
 
 
 def _host(
@@ -92,29 +80,12 @@ def _host(
     message = Message(
         role=role,
         content=text_of(native.content) if content is None else content,
-        author=_author(native, role),
+        author=author_of(native.name, role),
         tool_calls=calls or None,
         tool_call_id=call_id,
         status="error" if error else None,
     )
-    # An answer is recognised by its text and calls alone: so it was recorded.
-    media = () if role is Role.ASSISTANT else media_digests(native.content)
-    return HostMessage(
-        message,
-        origin,
-        host_id=native.id,
-        media=media,
-        media_tokens=media_tokens(native.content),
-        error=error,
-        protected=protected,
-    )
-
-
-def _author(native: BaseMessage, role: Role) -> Author | None:
-    if not native.name or role is Role.SYSTEM:
-        return None
-    kinds = {Role.USER: AuthorKind.USER, Role.TOOL: AuthorKind.TOOL}
-    return Author(kind=kinds.get(role, AuthorKind.AGENT), id=native.name)
+    return host_message(message, origin, native.content, host_id=native.id, protected=protected)
 
 
 def _from_model(native: AIMessage) -> HostMessage:

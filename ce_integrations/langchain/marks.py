@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4  # noqa: TID251 - what LangChain takes where it has no ordered ids
 
@@ -15,13 +16,13 @@ from langchain_core.callbacks import (
     manager,
 )
 from langchain_core.language_models import BaseChatModel, BaseLLM
-from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 
-from ce_integrations.base import CallInfo, Hooks
-from ce_integrations.patches import Make
+from ce_integrations import marks
+from ce_integrations.base import CallInfo, Detach
+from ce_integrations.patches import Make, put
 from ce_integrations.runs import RunTree
 from ce_integrations.wrappers import same_kind
 
@@ -41,7 +42,7 @@ LEAVES = (BaseChatModel, BaseLLM, BaseRetriever, BaseTool)
 new_run_id: Callable[[], UUID] = getattr(manager, "uuid7", uuid4)
 
 
-class Mark(BaseCallbackHandler):
+class Mark(marks.Mark, BaseCallbackHandler):
     """A handler that says: this model, tool or graph belongs to that installation.
 
     Handlers survive copies, bindings, retries and new instances by `configurable_fields`, and what a
@@ -49,23 +50,9 @@ class Mark(BaseCallbackHandler):
     them and chains: an ignored event costs nothing.
     """
 
-    def __init__(self, hooks: Hooks[BaseMessage]) -> None:
-        self.hooks = hooks
-
-    @property
-    def active(self) -> bool:
-        return self.hooks.active
+    copies = "share"  # all that an installation marks has one
 
     ignore_llm = ignore_chat_model = ignore_chain = True  # properties of the base that say no
-
-    def __deepcopy__(self, memo: object) -> Mark:
-        return self  # a deep copy of a model stays in its installation
-
-    def __reduce__(self) -> tuple[type[BaseCallbackHandler], tuple[()]]:
-        return BaseCallbackHandler, ()  # what is unpickled elsewhere is silent
-
-    def __repr__(self) -> str:
-        return f"<ce {self.hooks.adapter.name}>"
 
 
 class MarkedManager(BaseCallbackManager):
@@ -128,21 +115,41 @@ def made_later() -> tuple[type, ...]:
     return () if found is None else (found,)
 
 
-def carriers(found: Iterable[Any]) -> Iterator[tuple[Any, str]]:
-    """What of it can be marked, with the attribute that carries the mark.
+def carriers(found: Iterable[Any]) -> Iterator[Any]:
+    """What of it can be marked.
 
     Every run of a graph has its configuration, and with it models that are made inside a node.
     Retrievers have no field `callbacks`; the attribute is copied with them all the same. What
     `init_chat_model` makes without settling on a model gives its defaults to each that it makes.
     A carrier of ours has a mark only where it is the first, the target: others may share it.
     """
+    kinds = (*LEAVES, *graph_types(), *made_later())
     for n, each in enumerate(found):
-        if isinstance(each, graph_types()):
-            yield each, "config"
-        elif isinstance(each, (*LEAVES, Carrier) if n == 0 else LEAVES):
-            yield each, "callbacks"
-        elif isinstance(each, made_later()):
-            yield each, "_default_config"
+        if isinstance(each, (*kinds, Carrier) if n == 0 else kinds):
+            yield each
+
+
+def is_graph(carrier: object) -> bool:
+    """Whether it says who governs all that runs in it."""
+    return isinstance(carrier, graph_types())
+
+
+def _key_of(carrier: object) -> str:
+    """The attribute that carries the mark."""
+    if is_graph(carrier):
+        return "config"
+    return "_default_config" if isinstance(carrier, made_later()) else "callbacks"
+
+
+class Callbacks:
+    """The place of marks: among the callbacks of a carrier, or of its configuration."""
+
+    def mark_of(self, subject: Any) -> Mark | None:
+        return mark_of(getattr(subject, _key_of(subject), None))
+
+    def put(self, subject: Any, mark: Any) -> Detach:
+        key = _key_of(subject)
+        return put(vars(subject), key, partial(with_mark, mark, key), partial(without, mark))
 
 
 class _Defaults(dict[str, Any]):

@@ -11,16 +11,15 @@ from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
 
-from ce_integrations.base import Hooks
 from ce_integrations.blocks import text_of
 from ce_integrations.langchain.marks import Mark, graph_types, info_of, mark_of, tree, with_mark
 from ce_integrations.patches import Make
-from ce_integrations.runs import OpenRuns, at_work, retrieved_doc, working
+from ce_integrations.runs import at_work, retrieved_doc, working
 from ce_integrations.wrappers import Arguments, within
 
 
@@ -86,10 +85,6 @@ def graph_entries() -> dict[type, dict[str, Make]]:
 class Recorder(Mark):
     """The mark, listening: each tool run and retrieval is recorded once, by the outermost installation."""
 
-    def __init__(self, hooks: Hooks[BaseMessage]) -> None:
-        super().__init__(hooks)
-        self._open: OpenRuns[UUID] = OpenRuns(hooks)
-
     def _begin(self, run_id: UUID, name: object, given: Any, told: dict[str, Any]) -> None:
         with self.hooks.guard("callback"):
             if self.active and tree.of(run_id, self)[1] is self:
@@ -99,7 +94,7 @@ class Recorder(Mark):
                 call_id = told.get("tool_call_id")
                 if "tool_call_id" not in told and getattr(work.subject, "name", None) == name:
                     call_id = work.call_id  # core 0.3 and 1.0: events do not tell it
-                self._open.begin(run_id, str(name), given, info, call_id)
+                self.runs.begin(run_id, str(name), given, info, call_id)
 
     def on_tool_start(
         self,
@@ -118,15 +113,15 @@ class Recorder(Mark):
             message = _message(output)
             failed = message is not None and message.status == "error"
             result = output if message is None else text_of(message.content)
-            self._open.tool_ended(run_id, result, failed=failed)
+            self.runs.tool_ended(run_id, result, failed=failed)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
         with self.hooks.guard("callback"):
             graph = sys.modules.get("langgraph.errors")
             if graph is not None and isinstance(error, graph.GraphBubbleUp):
-                self._open.forget(run_id)  # the graph pauses here and runs the tool again later
+                self.runs.forget(run_id)  # the graph pauses here and runs the tool again later
             else:
-                self._open.tool_failed(run_id, error)
+                self.runs.tool_failed(run_id, error)
 
     def on_retriever_start(
         self, serialized: dict[str, Any] | None, query: str, *, run_id: UUID, **kwargs: Any
@@ -144,10 +139,10 @@ class Recorder(Mark):
     ) -> None:
         with self.hooks.guard("callback"):
             hits = [retrieved_doc(d.page_content, d.metadata, d.id or "") for d in documents]
-            self._open.retrieved(run_id, hits)
+            self.runs.retrieved(run_id, hits)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
-        self._open.forget(run_id)
+        self.runs.forget(run_id)
 
 
 def _message(output: Any) -> ToolMessage | None:

@@ -69,6 +69,7 @@ class Trial:
         """The messages of each preparation so far."""
         self.told: list[CallInfo] = []
         """What the adapter said of each of them."""
+        self._strict = True
         self._ends = ExitStack()
 
     def __enter__(self) -> Self:
@@ -89,7 +90,8 @@ class Trial:
         self._ends.close()
 
     def production(self) -> None:
-        """Swallow faults of ours, as users have it."""
+        """Swallow faults of ours, as users have it; they are expected."""
+        self._strict = False
         self.patch.delenv("CE_GUARD")
 
     def _listen(self) -> None:
@@ -171,6 +173,8 @@ class Trial:
         with self.apps.adapter.install_ce(target, **options) as installation:
             played = self.played(wire, target, drive)
             assert installation.flush()
+            # A framework may swallow what its callbacks raise.
+            assert not (self._strict and installation.faults), installation.faults
         played.installation, played.given = installation, self.prepared[start:]
         return played
 

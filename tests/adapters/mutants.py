@@ -318,6 +318,18 @@ def forgets_which_call_a_result_answers(patch: Patch, _: Adapter[Any, Any]) -> N
     patch.setattr(Hooks, "tool_call", unlinked)
 
 
+def fails_after_a_tool(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What hears tools fails when all is recorded: a framework may swallow that."""
+    tool_call = Hooks.tool_call
+
+    def fails(self: Any, info: Any, run: Any) -> None:
+        tool_call(self, info, run)
+        with self.guard("tool_call"):
+            raise LookupError(run.name)
+
+    patch.setattr(Hooks, "tool_call", fails)
+
+
 def installs_twice(patch: Patch, _: Adapter[Any, Any]) -> None:
     """Who installs again has two installations."""
     patch.setattr(base, "_installation", base.Installation)
@@ -355,6 +367,7 @@ SHARED = [
         calls_errors_of_tools_results, "agent", "test_an_error_of_a_tool_is_the_app_s_as_before"
     ),
     Mutant(forgets_which_call_a_result_answers, "agent", ROWS),
+    Mutant(fails_after_a_tool, "agent", ROWS),
     Mutant(installs_twice, "plain", "test_installing_twice_is_one_installation"),
     Mutant(loses_usage, "plain", USAGE),
     Mutant(calls_estimates_real, "plain", USAGE, "streamed"),

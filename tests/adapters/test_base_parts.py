@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from ce_engine import (
+    ConfigError,
     Extend,
     HostMessage,
     Insert,
@@ -134,6 +136,22 @@ def test_the_guard_lets_pass_what_is_not_ours() -> None:
     assert "secret" not in repr(fault)
 
 
+def test_the_guard_remembers_what_it_lets_pass() -> None:
+    """Whoever catches it there, a framework perhaps, is not the last to know."""
+    guard, told = Guard(), list[Any]()
+    guard.tell = told.append
+    with suppress(LookupError), guard("here"):
+        raise LookupError("secret")
+    closed = Guard("closed")
+    with suppress(ConfigError), closed("there"):
+        raise ConfigError("secret")
+    assert [(fault.kind, fault.where) for fault in (*guard.faults, *closed.faults)] == [
+        ("LookupError", "here"),
+        ("ConfigError", "there"),
+    ]
+    assert told == []  # the host heard of it itself
+
+
 def test_class_patches_come_and_go() -> None:
     class Host:
         def one(self) -> str:
@@ -240,6 +258,23 @@ def test_the_walk_evaluates_nothing() -> None:
     cyclic: dict[str, Any] = {"f": [uses]}
     cyclic["self"] = cyclic
     assert target in [each for each in walk(cyclic, ("no_such_package",)) if isinstance(each, Note)]
+
+
+def test_the_walk_goes_where_it_is_told() -> None:
+    target = Note("user", "found me")
+    registered: dict[int, list[Any]] = {}
+
+    class Flow:
+        """Knows its steps by a registry only."""
+
+    def step() -> Any:
+        return target
+
+    flow = Flow()
+    registered[id(flow)] = [step]
+    assert target not in list(walk([flow], ("no_such_package",)))
+    found = list(walk([flow], ("no_such_package",), lambda each: registered.get(id(each), ())))
+    assert found.count(target) == 1
 
 
 def test_definitions_are_wrapped_where_they_stand() -> None:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from ce_integrations.wrappers import first_argument, same_kind, within
+from ce_integrations.patches import ClassPatches
+from ce_integrations.wrappers import (
+    as_function,
+    bound,
+    first_argument,
+    run_within,
+    same_kind,
+    within,
+)
+from tests.adapters.spied import Spied
 
 
 ASKS: list[Callable[[Any], bool]] = [
@@ -21,7 +31,11 @@ ASKS: list[Callable[[Any], bool]] = [
     asyncio.iscoroutinefunction,
 ]
 
+KINDS: list[Callable[[Any], bool]] = [inspect.isgenerator, inspect.isasyncgen]
+
 HEARD: list[Any] = []
+
+INSIDE: ContextVar[str] = ContextVar("inside", default="")
 
 
 def plain(x: int) -> int:
@@ -163,3 +177,158 @@ def test_a_context_may_give_other_arguments() -> None:
         return n
 
     assert within(doubled)(same)(2) == 4
+
+
+class Loose:
+    """Something to call that is no function."""
+
+    def __call__(self, n: int) -> int:
+        return n
+
+
+def test_a_method_is_called_as_python_does() -> None:
+    seen: list[Any] = []
+
+    class Host:
+        def own(self, n: int) -> tuple[Any, int]:
+            return self, n
+
+        traced = Spied(own, lambda *told: seen.append(told))
+        loose = Loose()  # no descriptor: nobody gives it the object
+
+    host, found = Host(), vars(Host)
+    assert bound(found["own"], host)(2) == (host, 2)
+    assert bound(found["traced"], host)(2) == (host, 2)
+    assert seen == [("own", host)]
+    assert bound(found["loose"], host)(2) == 2
+    assert as_function(found["own"]) is found["own"]
+    assert as_function(found["traced"])(host, n=2) == (host, 2)
+
+
+async def test_what_is_wrapped_of_a_class_is_given_as_a_function_of_its_kind() -> None:
+    seen: list[Any] = []
+    traced = {each.__name__: each for each in (plain, coroutine, generator, async_generator)}
+    held: dict[str, Any] = {}
+
+    class Host:
+        def __init__(self, x: int) -> None:
+            self.x = x
+
+    def hold(original: Any) -> Any:
+        held[original.__name__] = original
+        return original
+
+    for name, each in traced.items():
+        setattr(Host, name, Spied(each, lambda *told: seen.append(told)))
+    release = ClassPatches().hold([(Host, name, hold) for name in traced], traced["plain"])
+    assert [[ask(held[name]) for ask in ASKS] for name in traced] == [
+        [ask(each) for ask in ASKS] for each in traced.values()
+    ]
+    host: Any = Host(1)
+    assert host.plain() is host
+    assert await host.coroutine() is host
+    assert next(host.generator()) is host
+    assert await anext(host.async_generator()) is host
+    assert seen == [(name, host) for name in traced]
+    release()
+    assert type(vars(Host)["plain"]) is Spied
+
+
+@contextmanager
+def counted(original: Any, *_: Any, **__: Any) -> Iterator[None]:
+    """Notes where it is entered and left, and says so to what runs inside."""
+    token = INSIDE.set(original.__name__)
+    HEARD.append("in")
+    try:
+        yield
+    finally:
+        HEARD.append("out")
+        INSIDE.reset(token)
+
+
+def seeing(n: int) -> Generator[Any, Any, str]:
+    try:
+        yield from map(_seen, range(n))
+        HEARD.append((yield "last"))
+    except KeyError:
+        yield "caught in " + INSIDE.get()
+    finally:
+        HEARD.append("closed in " + INSIDE.get())
+    return "end"
+
+
+async def aseeing(n: int) -> AsyncGenerator[Any, Any]:
+    try:
+        for each in range(n):
+            await asyncio.sleep(0)
+            yield _seen(each)
+        HEARD.append((yield "last"))
+    except KeyError:
+        yield "caught in " + INSIDE.get()
+    finally:
+        await asyncio.sleep(0)
+        HEARD.append("closed in " + INSIDE.get())
+
+
+def _seen(n: int) -> tuple[int, str]:
+    return n, INSIDE.get()
+
+
+def test_each_step_of_a_generator_runs_within() -> None:
+    pieces: Any = within(counted)(seeing)(1)
+    assert [ask(pieces) for ask in KINDS] == [True, False]
+    assert (next(pieces), INSIDE.get()) == ((0, "seeing"), "")
+    assert (next(pieces), INSIDE.get()) == ("last", "")
+    with pytest.raises(StopIteration) as end:
+        pieces.send("hello")
+    assert (end.value.value, INSIDE.get()) == ("end", "")
+    assert HEARD[-4:] == ["in", "hello", "closed in seeing", "out"]
+    assert HEARD.count("in") == HEARD.count("out") == 4
+
+
+async def test_each_step_of_an_async_generator_runs_within() -> None:
+    pieces: Any = within(counted)(aseeing)(1)
+    assert [ask(pieces) for ask in KINDS] == [False, True]
+    assert (await anext(pieces), INSIDE.get()) == ((0, "aseeing"), "")
+    assert (await anext(pieces), INSIDE.get()) == ("last", "")
+    with pytest.raises(StopAsyncIteration):
+        await pieces.asend("hello")
+    assert HEARD[-4:] == ["in", "hello", "closed in aseeing", "out"]
+    assert HEARD.count("in") == HEARD.count("out") == 4
+
+
+async def test_what_is_thrown_at_a_generator_and_its_end_come_within() -> None:
+    pieces, apieces = within(counted)(seeing)(9), within(counted)(aseeing)(9)
+    next(pieces), await anext(apieces)
+    assert pieces.throw(KeyError()) == "caught in seeing"
+    assert await apieces.athrow(KeyError()) == "caught in aseeing"
+    HEARD.clear()
+    pieces.close()
+    await apieces.aclose()
+    assert HEARD == ["in", "closed in seeing", "out", "in", "closed in aseeing", "out"]
+    assert INSIDE.get() == ""
+
+
+def test_what_a_plain_function_gives_to_be_read_runs_within() -> None:
+    def begun(n: int) -> Generator[Any, Any, str]:
+        HEARD.append("begun in " + INSIDE.get())
+        return seeing(n)
+
+    assert list(within(counted)(begun)(1)) == [(0, "begun"), "last"]
+    assert HEARD[:3] == ["in", "begun in begun", "out"]
+
+
+async def test_one_thing_may_be_entered_for_each_step() -> None:
+    """What `within` cannot say: made once for the call, whatever it takes."""
+    made: list[str] = []
+
+    def wrapper(original: Any) -> Any:
+        @same_kind(original)
+        def call(*args: Any) -> Any:
+            made.append(original.__name__)
+            return run_within(functools.partial(counted, original), original, args, {})
+
+        return call
+
+    assert len(list(wrapper(seeing)(3))) == len([p async for p in wrapper(aseeing)(3)]) == 4
+    assert made == ["seeing", "aseeing"]

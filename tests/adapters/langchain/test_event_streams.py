@@ -147,6 +147,19 @@ def test_the_app_may_stop_at_the_last_event(chat: Any, engine: Any, turns: Any) 
     assert turns() == ["committed"]
 
 
+def test_one_that_nobody_reads_is_incomplete(chat: Any, engine: Any, turns: Any) -> None:
+    with Wire(text(ANSWER)) as wire:
+        model = chat(wire)
+        with install_ce(model, engine=engine, session_id="s") as installed:
+            stream = model.stream_events("q", version="v3")
+            assert turns() == ["open"]
+            del stream
+            gc.collect()
+            assert installed.flush()
+    assert turns() == ["incomplete"]
+    assert wire.bodies == []
+
+
 def test_one_that_is_left_is_incomplete(chat: Any, engine: Any, stored: Any, turns: Any) -> None:
     with Wire(ANSWER) as wire:
         model = chat(wire)

@@ -282,7 +282,7 @@ def test_versions_out_of_range(monkeypatch: pytest.MonkeyPatch, engine: Any) -> 
 
 
 def test_nothing_is_half_installed(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ce_integrations.langchain import installer
+    from ce_integrations.langchain import marks
 
     model, other = a_model(), a_model()
     classes, done = attributes(), list[Any]()
@@ -293,8 +293,8 @@ def test_nothing_is_half_installed(engine: Any, monkeypatch: pytest.MonkeyPatch)
         done.append(place)
         return put(place, *args)
 
-    put = vars(installer)["put"]
-    monkeypatch.setattr(installer, "put", fails_at_the_second)
+    put = vars(marks)["put"]
+    monkeypatch.setattr(marks, "put", fails_at_the_second)
     with pytest.raises(RuntimeError):
         install_ce(model.with_fallbacks([other]), engine=engine)
     assert done

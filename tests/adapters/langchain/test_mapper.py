@@ -53,6 +53,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}
         (ChatMessage(content="x", role="assistant"), Role.ASSISTANT, Origin.ANSWER),
         (ChatMessage(content="x", role="developer"), Role.SYSTEM, Origin.SYSTEM),
         (ChatMessage(content="x", role="narrator"), Role.USER, Origin.TASK),
+        (ChatMessage(content="x", role="model"), Role.ASSISTANT, Origin.ANSWER),
+        (ChatMessage(content="x", role="tool"), Role.TOOL, Origin.TOOL_RESULT),
         (
             HumanMessage("x", additional_kwargs={"lc_source": "summarization"}),
             *(Role.USER, Origin.HOST_SUMMARY),
