@@ -74,11 +74,16 @@ def definitions(
 
 
 def all_definitions(makers: Mapping[type, Mapping[str, Make]]) -> Iterator[tuple[type, str, Make]]:
-    """The same of every class that is loaded: objects may be made or exchanged while an app runs."""
+    """The same of every class that is loaded: objects may be made or exchanged while an app runs.
+
+    Those that are abstract do nothing that a wrapper could be for.
+    """
     for base, by_name in makers.items():
         for cls in _loaded(base):
             for name, make in by_name.items():
-                if name in vars(cls):
+                if name in vars(cls) and not getattr(
+                    vars(cls)[name], "__isabstractmethod__", False
+                ):
                     yield cls, name, make
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from contextvars import ContextVar
 from typing import Any
 
@@ -79,15 +80,18 @@ def test_every_loaded_class_that_defines_a_method_is_wrapped() -> None:
     class Base:
         def run(self) -> None: ...
 
+        @abstractmethod
+        def ask(self) -> None: ...
+
     class Child(Base):
-        pass
+        def ask(self) -> None: ...
 
     class Grandchild(Child):
         def run(self) -> None: ...
 
-    makers: dict[type, Any] = {Base: {"run": lambda original: original, "missing": None}}
+    makers: dict[type, Any] = {Base: {"run": None, "ask": None, "missing": None}}
     found = {(cls, name) for cls, name, _ in all_definitions(makers)}
-    assert found == {(Base, "run"), (Grandchild, "run")}
+    assert found == {(Base, "run"), (Child, "ask"), (Grandchild, "run")}
 
 
 async def test_what_can_only_be_waited_for_is_awaited() -> None:
