@@ -1,0 +1,168 @@
+"""Records what runs beside the model: tools of workbenches and of core agents, handoffs, and memories."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from autogen_core.memory import Memory, MemoryContent
+from autogen_core.tools import BaseTool, ToolResult, Workbench
+
+from ce_engine import RetrievedDoc
+from ce_integrations.autogen.steps import Step, step_around
+from ce_integrations.patches import Make
+from ce_integrations.runs import OpenRuns, as_text, at_work, retrieved_doc, working
+from ce_integrations.wrappers import same_kind
+
+
+class _Run:
+    """A tool or memory at work inside a governed step, from its begin to its end."""
+
+    def __init__(self, step: Step, name: str, given: Any, call_id: str | None) -> None:
+        assert step.hooks is not None
+        self._runs: OpenRuns[str] = OpenRuns(step.hooks)
+        self._guard = step.hooks.guard
+        self._id = secrets.token_hex(8)
+        with self._guard("begin"):
+            self._runs.begin(self._id, name, given, step.info(), call_id)
+
+    def gave(self, tool: Any, result: Any) -> None:
+        """A tool gave its result, or a workbench a result that says whether it failed."""
+        with self._guard("tool"):
+            if isinstance(result, ToolResult):
+                self._runs.tool_ended(self._id, result.to_text(), failed=result.is_error)
+            else:
+                text = getattr(tool, "return_value_as_string", as_text)
+                self._runs.tool_ended(self._id, text(result))
+
+    def failed(self, error: Exception) -> None:
+        with self._guard("tool"):
+            self._runs.tool_failed(self._id, error)
+
+    def found(self, results: Sequence[MemoryContent]) -> None:
+        with self._guard("memory"):
+            self._runs.retrieved(self._id, list(map(_hit, results)))
+
+
+def _hit(content: MemoryContent) -> RetrievedDoc:
+    told = content.metadata or {}
+    return retrieved_doc(as_text(content.content), told, str(told.get("id") or ""))
+
+
+def _begun(subject: Any, name: str, given: Any, call_id: str | None) -> _Run | None:
+    """A run, where somebody governs the step and it is no part of another one's in it."""
+    step = step_around()
+    if step is None or step.hooks is None or not step.hooks.active:
+        return None
+    work = at_work()
+    if work.config is step and (work.subject is subject or isinstance(work.subject, Workbench)):
+        return None
+    return _Run(step, name, given, call_id)
+
+
+# Tools
+
+
+def _call_tool(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a workbench: `call_tool(name, arguments, cancellation_token, call_id)`."""
+
+    @same_kind(original)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        told = _named(args, kwargs, "name", "arguments", "cancellation_token", "call_id")
+        run = _begun(self, str(told.get("name")), told.get("arguments"), told.get("call_id"))
+        return await _ran(run, self, original(self, *args, **kwargs))
+
+    return call
+
+
+def _run_json(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a tool without a workbench: `run_json(args, cancellation_token, call_id)`."""
+
+    @same_kind(original)
+    async def run_json(self: Any, *args: Any, **kwargs: Any) -> Any:
+        told = _named(args, kwargs, "args", "cancellation_token", "call_id")
+        run = _begun(self, self.name, told.get("args"), told.get("call_id"))
+        return await _ran(run, self, original(self, *args, **kwargs))
+
+    return run_json
+
+
+async def _ran(run: _Run | None, subject: Any, working_on: Any) -> Any:
+    if run is None:
+        return await working_on
+    try:
+        with working(subject, step_around(), retrieves=False):
+            result = await working_on
+    except Exception as error:
+        run.failed(error)
+        raise
+    run.gave(subject, result)
+    return result
+
+
+def _call_tool_stream(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A workbench that streams gives the tool's events, and its result last."""
+
+    @same_kind(original)
+    async def stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        told = _named(args, kwargs, "name", "arguments", "cancellation_token", "call_id")
+        run = _begun(self, str(told.get("name")), told.get("arguments"), told.get("call_id"))
+        source = original(self, *args, **kwargs)
+        try:
+            while True:
+                with working(self, step_around(), retrieves=False):
+                    given = await anext(source, _END)
+                if given is _END:
+                    return
+                if run is not None and isinstance(given, ToolResult):
+                    run.gave(self, given)
+                yield given
+        except Exception as error:
+            if run is not None:
+                run.failed(error)
+            raise
+        finally:
+            await source.aclose()
+
+    return stream
+
+
+_END: Any = object()
+
+
+# Memories
+
+
+def _memory(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`update_context(model_context)` and `query(query)`; the first of them to begin is the retrieval."""
+
+    @same_kind(original)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        query = _named(args, kwargs, "query").get("query", "")
+        asked = query.content if isinstance(query, MemoryContent) else query
+        name = getattr(self, "name", None) or type(self).__name__
+        given = asked if isinstance(asked, str) else ""
+        run = _begun(self, str(name), given, None)
+        if run is None:
+            return await original(self, *args, **kwargs)
+        with working(self, step_around(), retrieves=True):
+            result = await original(self, *args, **kwargs)
+        found = getattr(result, "memories", result)
+        run.found(getattr(found, "results", ()))
+        return result
+
+    return call
+
+
+def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The arguments of a call by their names."""
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+MAKERS: dict[type, dict[str, Make]] = {
+    Workbench: {"call_tool": _call_tool, "call_tool_stream": _call_tool_stream},
+    BaseTool: {"run_json": _run_json},
+    Memory: dict.fromkeys(("update_context", "query"), _memory),
+}
+"""What is wrapped of tools, workbenches and memories."""
