@@ -25,7 +25,7 @@ def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
     def bare(self: Any, step: Any, native: Any) -> Any:
         made = to_native(self, step, native)
         if isinstance(native, AssistantMessage) and not isinstance(native.content, str):
-            return made.model_copy(update={"content": made.thought})
+            return made.model_copy(update={"content": native.thought or ""})
         return made
 
     patch.setattr(AutoGenAdapter, "to_native", bare)
@@ -47,7 +47,7 @@ def drops_ids_of_results(patch: Patch, _: object) -> None:
 
 def records_a_tool_in_its_workbench_and_in_itself(patch: Patch, _: object) -> None:
     """A run is counted by everybody who hears of it."""
-    patch.setattr(recorder, "at_work", lambda: Work())
+    patch.setattr(recorder, "at_work", Work)
 
 
 def gives_all_agents_one_line(patch: Patch, _: object) -> None:
