@@ -11,6 +11,7 @@ from autogen_core.tools import BaseTool, ToolResult, Workbench
 
 from ce_engine import RetrievedDoc
 from ce_integrations.autogen.steps import Step, step_around
+from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
 from ce_integrations.runs import OpenRuns, as_text, at_work, retrieved_doc, working
 from ce_integrations.wrappers import same_kind
@@ -19,10 +20,11 @@ from ce_integrations.wrappers import same_kind
 class _Run:
     """A tool or memory at work inside a governed step, from its begin to its end."""
 
-    def __init__(self, step: Step, name: str, given: Any, call_id: str | None) -> None:
-        assert step.hooks is not None
-        self._runs: OpenRuns[str] = OpenRuns(step.hooks)
-        self._guard = step.hooks.guard
+    def __init__(self, step: Step, hooks: Hooks[Any], name: str, given: Any, call_id: Any) -> None:
+        self.step = step
+        self.given = given
+        self._runs: OpenRuns[str] = OpenRuns(hooks)
+        self._guard = hooks.guard
         self._id = secrets.token_hex(8)
         with self._guard("begin"):
             self._runs.begin(self._id, name, given, step.info(), call_id)
@@ -45,20 +47,36 @@ class _Run:
             self._runs.retrieved(self._id, list(map(_hit, results)))
 
 
+class _Query:
+    """What a memory is asked; one that is to update a context may find out on its way."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def _hit(content: MemoryContent) -> RetrievedDoc:
     told = content.metadata or {}
     return retrieved_doc(as_text(content.content), told, str(told.get("id") or ""))
 
 
-def _begun(subject: Any, name: str, given: Any, call_id: str | None) -> _Run | None:
+def _begun(subject: Any, name: str, given: Any, call_id: Any = None) -> _Run | None:
     """A run, where somebody governs the step and it is no part of another one's in it."""
     step = step_around()
-    if step is None or step.hooks is None or not step.hooks.active:
+    hooks = None if step is None else step.hooks
+    if step is None or hooks is None or not hooks.active or _around(subject) is not None:
         return None
+    return _Run(step, hooks, name, given, call_id)
+
+
+def _around(subject: Any) -> _Run | None:
+    """The run that this one is a part of: its own, or the one of the workbench that the tool is in."""
     work = at_work()
-    if work.config is step and (work.subject is subject or isinstance(work.subject, Workbench)):
-        return None
-    return _Run(step, name, given, call_id)
+    is_part = work.subject is subject or isinstance(work.subject, Workbench)
+    run = work.config if is_part else None
+    return run if isinstance(run, _Run) and run.step is step_around() else None
 
 
 # Tools
@@ -92,7 +110,7 @@ async def _ran(run: _Run | None, subject: Any, working_on: Any) -> Any:
     if run is None:
         return await working_on
     try:
-        with working(subject, step_around(), retrieves=False):
+        with working(subject, run, retrieves=False):
             result = await working_on
     except Exception as error:
         run.failed(error)
@@ -111,7 +129,7 @@ def _call_tool_stream(original: Callable[..., Any]) -> Callable[..., Any]:
         source = original(self, *args, **kwargs)
         try:
             while True:
-                with working(self, step_around(), retrieves=False):
+                with working(self, run, retrieves=False):
                     given = await anext(source, _END)
                 if given is _END:
                     return
@@ -139,20 +157,27 @@ def _memory(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @same_kind(original)
     async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        query = _named(args, kwargs, "query").get("query", "")
-        asked = query.content if isinstance(query, MemoryContent) else query
+        query = _Query(_asked(args, kwargs) if original.__name__ == "query" else "")
+        around = _around(self)
+        if around is not None and isinstance(around.given, _Query):
+            around.given.text = query.text or around.given.text
         name = getattr(self, "name", None) or type(self).__name__
-        given = asked if isinstance(asked, str) else ""
-        run = _begun(self, str(name), given, None)
+        run = _begun(self, str(name), query)
         if run is None:
             return await original(self, *args, **kwargs)
-        with working(self, step_around(), retrieves=True):
+        with working(self, run, retrieves=True):
             result = await original(self, *args, **kwargs)
         found = getattr(result, "memories", result)
         run.found(getattr(found, "results", ()))
         return result
 
     return call
+
+
+def _asked(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    query = _named(args, kwargs, "query").get("query")
+    said = query.content if isinstance(query, MemoryContent) else query
+    return said if isinstance(said, str) else ""
 
 
 def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -129,10 +129,12 @@ def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:
                     return
                 yield value
         finally:
-            if team_id is not None and _running.get(team_id) is step:
-                _running.pop(team_id)
-            with stepping(step):
-                await source.aclose()
+            try:
+                with stepping(step):
+                    await source.aclose()  # a team that is left goes on to its end
+            finally:
+                if team_id is not None and _running.get(team_id) is step:
+                    _running.pop(team_id)
 
     return stream
 

@@ -149,7 +149,9 @@ CONFIGURATIONS: dict[str, Configuration] = {
     ),
     "swarm": Configuration(_swarm, HANDS_OVER),
     "magentic": Configuration(
-        lambda client: MagenticOneGroupChat(agents(client), client, max_turns=3), orchestrates
+        lambda client: MagenticOneGroupChat(agents(client), client, max_turns=3),
+        orchestrates,
+        {"structured_output": False},
     ),
     "graph": Configuration(_graph),
     "nested": Configuration(_nested),

@@ -48,7 +48,7 @@ async def played(name: str, way: str, client: Any, engine: Any = None) -> dict[s
                 given.append(await app.run(task=TASK))
             else:
                 given += [event async for event in app.run_stream(task=TASK)]
-        found = {
+        found: dict[str, Any] = {
             "refusals": wire.refusals,
             "bodies": [normal(body) for body in wire.bodies],
             "given": normal([event.model_dump(mode="json") for event in given]),
