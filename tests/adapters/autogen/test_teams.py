@@ -10,7 +10,7 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
 
-from ce_engine import BudgetConfig, RuntimeConfig
+from ce_engine import BudgetConfig, RuntimeConfig, Scope
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
 from ce_integrations.testing.contract_case import count
@@ -241,3 +241,18 @@ async def test_who_speaks_for_the_app_with_a_name_of_its_own(
         with install_ce(ann, engine=engine), ce_session("s"):
             await ann.run(task=TextMessage(content="I am Li.", source="li"))
     assert stored.said() == [("user", "li", "I am Li."), ("agent", "ann", "Yes.")]
+
+
+@pytest.mark.req("B-16")
+async def test_a_message_tells_which_agents_saw_it(client: Any, engine: Any, stored: Any) -> None:
+    """In a graph, who comes after two branches saw both, and none of these the other."""
+    await run("graph", client, engine)
+    seen = {}
+    for message in stored.document().session.messages:
+        trace = engine.sync.trace(Scope(session_id="s"), message.message_id)
+        seen[message.author.id] = {lane.rpartition("/")[2] for lane in trace.seen_by}
+    assert seen["user"] == {"ann", "bob", "cid", "dan"}
+    assert seen["ann"] >= {"bob", "cid", "dan"}
+    assert "dan" in seen["bob"] & seen["cid"]
+    assert "cid" not in seen["bob"]
+    assert "bob" not in seen["cid"]
