@@ -4,99 +4,52 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
-from ce_integrations.autogen.marks import mark_of
-from ce_integrations.autogen.routing import Prompt, prompt_of
-from ce_integrations.autogen.steps import Step, step_around
-from ce_integrations.base import CallInfo, GovernedCall, Hooks, call_around, is_inside
+from ce_integrations.asking import Asked, Owner, governed, schema_of
+from ce_integrations.autogen.marks import PLACE
+from ce_integrations.autogen.routing import prompt_of
+from ce_integrations.base import CallInfo, call_around
 from ce_integrations.patches import Make
-from ce_integrations.wrappers import first_argument, same_kind
+from ce_integrations.steps import Step, step_around
 
 
+NAME = "autogen"
 MODELS = "autogen_ext.models."
 """Where AutoGen's own clients are, one package a provider."""
 
 
-def _create(original: Callable[..., Any]) -> Callable[..., Any]:
-    @same_kind(original)
-    async def create(self: Any, *args: Any, **kwargs: Any) -> Any:
-        messages, rest, named = first_argument(args, kwargs, "messages")
-        call = _governed(self, messages, named, original.__name__)
-        if call is None:
-            return await original(self, *args, **kwargs)
-        return await call.arun(
-            lambda goes: original(self, goes[0], *rest, **named), lambda result: [(result, None)]
-        )
+def _owner(client: Any) -> Owner | None:
+    """Who governs a call: the outermost step's installation, else the client's own.
 
-    return create
-
-
-def _create_stream(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A stream is a function that gives one, or is one itself: both are asked in the same way."""
-
-    @same_kind(original)
-    def create_stream(self: Any, *args: Any, **kwargs: Any) -> Any:
-        messages, rest, named = first_argument(args, kwargs, "messages")
-        call = _governed(self, messages, named, original.__name__)
-        if call is None:
-            return original(self, *args, **kwargs)
-        return call.astream(
-            lambda goes: original(self, goes[0], *rest, **named),
-            lambda chunk: chunk if isinstance(chunk, str) else "",
-            lambda chunks: next((c for c in reversed(chunks) if _is_whole(c)), None),
-            _is_whole,
-        )
-
-    return create_stream
-
-
-def _is_whole(chunk: object) -> bool:
-    return isinstance(chunk, CreateResult)
-
-
-def _governed(
-    client: ChatCompletionClient, messages: Any, named: Mapping[str, Any], mode: str
-) -> GovernedCall[LLMMessage] | None:
-    """The call, if somebody governs it and it is not inside another: clients ask clients."""
+    Nobody does inside another one's call: clients ask clients, and their bases.
+    """
     step, around = step_around(), call_around()
-    hooks = _hooks(client, step)
-    if hooks is None or is_inside(client):
+    if around is not None and around.adapter == NAME:
         return None
-    if around is not None and around.adapter == hooks.adapter.name:
-        return None
-    prompt = Prompt()
-
-    def describe() -> list[tuple[list[LLMMessage], CallInfo]]:
-        nonlocal prompt
-        natives = messages if isinstance(messages, list) else list(messages)
-        info = _info(client, step, named)
-        info.mode = mode
-        if step is not None:
-            hooks.agents.add(step.name)
-            prompt = prompt_of(step.subject, natives, info)
-        return [(prompt.natives or natives, info)]
-
-    def replace(given: Any, sent: list[LLMMessage]) -> list[LLMMessage]:
-        return prompt.written(given, sent)
-
-    return GovernedCall(hooks, client, [messages], describe, replace)
+    governed = step is not None and step.hooks is not None and step.hooks.active
+    return step if governed else PLACE.mark_of(client)
 
 
-def _hooks(client: ChatCompletionClient, step: Step | None) -> Hooks[Any] | None:
-    """Who governs a call: the outermost step's, else the client's own, whose step's tools are then its."""
-    if step is not None and step.hooks is not None and step.hooks.active:
-        return step.hooks
-    mark = mark_of(client)
-    if mark is None:
-        return None
+def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:
+    step, natives = step_around(), asked.messages
+    info = _info(asked.subject, step, asked.named)
+    subject = None
     if step is not None:
-        step.hooks = mark.hooks
-    return mark.hooks
+        subject = step.subject
+        asked.owner.hooks.agents.add(info.agent)
+    asked.kept = prompt_of(subject, natives, info)
+    return asked.kept.natives or natives, info
+
+
+def _replaced(asked: Asked, sent: list[LLMMessage]) -> list[LLMMessage]:
+    written: list[LLMMessage] = asked.kept.written(asked.messages, sent)
+    return written
 
 
 def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
@@ -109,9 +62,7 @@ def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
     info.context_window = _window(module, info.model)
     tools = named.get("tools") or ()
     info.tools = [tool if isinstance(tool, Mapping) else tool.schema for tool in tools]
-    wanted = named.get("json_output")
-    if isinstance(wanted, type) and hasattr(wanted, "model_json_schema"):
-        info.response_format = wanted.model_json_schema()
+    info.response_format = schema_of(named.get("json_output"))
     return info
 
 
@@ -138,7 +89,20 @@ def _window(module: str, model: str | None) -> int | None:
     return None
 
 
+def _is_whole(chunk: object) -> bool:
+    return isinstance(chunk, CreateResult)
+
+
+_create = governed(
+    _owner,
+    _described,
+    replace=_replaced,
+    text=lambda chunk: chunk if isinstance(chunk, str) else "",
+    join=lambda chunks: next(filter(_is_whole, reversed(chunks)), None),
+    is_last=_is_whole,
+)
 MAKERS: dict[type, dict[str, Make]] = {
-    ChatCompletionClient: {"create": _create, "create_stream": _create_stream}
+    # A cache's stream is a plain function: it asks when it is read, as the others do.
+    ChatCompletionClient: {"create": _create, "create_stream": replace(_create, gives="astream")}
 }
 """What is wrapped of clients."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable
 from contextlib import ExitStack
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks, share
-from ce_integrations.patches import ClassPatches, Make, put
+from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.marks import mark_all
+from ce_integrations.messages import is_framework_s
+from ce_integrations.patches import ClassPatches, Make, all_definitions
 from ce_integrations.walk import walk
 
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from autogen_core.models import LLMMessage
 
 PACKAGES = ("autogen_",)
-RESULTS = "FunctionExecutionResultMessage"
+MESSAGES = "autogen_core.models"
 PLAIN = frozenset({"SystemMessage", "UserMessage", "AssistantMessage"})
 SERVED = ("autogen_ext.agents.openai.", "autogen_ext.agents.azure.")
 """Agents whose conversation a provider keeps: no message of it passes here."""
@@ -29,19 +30,13 @@ _patches = ClassPatches()
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
 
 
-@lru_cache(256)
-def _is_plain(kind: type) -> bool:
-    """Whether a class of messages is one of those, and nobody's own of the same name."""
-    return kind.__module__.startswith("autogen_core.models.") and kind.__name__ in PLAIN
-
-
 class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
     """AutoGen: agents, teams, model clients and core runtimes. Nothing is imported before an installation."""
 
     name = "autogen"
     requires = ("autogen-core>=0.6.2,<0.8",)  # before, tools are not told which call they answer
     targets = "an agent, a team, a model client or an agent runtime"
-    capabilities = Capabilities(ways=("async", "astream"), threads=False)
+    capabilities = Capabilities(ways=("async", "astream"), threads=False, elsewhere=True)
     mapper = "ce_integrations.autogen.mapper"
 
     def accepts(self, target: object) -> bool:
@@ -52,7 +47,7 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
         """Kind, text and source of plain texts; `None` for calls, results and images."""
         kind, fields = native.__class__, native.__dict__
         content = fields["content"]
-        if content.__class__ is not str or not _is_plain(kind):
+        if content.__class__ is not str or not is_framework_s(kind, MESSAGES, PLAIN):
             return None
         return kind, content, fields.get("source")
 
@@ -63,47 +58,27 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
         inner = () if isinstance(content, str) else [getattr(c, "content", None) for c in content]
         return (content, len(content), fields.get("thought"), fields.get("source"), *inner)
 
-    def split(self, native: LLMMessage) -> Sequence[LLMMessage]:
-        """A message with the results of several calls is as many messages."""
-        results = native.__dict__["content"]
-        if native.__class__.__name__ != RESULTS or len(results) < 2:
-            return (native,)
-        return [native.model_copy(update={"content": [result]}) for result in results]
-
-    def join(self, native: LLMMessage, parts: Sequence[LLMMessage]) -> LLMMessage:
-        """And those that go out are one again."""
-        results = [result for part in parts for result in part.__dict__["content"]]
-        return native.model_copy(update={"content": results})
-
     def attach(self, target: Any, hooks: Hooks[LLMMessage]) -> Detach:
-        from ce_integrations.autogen.marks import KEY, Mark, mark_of
+        from ce_integrations.autogen.marks import PLACE, Mark
 
-        found = [each for each in walk(target, PACKAGES) if _is_marked(each, target)]
+        found = _found(target)
         _check_governable(found)
-        wanted = {(cls, name): make for cls, name, make in _methods()}
+        wanted = list(all_definitions(_makers()))
         mark = Mark(hooks)
-        mark.wrapped = frozenset(wanted)
-        hooks.agents.update(name for each in found if (name := _spoken(each)))
+        mark.wrapped = frozenset((cls, name) for cls, name, _ in wanted)
+        hooks.agents.update(filter(None, map(_spoken, found)))
         with ExitStack() as undo:
-            held = [(cls, name, make) for (cls, name), make in wanted.items()]
-            undo.callback(_patches.hold(held, mark))
-            for each in found:
-                if (other := mark_of(each)) is not None:
-                    share(each, other.hooks, hooks, agreed=False)
-                    continue
-                undo.callback(
-                    put(vars(each), KEY, lambda _: mark, lambda old: None if old is mark else old)
-                )
+            undo.callback(_patches.hold(wanted, mark))
+            undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=False))
             return undo.pop_all().close
 
     def is_attached(self, target: Any) -> bool:
         """Whether all that is marked, and classes that were loaded since are wrapped."""
-        from ce_integrations.autogen.marks import mark_of
+        from ce_integrations.autogen.marks import PLACE, Mark
 
-        found = [each for each in walk(target, PACKAGES) if _is_marked(each, target)]
-        marks = [mark_of(each) for each in found]
-        wanted = {(cls, name) for cls, name, _ in _methods()}
-        return all(mark is not None and wanted <= mark.wrapped for mark in marks)
+        marks = [PLACE.mark_of(each) for each in _found(target)]
+        wanted = {(cls, name) for cls, name, _ in all_definitions(_makers())}
+        return all(isinstance(mark, Mark) and wanted <= mark.wrapped for mark in marks)
 
 
 def _targets() -> tuple[type, ...]:
@@ -117,11 +92,12 @@ def _targets() -> tuple[type, ...]:
     return tuple(kind for kind in kinds if isinstance(kind, type))
 
 
-def _is_marked(each: object, target: object) -> bool:
-    """Agents and teams; a client and a runtime only as the target: others may share them."""
+def _found(target: object) -> list[Any]:
+    """What is marked: agents and teams; a client and a runtime only as the target, others may share them."""
     from ce_integrations.autogen.marks import chat_agents, teams
 
-    return each is target or isinstance(each, (*chat_agents(), *teams()))
+    kinds = (*chat_agents(), *teams())
+    return [each for each in walk(target, PACKAGES) if each is target or isinstance(each, kinds)]
 
 
 def _check_governable(found: list[Any]) -> None:
@@ -144,21 +120,11 @@ def _spoken(each: Any) -> str:
     return str(getattr(each, "name", ""))
 
 
-def _methods() -> Iterator[tuple[type, str, Make]]:
+def _makers() -> dict[type, dict[str, Make]]:
     """What is wrapped, of all classes that are loaded: clients and agents are made and exchanged later."""
-    from ce_integrations.autogen import injection, recorder, routing, steps
+    from ce_integrations.autogen import injection, members, recorder, routing
 
-    makers = {**injection.MAKERS, **recorder.MAKERS, **routing.MAKERS, **steps.entries()}
-    for base, by_name in makers.items():
-        for cls in _subclasses(base):
-            for name, make in by_name.items():
-                method = vars(cls).get(name)
-                if method is not None and not getattr(method, "__isabstractmethod__", False):
-                    yield cls, name, make
-
-
-def _subclasses(cls: type) -> set[type]:
-    return {cls}.union(*map(_subclasses, cls.__subclasses__()))
+    return {**injection.MAKERS, **recorder.MAKERS, **routing.MAKERS, **members.entries()}
 
 
 ADAPTER = AutoGenAdapter()

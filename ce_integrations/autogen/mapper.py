@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from autogen_core import FunctionCall, Image
@@ -19,8 +20,6 @@ from autogen_core.models import (
 
 from ce_engine import (
     Answer,
-    Author,
-    AuthorKind,
     Extend,
     HostMessage,
     Insert,
@@ -35,18 +34,33 @@ from ce_engine import (
     image_tokens,
 )
 from ce_integrations.blocks import changed, text_of, tool_requests
+from ce_integrations.messages import author_of
+
+
+def split(native: LLMMessage) -> list[LLMMessage]:
+    """A message with the results of several calls is as many messages."""
+    if not isinstance(native, FunctionExecutionResultMessage) or len(native.content) < 2:
+        return [native]
+    return [native.model_copy(update={"content": [result]}) for result in native.content]
+
+
+def join(
+    native: FunctionExecutionResultMessage, parts: Sequence[FunctionExecutionResultMessage]
+) -> LLMMessage:
+    """And those that go out are one again."""
+    results = [result for part in parts for result in part.content]
+    return native.model_copy(update={"content": results})
 
 
 def to_schema(native: LLMMessage) -> HostMessage:
     """Map one message; images count with digests and tokens and stay as they are."""
     if isinstance(native, FunctionExecutionResultMessage):
-        return _from_results(native.content)
+        return _from_result(next(iter(native.content), None))
     if isinstance(native, AssistantMessage):
-        author = Author(kind=AuthorKind.AGENT, id=native.source)
-        return _from_model(native.content, native.thought, author)
+        return _from_model(native.content, native.thought, native.source)
     if isinstance(native, SystemMessage):
         return HostMessage(Message(role=Role.SYSTEM, content=native.content), Origin.SYSTEM)
-    author = Author(kind=AuthorKind.USER, id=native.source)
+    author = author_of(native.source, Role.USER)
     images = [] if isinstance(native.content, str) else _images(native.content)
     return HostMessage(
         Message(role=Role.USER, content=text_of(native.content), author=author),
@@ -57,32 +71,29 @@ def to_schema(native: LLMMessage) -> HostMessage:
 
 
 def _from_model(
-    content: str | list[FunctionCall], thought: str | None, author: Author | None
+    content: str | list[FunctionCall], thought: str | None, source: str = ""
 ) -> HostMessage:
     """What a model said. Beside calls, its thought goes out as the text; beside a text it does not."""
+    author = author_of(source, Role.ASSISTANT)
     if isinstance(content, str):
         said = Message(role=Role.ASSISTANT, content=content, author=author)
         return HostMessage(said, Origin.ANSWER)
-    said = Message(
-        role=Role.ASSISTANT,
-        content=thought or "",
-        author=author,
-        tool_calls=tool_requests(content),
-    )
+    calls = tool_requests(content)
+    said = Message(role=Role.ASSISTANT, content=thought or "", author=author, tool_calls=calls)
     return HostMessage(said, Origin.TOOL_CALL)
 
 
-def _from_results(results: list[FunctionExecutionResult]) -> HostMessage:
-    first, *more = results
-    error = any(result.is_error for result in results)
+def _from_result(result: FunctionExecutionResult | None) -> HostMessage:
+    """A result; a message without any, which nobody asked for, says nothing."""
+    if result is None:
+        return HostMessage(Message(role=Role.TOOL, content=""), Origin.TOOL_RESULT)
     message = Message(
         role=Role.TOOL,
-        content="".join(result.content for result in results),
-        tool_call_id=first.call_id or None,
-        status="error" if error else None,
+        content=result.content,
+        tool_call_id=result.call_id or None,
+        status="error" if result.is_error else None,
     )
-    ids = tuple(result.call_id for result in more)
-    return HostMessage(message, Origin.TOOL_RESULT, error=error, more_call_ids=ids)
+    return HostMessage(message, Origin.TOOL_RESULT, error=bool(result.is_error))
 
 
 def _images(content: list[str | Image]) -> list[Image]:
@@ -100,7 +111,7 @@ def _digest(image: Image) -> str:
 
 def to_answer(native: CreateResult) -> Answer:
     """Map what a model answered."""
-    message = _from_model(native.content, native.thought, None).message
+    message = _from_model(native.content, native.thought).message
     return Answer(message, finish_reason=native.finish_reason)
 
 
@@ -130,9 +141,9 @@ def to_native(step: Step, native: LLMMessage | None) -> LLMMessage:
 
 def _update(step: Shorten | Extend, native: LLMMessage) -> dict[str, Any]:
     if isinstance(native, FunctionExecutionResultMessage):
-        first, *others = native.content
+        first = native.content[0]
         made = first.model_copy(update={"content": changed(first.content, step)})
-        return {"content": [made, *others]}
+        return {"content": [made]}
     if isinstance(native, AssistantMessage) and not isinstance(native.content, str):
         return {"thought": changed(native.thought or "", step)}
     if not isinstance(native, UserMessage) or isinstance(native.content, str):

@@ -6,15 +6,14 @@ import sys
 from typing import Any
 
 from ce_integrations.base import Hooks
+from ce_integrations.marks import Attribute
 from ce_integrations.marks import Mark as BaseMark
-
-
-KEY = "_ce_mark"
-"""The attribute of an object with its mark; neither states nor dumped components look there."""
 
 
 class Mark(BaseMark):
     """Says whose an agent, a team, a client or a runtime is."""
+
+    copies = "share"
 
     def __init__(self, hooks: Hooks[Any]) -> None:
         super().__init__(hooks)
@@ -22,10 +21,8 @@ class Mark(BaseMark):
         """What was wrapped when it was put."""
 
 
-def mark_of(value: object) -> Mark | None:
-    """The mark of an object, if its installation is there."""
-    mark = getattr(value, "__dict__", {}).get(KEY)
-    return mark if isinstance(mark, Mark) and mark.hooks.active else None
+PLACE = Attribute("_ce_mark")
+"""Where an object has its mark; neither states nor dumped components look there."""
 
 
 def loaded(module: str, *names: str) -> tuple[type, ...]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from autogen_core.memory import Memory, MemoryContent
 from autogen_core.tools import BaseTool, ToolResult, Workbench
 
 from ce_engine import RetrievedDoc
-from ce_integrations.autogen.steps import Step, step_around
+from ce_integrations.autogen.marks import PLACE
 from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
 from ce_integrations.runs import OpenRuns, as_text, at_work, retrieved_doc, working
-from ce_integrations.wrappers import same_kind
+from ce_integrations.steps import Step, step_around
+from ce_integrations.wrappers import run_within, same_kind
 
 
 class _Run:
@@ -26,12 +29,18 @@ class _Run:
         self._runs: OpenRuns[str] = OpenRuns(hooks)
         self._guard = hooks.guard
         self._id = secrets.token_hex(8)
-        with self._guard("begin"):
+        with self._noting("begin"):
             self._runs.begin(self._id, name, given, step.info(), call_id)
+
+    @contextmanager
+    def _noting(self, where: str) -> Iterator[None]:
+        """A fault of ours stays here, whatever was asked for: an agent waits for ever for such a tool."""
+        with suppress(Exception), self._guard(where):
+            yield
 
     def gave(self, tool: Any, result: Any) -> None:
         """A tool gave its result, or a workbench a result that says whether it failed."""
-        with self._guard("tool"):
+        with self._noting("tool"):
             if isinstance(result, ToolResult):
                 self._runs.tool_ended(self._id, result.to_text(), failed=result.is_error)
             else:
@@ -39,11 +48,11 @@ class _Run:
                 self._runs.tool_ended(self._id, text(result))
 
     def failed(self, error: Exception) -> None:
-        with self._guard("tool"):
+        with self._noting("tool"):
             self._runs.tool_failed(self._id, error)
 
     def found(self, results: Sequence[MemoryContent]) -> None:
-        with self._guard("memory"):
+        with self._noting("memory"):
             self._runs.retrieved(self._id, list(map(_hit, results)))
 
 
@@ -65,10 +74,18 @@ def _hit(content: MemoryContent) -> RetrievedDoc:
 def _begun(subject: Any, name: str, given: Any, call_id: Any = None) -> _Run | None:
     """A run, where somebody governs the step and it is no part of another one's in it."""
     step = step_around()
-    hooks = None if step is None else step.hooks
-    if step is None or hooks is None or not hooks.active or _around(subject) is not None:
+    hooks = None if step is None else _hooks(step)
+    if step is None or hooks is None or _around(subject) is not None:
         return None
     return _Run(step, hooks, name, given, call_id)
+
+
+def _hooks(step: Step) -> Hooks[Any] | None:
+    """Who governs a step; where only a client was installed, who holds it has its tools with it."""
+    if step.hooks is not None and step.hooks.active:
+        return step.hooks
+    marks = map(PLACE.mark_of, getattr(step.subject, "__dict__", {}).values())
+    return next((mark.hooks for mark in marks if mark is not None), None)
 
 
 def _around(subject: Any) -> _Run | None:
@@ -126,27 +143,21 @@ def _call_tool_stream(original: Callable[..., Any]) -> Callable[..., Any]:
     async def stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         told = _named(args, kwargs, "name", "arguments", "cancellation_token", "call_id")
         run = _begun(self, str(told.get("name")), told.get("arguments"), told.get("call_id"))
-        source = original(self, *args, **kwargs)
+        around = partial(working, self, run, retrieves=False)
+        events = run_within(around, original, (self, *args), kwargs)
         try:
-            while True:
-                with working(self, run, retrieves=False):
-                    given = await anext(source, _END)
-                if given is _END:
-                    return
-                if run is not None and isinstance(given, ToolResult):
-                    run.gave(self, given)
-                yield given
+            async for event in events:
+                if run is not None and isinstance(event, ToolResult):
+                    run.gave(self, event)
+                yield event
         except Exception as error:
             if run is not None:
                 run.failed(error)
             raise
         finally:
-            await source.aclose()
+            await events.aclose()
 
     return stream
-
-
-_END: Any = object()
 
 
 # Memories

@@ -11,9 +11,9 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import LLMMessage, SystemMessage
 
 from ce_integrations.autogen.marks import loaded
-from ce_integrations.autogen.steps import step_around
 from ce_integrations.base import CallInfo
 from ce_integrations.patches import Make
+from ce_integrations.steps import step_around
 from ce_integrations.wrappers import same_kind
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ModelClientStreamingChunkEvent
+from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_agentchat.tools import AgentTool
 from autogen_core import (
     AgentId,
@@ -24,11 +25,10 @@ from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, Use
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from openai import DefaultAsyncHttpxClient
 
-from ce_integrations import ce_session
 from ce_integrations.autogen.installer import ADAPTER, PACKAGES, AutoGenAdapter
 from ce_integrations.base import Adapter
 from ce_integrations.testing.answers import Answer, text, tool_calls
-from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool
+from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool, in_session
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
 
@@ -80,6 +80,8 @@ class AutoGenApps(FrameworkApps):
         return made
 
     async def aclose(self) -> None:
+        for runtime in vars(self).get("runtimes", ()):
+            await runtime.stop()
         for client in vars(self).get("clients", ()):
             await client.close()
 
@@ -115,18 +117,31 @@ class AgentApps(AutoGenApps):
         expert = self.agent("expert", wire, (), "You are an expert.")
         return self.agent("boss", wire, [AgentTool(expert)], SYSTEM)
 
+    def make_elsewhere(self, wire: Wire) -> Any:
+        runtime = SingleThreadedAgentRuntime()
+        vars(self).setdefault("runtimes", []).append(runtime)
+        runtime.start()
+        agent = self.agent("helper", wire, (), SYSTEM)
+        return RoundRobinGroupChat([agent], max_turns=1, runtime=runtime)
+
     async def aask(self, target: Any, text: str, session_id: str) -> str:
-        target._model_client_stream = False
-        with ce_session(session_id):
+        _stream(target, False)
+        with in_session(session_id):
             result = await target.run(task=text)
         return str(result.messages[-1].content)
 
     async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
-        target._model_client_stream = True
-        with ce_session(session_id):
+        _stream(target, True)
+        with in_session(session_id):
             async for event in target.run_stream(task=text):
                 if isinstance(event, ModelClientStreamingChunkEvent):
                     yield event.content
+
+
+def _stream(target: Any, whether: bool) -> None:
+    for each in walk(target, PACKAGES):
+        if isinstance(each, AssistantAgent):
+            each._model_client_stream = whether
 
 
 class NoTools(AutoGenAdapter):
@@ -169,7 +184,7 @@ class Core(RoutedAgent):
 class CoreOnly(NoTools):
     """A core agent that asks for whole answers."""
 
-    capabilities = replace(NoTools.capabilities, ways=("async",))
+    capabilities = replace(NoTools.capabilities, ways=("async",), elsewhere=False)
 
 
 class CoreApps(AutoGenApps):
@@ -182,7 +197,7 @@ class CoreApps(AutoGenApps):
         return Running(self.client(wire))
 
     async def aask(self, target: Any, text: str, session_id: str) -> str:
-        return str(await target.ask(text, session_id))
+        return str(await target.ask(text, session_id or "default"))
 
     def received(self, target: Any) -> list[list[Any]]:
         return list(target.client.received)
