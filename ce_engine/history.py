@@ -109,7 +109,7 @@ class History:
                 found += self._results(call, missing)
                 missing, call = list(item.calls), item.n
             found.append(item)
-        return found
+        return [*found, *self._results(call, missing)]
 
     def _results(self, call: int | None, missing: Sequence[str]) -> Iterator[Item]:
         log, rows = self.view.log, self.view.rows

@@ -362,7 +362,7 @@ SHARED = [
     Mutant(changes_the_app_s_list, "plain", BOUNDS),
     Mutant(tells(tools=()), "agent", ONCE),
     Mutant(tells(request_id=""), "agent", ONCE),
-    Mutant(tells(lane_key=None), "agent", TEAM),
+    Mutant(tells(lane_key=None, agent=""), "agent", TEAM),
     Mutant(
         calls_errors_of_tools_results, "agent", "test_an_error_of_a_tool_is_the_app_s_as_before"
     ),

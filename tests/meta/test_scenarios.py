@@ -29,7 +29,21 @@ LANGCHAIN = {
     18: "other people's handlers",
 }
 """All 18 but one: 9, random histories, has a command of its own; the releases of 17 are in `tox.ini`."""
-SCENARIOS = {"langchain": LANGCHAIN}
+AUTOGEN = {
+    1: "fifteen apps, run and streamed: what is sent, given, kept and dumped is the same",
+    2: "random histories of tools in all budgets, to a strict provider",
+    3: "a loop of ten tool steps in a small budget",
+    4: "AutoGen's own limit of tokens, repaired",
+    5: "evidence, whatever the client bears of system messages",
+    6: "streams with and without their usage",
+    7: "calls cancelled, failed, left",
+    8: "teams: authors, lines, nested ones, handoffs, orchestrators, selectors, graphs",
+    9: "installed late, twice, on parts; after a state is loaded; components",
+    10: "sessions: metadata, what the app says, keys, the app's own runtime, many at once",
+    11: "a memory of twenty turns",
+    12: "the store is away",
+}
+SCENARIOS = {"autogen": AUTOGEN, "langchain": LANGCHAIN}
 
 
 def scenarios_marked(source: str) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from ce_engine import Report
-from tests.property import tool_histories_run
+from tests.property import tool_cases, tool_histories_run
 from tests.property.tool_cases import Rig, run_case
 from tests.property.tool_judge import Seen, judge
 from tests.property.tool_messages import TAG
@@ -56,7 +56,7 @@ def test_the_command_fails_and_names_the_case(
         assert seed != 20_000_003, "torn apart"
         return {}
 
-    monkeypatch.setattr(tool_histories_run, "run_case", faulty)
+    monkeypatch.setattr(tool_cases, "run_case", faulty)
     assert tool_histories_run.main(["--cases", "5", "--seed", "2", "--jobs", "1"]) == 1
     assert "FAILED --case 20000003: AssertionError: torn apart" in capsys.readouterr().out
     assert tool_histories_run.main(["--case", "20000003"]) == 1

@@ -1,4 +1,4 @@
-"""Sends many random tool histories through the adapter: `python tests/property/tool_histories_run.py --cases 10000 --seed 1`."""
+"""Sends many random tool histories through an adapter: `python tests/property/tool_histories_run.py --cases 10000 --seed 1`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,11 +18,11 @@ from pathlib import Path
 if __name__ == "__main__":  # as a plain script, from any folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.property.tool_cases import Rig, run_case
-
+CASES = {"autogen": "tests.property.tool_autogen", "langchain": "tests.property.tool_cases"}
+"""The module with the cases of a framework, imported when it is asked for."""
 
 EVERY = 20
-"""One case of so many goes through `ChatOpenAI` to a strict server."""
+"""One case of so many goes through LangChain's `ChatOpenAI` to a strict server; AutoGen's all do."""
 
 BLOCK = 200
 """Cases of one task of a process."""
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seed", type=int, default=1, help="of the run; case i has seed * 10^7 + i"
     )
     parser.add_argument("--jobs", type=int, default=2, help="how many processes")
+    parser.add_argument("--framework", choices=sorted(CASES), default="langchain")
     parser.add_argument("--case", type=int, help="run the one case with this seed")
     options = parser.parse_args(arguments)
     os.environ.setdefault("CE_GUARD", "raise")  # no fault of ours hides
@@ -42,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(first, first + options.cases)
     if options.case is not None:
         seeds = range(options.case, options.case + 1)
-    done, failed = run(seeds, options.jobs)
+    done, failed = run(seeds, options.jobs, options.framework)
     print(f"seed {options.seed}: {len(seeds)} cases, {failed} failed")
     for name, count in sorted(done.items()):
         print(f"{count:6}  {name}")
     return 1 if failed else 0
 
 
-def run(seeds: range, jobs: int) -> tuple[Counter[str], int]:
+def run(seeds: range, jobs: int, framework: str) -> tuple[Counter[str], int]:
     """Run the cases; what was called and done, and how many failed, which are told at once."""
     done: Counter[str] = Counter()
     failed = 0
@@ -57,10 +60,10 @@ def run(seeds: range, jobs: int) -> tuple[Counter[str], int]:
     with ExitStack() as stack:
         each: Iterable[tuple[Counter[str], list[str]]]
         if jobs == 1 or len(blocks) == 1:
-            each = map(run_block, blocks)
+            each = map(partial(run_block, framework), blocks)
         else:
             each = stack.enter_context(ProcessPoolExecutor(jobs, get_context("spawn"))).map(
-                run_block, blocks
+                partial(run_block, framework), blocks
             )
         for counts, faults in each:
             done += counts
@@ -70,15 +73,16 @@ def run(seeds: range, jobs: int) -> tuple[Counter[str], int]:
     return done, failed
 
 
-def run_block(seeds: range) -> tuple[Counter[str], list[str]]:
+def run_block(framework: str, seeds: range) -> tuple[Counter[str], list[str]]:
     """Run some cases; what was called and done, and what failed."""
     done: Counter[str] = Counter()
     faults: list[str] = []
-    with Rig() as rig:
+    module = import_module(CASES[framework])
+    with module.Rig() as rig:
         for seed in seeds:
             over_wire = seed % EVERY == 0
             try:
-                done += run_case(seed, rig, over_wire=over_wire)
+                done += module.run_case(seed, rig, over_wire=over_wire)
                 done["cases on the wire"] += over_wire
             except Exception as error:
                 faults.append(f"--case {seed}: {type(error).__name__}: {str(error)[:300]}")

@@ -65,6 +65,14 @@ def test_results_that_the_host_left_out_come_back(
     assert engine.sync.replay(SCOPE).equal
 
 
+@pytest.mark.req("A-10")
+def test_results_come_back_where_the_list_ends_with_their_call(engine: ContextEngine) -> None:
+    app = talk(engine)
+    app.messages = app.messages[:2]
+    prepared = app.prepare(new_request=False)
+    assert sent(prepared) == [0, 1, "one", "two"]
+
+
 def test_a_call_whose_results_nobody_knows_stays_out(engine: ContextEngine) -> None:
     app = HostApp(engine, SCOPE)
     asked = tool_calls(("c1", "f", {}), ("c2", "f", {}))

@@ -1,0 +1,108 @@
+"""Puts the engine in front of every call of a model client: the one place that all of AutoGen's pass."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
+
+from ce_integrations.asking import Asked, Owner, governed, schema_of
+from ce_integrations.autogen.marks import PLACE
+from ce_integrations.autogen.routing import prompt_of
+from ce_integrations.base import CallInfo, call_around
+from ce_integrations.patches import Make
+from ce_integrations.steps import Step, step_around
+
+
+NAME = "autogen"
+MODELS = "autogen_ext.models."
+"""Where AutoGen's own clients are, one package a provider."""
+
+
+def _owner(client: Any) -> Owner | None:
+    """Who governs a call: the outermost step's installation, else the client's own.
+
+    Nobody does inside another one's call: clients ask clients, and their bases.
+    """
+    step, around = step_around(), call_around()
+    if around is not None and around.adapter == NAME:
+        return None
+    governed = step is not None and step.hooks is not None and step.hooks.active
+    return step if governed else PLACE.mark_of(client)
+
+
+def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:
+    step, natives = step_around(), asked.messages
+    info = _info(asked.subject, step, asked.named)
+    subject = None
+    if step is not None:
+        subject = step.subject
+        asked.owner.hooks.agents.add(info.agent)
+    asked.kept = prompt_of(subject, natives, info)
+    return asked.kept.natives or natives, info
+
+
+def _replaced(asked: Asked, sent: list[LLMMessage]) -> list[LLMMessage]:
+    written: list[LLMMessage] = asked.kept.written(asked.messages, sent)
+    return written
+
+
+def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
+    """What is known of a call: of its step, and of what goes out with the messages."""
+    info = CallInfo(request_id=secrets.token_hex(8)) if step is None else step.info()
+    extra = named.get("extra_create_args") or {}
+    info.model = extra.get("model") or _model(client)
+    module = _module(client)
+    info.provider = module.removeprefix(MODELS).partition(".")[0]
+    info.context_window = _window(module, info.model)
+    tools = named.get("tools") or ()
+    info.tools = [tool if isinstance(tool, Mapping) else tool.schema for tool in tools]
+    info.response_format = schema_of(named.get("json_output"))
+    return info
+
+
+def _model(client: Any) -> str | None:
+    """The name of a client's model, or of the client's that it asks."""
+    told = vars(client).get("_create_args")
+    if isinstance(told, Mapping):
+        return told.get("model")
+    inner = (each for each in vars(client).values() if isinstance(each, ChatCompletionClient))
+    return next(filter(None, map(_model, inner)), None)
+
+
+def _module(client: object) -> str:
+    modules = (cls.__module__ for cls in type(client).__mro__)
+    return next((name for name in modules if name.startswith(MODELS)), "")
+
+
+def _window(module: str, model: str | None) -> int | None:
+    """The window as AutoGen's own tables have it; a model that is in none has none."""
+    table = sys.modules.get(f"{module.rpartition('.')[0]}._model_info")
+    limits = getattr(table, "get_token_limit", None)
+    with suppress(Exception):
+        return int(limits(model)) if limits is not None and model else None
+    return None
+
+
+def _is_whole(chunk: object) -> bool:
+    return isinstance(chunk, CreateResult)
+
+
+_create = governed(
+    _owner,
+    _described,
+    replace=_replaced,
+    text=lambda chunk: chunk if isinstance(chunk, str) else "",
+    join=lambda chunks: next(filter(_is_whole, reversed(chunks)), None),
+    is_last=_is_whole,
+)
+MAKERS: dict[type, dict[str, Make]] = {
+    # A cache's stream is a plain function: it asks when it is read, as the others do.
+    ChatCompletionClient: {"create": _create, "create_stream": replace(_create, gives="astream")}
+}
+"""What is wrapped of clients."""

@@ -1,0 +1,184 @@
+"""AutoGen's messages as the schema's, and the plan's steps as AutoGen's messages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from autogen_core import FunctionCall, Image
+from autogen_core.models import (
+    AssistantMessage,
+    CreateResult,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    SystemMessage,
+    UserMessage,
+)
+
+from ce_engine import (
+    Answer,
+    Extend,
+    HostMessage,
+    Insert,
+    Keep,
+    Message,
+    Origin,
+    Restore,
+    Role,
+    Shorten,
+    Step,
+    Usage,
+    image_tokens,
+)
+from ce_integrations.blocks import changed, text_of, tool_requests
+from ce_integrations.messages import author_of
+
+
+def split(native: LLMMessage) -> list[LLMMessage]:
+    """A message with the results of several calls is as many messages."""
+    if not isinstance(native, FunctionExecutionResultMessage) or len(native.content) < 2:
+        return [native]
+    return [native.model_copy(update={"content": [result]}) for result in native.content]
+
+
+def join(
+    native: FunctionExecutionResultMessage, parts: Sequence[FunctionExecutionResultMessage]
+) -> LLMMessage:
+    """And those that go out are one again."""
+    results = [result for part in parts for result in part.content]
+    return native.model_copy(update={"content": results})
+
+
+def to_schema(native: LLMMessage) -> HostMessage:
+    """Map one message; images count with digests and tokens and stay as they are."""
+    if isinstance(native, FunctionExecutionResultMessage):
+        return _from_result(next(iter(native.content), None))
+    if isinstance(native, AssistantMessage):
+        return _from_model(native.content, native.thought, native.source)
+    if isinstance(native, SystemMessage):
+        return HostMessage(Message(role=Role.SYSTEM, content=native.content), Origin.SYSTEM)
+    author = author_of(native.source, Role.USER)
+    images = [] if isinstance(native.content, str) else _images(native.content)
+    return HostMessage(
+        Message(role=Role.USER, content=text_of(native.content), author=author),
+        Origin.TASK,
+        media=tuple(map(_digest, images)),
+        media_tokens=sum(image_tokens(*image.image.size) for image in images),
+    )
+
+
+def _from_model(
+    content: str | list[FunctionCall], thought: str | None, source: str = ""
+) -> HostMessage:
+    """What a model said. Beside calls, its thought goes out as the text; beside a text it does not."""
+    author = author_of(source, Role.ASSISTANT)
+    if isinstance(content, str):
+        said = Message(role=Role.ASSISTANT, content=content, author=author)
+        return HostMessage(said, Origin.ANSWER)
+    calls = tool_requests(content)
+    said = Message(role=Role.ASSISTANT, content=thought or "", author=author, tool_calls=calls)
+    return HostMessage(said, Origin.TOOL_CALL)
+
+
+def _from_result(result: FunctionExecutionResult | None) -> HostMessage:
+    """A result; a message without any, which nobody asked for, says nothing."""
+    if result is None:
+        return HostMessage(Message(role=Role.TOOL, content=""), Origin.TOOL_RESULT)
+    message = Message(
+        role=Role.TOOL,
+        content=result.content,
+        tool_call_id=result.call_id or None,
+        status="error" if result.is_error else None,
+    )
+    return HostMessage(message, Origin.TOOL_RESULT, error=bool(result.is_error))
+
+
+def _images(content: list[str | Image]) -> list[Image]:
+    return [part for part in content if isinstance(part, Image)]
+
+
+def _digest(image: Image) -> str:
+    pixels = image.image
+    said = f"{pixels.mode}{pixels.size}".encode()
+    return hashlib.blake2b(said + pixels.tobytes(), digest_size=16).hexdigest()
+
+
+# Answers
+
+
+def to_answer(native: CreateResult) -> Answer:
+    """Map what a model answered."""
+    message = _from_model(native.content, native.thought).message
+    return Answer(message, finish_reason=native.finish_reason)
+
+
+def map_model_usage(native: CreateResult) -> Usage | None:
+    """The usage that the provider told: a stream's is zero where nobody asked for it."""
+    if native.cached:
+        return Usage(cached=True)
+    prompt, completion = native.usage.prompt_tokens, native.usage.completion_tokens
+    return Usage(prompt, completion, prompt + completion) if prompt or completion else None
+
+
+# Back
+
+
+def to_native(step: Step, native: LLMMessage | None) -> LLMMessage:
+    """Make the message of a step; a copy keeps calls, images and the source."""
+    if isinstance(step, Insert):
+        return SystemMessage(content=step.text)
+    if isinstance(step, Restore):
+        return _restored(step.message)
+    if native is None:
+        raise ValueError(f"{type(step).__name__} needs the host's message")
+    if isinstance(step, Keep):
+        return native
+    return native.model_copy(update=_update(step, native))
+
+
+def _update(step: Shorten | Extend, native: LLMMessage) -> dict[str, Any]:
+    if isinstance(native, FunctionExecutionResultMessage):
+        first = native.content[0]
+        made = first.model_copy(update={"content": changed(first.content, step)})
+        return {"content": [made]}
+    if isinstance(native, AssistantMessage) and not isinstance(native.content, str):
+        return {"thought": changed(native.thought or "", step)}
+    if not isinstance(native, UserMessage) or isinstance(native.content, str):
+        return {"content": changed(native.content, step)}
+    if isinstance(step, Shorten):
+        return {"content": [step.text, *_images(native.content)]}
+    parts = [step.text, *native.content] if step.before else [*native.content, step.text]
+    return {"content": parts}
+
+
+def _restored(message: Message) -> LLMMessage:
+    name = message.author.id if message.author is not None else ""
+    if message.role is Role.SYSTEM:
+        return SystemMessage(content=message.content)
+    if message.role is Role.USER:
+        return UserMessage(content=message.content, source=_valid(name, "user"))
+    if message.role is Role.TOOL:
+        result = FunctionExecutionResult(
+            content=message.content,
+            name=_valid(name, "tool"),
+            call_id=message.tool_call_id or "",
+            is_error=message.status == "error",
+        )
+        return FunctionExecutionResultMessage(content=[result])
+    calls = [
+        FunctionCall(id=call.id or "", name=call.name, arguments=json.dumps(call.args))
+        for call in message.tool_calls or ()
+    ]
+    source = _valid(name, "assistant")
+    if not calls:
+        return AssistantMessage(content=message.content, source=source)
+    return AssistantMessage(content=calls, thought=message.content or None, source=source)
+
+
+def _valid(name: str, default: str) -> str:
+    """A name that every client takes: others raise for any sign beside these."""
+    valid = 0 < len(name) <= 64 and name.isascii() and name.replace("-", "_").isidentifier()
+    return name if valid else default

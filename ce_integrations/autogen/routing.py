@@ -1,0 +1,107 @@
+"""Prompts that AutoGen's managers put together: of a selector's one text, and of an orchestrator's list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import LLMMessage, SystemMessage
+
+from ce_integrations.autogen.marks import loaded
+from ce_integrations.base import CallInfo
+from ce_integrations.patches import Make
+from ce_integrations.steps import step_around
+from ce_integrations.wrappers import same_kind
+
+
+TEAMS = "autogen_agentchat.teams._group_chat."
+
+
+@dataclass(slots=True)
+class Prompt:
+    """A call as the engine sees it, and as the framework writes it.
+
+    Attributes:
+        natives: the messages that the engine decides upon; empty where those are the call's own.
+        kept: how many at the end are the call's own.
+        write: the framework's first message, of those in between that go out; without it they go
+            out one by one, behind the first message as it came.
+    """
+
+    natives: list[LLMMessage] = field(default_factory=list)
+    kept: int = 0
+    write: Callable[[list[LLMMessage]], LLMMessage] | None = None
+
+    def written(self, given: Sequence[LLMMessage], sent: list[LLMMessage]) -> list[LLMMessage]:
+        """The call's messages, of those that the engine lets go out."""
+        if not self.natives:
+            return sent
+        first = self.natives[0]
+        between = [each for each in sent if each is not first]
+        if self.write is None:
+            return [given[0], *between]
+        ends = {id(each) for each in self.natives[len(self.natives) - self.kept :]}
+        history = [each for each in between if id(each) not in ends]
+        return [self.write(history), *(each for each in between if id(each) in ends)]
+
+
+def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Prompt:
+    """How a manager's call is to be seen; any other's is as it is."""
+    if not messages:
+        return Prompt()
+    if isinstance(subject, _selectors()):
+        info.purpose = "helper"
+        return _selecting(subject, messages)
+    if isinstance(subject, _orchestrators()):
+        # Its first message holds the task and the plan: it never goes, as no system message does.
+        info.opaque = True
+        return Prompt([SystemMessage(content=str(messages[0].content)), *messages[1:]])
+    return Prompt()
+
+
+def _selecting(manager: Any, messages: list[LLMMessage]) -> Prompt:
+    """A selector writes the talk into its prompt: it is taken out, decided upon, and written again."""
+    first, history = messages[0], _talks.get(manager, [])
+    written = manager.construct_message_history(history) if history else ""
+    before, found, after = str(first.content).partition(written) if written else ("", "", "")
+    if not found:
+        return Prompt()  # a manager of the app's own that writes it otherwise
+
+    def write(kept: list[LLMMessage]) -> LLMMessage:
+        said = f"{before}{manager.construct_message_history(kept)}{after}"
+        return first.model_copy(update={"content": said})
+
+    bare = SystemMessage(content=before + after)
+    return Prompt([bare, *history, *messages[1:]], len(messages) - 1, write)
+
+
+_talks: WeakKeyDictionary[Any, list[LLMMessage]] = WeakKeyDictionary()
+"""What selectors were last given of their contexts."""
+
+
+def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    @same_kind(original)
+    async def get_messages(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = await original(self, *args, **kwargs)
+        step = step_around()
+        manager = step.subject if step is not None else None
+        if isinstance(manager, _selectors()) and vars(manager).get("_model_context") is self:
+            _talks[manager] = list(found)
+        return found
+
+    return get_messages
+
+
+def _selectors() -> tuple[type, ...]:
+    return loaded(f"{TEAMS}_selector_group_chat", "SelectorGroupChatManager")
+
+
+def _orchestrators() -> tuple[type, ...]:
+    return loaded(f"{TEAMS}_magentic_one._magentic_one_orchestrator", "MagenticOneOrchestrator")
+
+
+MAKERS: dict[type, dict[str, Make]] = {ChatCompletionContext: {"get_messages": _noting}}
+"""What is wrapped of contexts."""

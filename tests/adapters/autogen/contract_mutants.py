@@ -1,0 +1,63 @@
+"""What can go wrong with AutoGen alone, done to its adapter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
+
+from ce_integrations import asking, steps
+from ce_integrations.autogen import injection, members
+from ce_integrations.autogen.installer import AutoGenAdapter
+from tests.adapters.mutants import MADE, ONCE, TEAM, Mutant, Patch
+
+
+def records_twice(patch: Patch, _: object) -> None:
+    """A client asks for itself in each of its classes."""
+    patch.setattr(asking, "is_inside", lambda _: False)
+    patch.setattr(injection, "call_around", lambda: None)
+
+
+def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
+    """A message that is made anew has lost its tool calls."""
+    to_native = AutoGenAdapter.to_native
+
+    def bare(self: Any, step: Any, native: Any) -> Any:
+        made = to_native(self, step, native)
+        if isinstance(native, AssistantMessage) and not isinstance(native.content, str):
+            return made.model_copy(update={"content": native.thought or ""})
+        return made
+
+    patch.setattr(AutoGenAdapter, "to_native", bare)
+
+
+def drops_ids_of_results(patch: Patch, _: object) -> None:
+    """A result that is made anew answers nothing."""
+    to_native = AutoGenAdapter.to_native
+
+    def bare(self: Any, step: Any, native: Any) -> Any:
+        made = to_native(self, step, native)
+        if isinstance(made, FunctionExecutionResultMessage):
+            content = [result.model_copy(update={"call_id": ""}) for result in made.content]
+            return made.model_copy(update={"content": content})
+        return made
+
+    patch.setattr(AutoGenAdapter, "to_native", bare)
+
+
+def gives_all_agents_one_line(patch: Patch, _: object) -> None:
+    """An agent that is another one's tool speaks in its line."""
+    deeper = steps.deeper
+
+    def same(subject: Any, name: str, *rest: Any, **said: Any) -> Any:
+        return deeper(subject, name if steps.step_around() is None else "", *rest, **said)
+
+    patch.setattr(members, "deeper", same)
+
+
+OWN = [
+    Mutant(records_twice, "agent", ONCE),
+    Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
+    Mutant(drops_ids_of_results, "agent", MADE, ""),
+    Mutant(gives_all_agents_one_line, "agent", TEAM),
+]

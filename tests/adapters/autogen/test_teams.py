@@ -1,0 +1,258 @@
+"""Who said what in a team, to whom, and in whose line: the author stays on every message."""
+
+from __future__ import annotations
+
+from itertools import cycle, groupby
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.messages import TextMessage
+from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
+
+from ce_engine import BudgetConfig, RuntimeConfig, Scope
+from ce_integrations import ce_session
+from ce_integrations.autogen import install_ce
+from ce_integrations.testing.contract_case import count
+from ce_integrations.testing.wire import Wire
+from tests.adapters.autogen.configurations import (
+    CONFIGURATIONS,
+    NAMES,
+    TASK,
+    Configuration,
+    agent,
+    agents,
+)
+
+
+pytestmark = [pytest.mark.scenario(8), pytest.mark.req("A-23", "B-16")]
+
+USER = ("user", "user")
+LONG = "words and words " * 20
+
+
+async def run(name: str, client: Any, engine: Any, wanted: Configuration | None = None) -> Any:
+    """An app of the name, asked once in session "s" with us; the bodies that went out."""
+    wanted = wanted or CONFIGURATIONS[name]
+    with Wire(wanted.script) as wire:
+        app = wanted.make(client(wire, **wanted.info))
+        with install_ce(app, engine=engine) as installation, ce_session("s"):
+            await app.run(task=TASK)
+        assert installation.faults == ()
+        assert wire.refusals == []
+        return wire.bodies
+
+
+def lanes(stored: Any) -> list[str]:
+    return [turn.lane for turn in stored.turns()]
+
+
+async def test_a_team_with_one_client(client: Any, engine: Any, stored: Any) -> None:
+    bodies = await run("round robin", client, engine)
+    said = stored.said()
+    assert [each[:2] for each in said] == [
+        USER,
+        ("agent", "ann"),
+        ("agent", "bob"),
+        ("agent", "cid"),
+        ("agent", "ann"),
+    ]
+    assert len({content for *_, content in said}) == 5, "a broadcast is stored once"
+    team = CONFIGURATIONS["round robin"].make(client(Wire())).__class__.__name__
+    assert lanes(stored) == [f"{team}/{name}" for name in (*NAMES, "ann")]
+    assert len({turn.request_id for turn in stored.turns()}) == 1
+    assert len(bodies) == 4
+
+
+@pytest.mark.needs("team_names")
+async def test_a_team_in_a_team(client: Any, engine: Any, stored: Any) -> None:
+    await run("nested", client, engine)
+    authors = [USER, ("agent", "ann"), ("agent", "bob"), ("agent", "dan")]
+    assert [each[:2] for each in stored.said()] == authors
+    assert lanes(stored) == ["outer/inner/ann", "outer/inner/bob", "outer/dan"]
+
+
+async def test_an_agent_that_is_a_tool(client: Any, engine: Any, stored: Any) -> None:
+    await run("agent as tool", client, engine)
+    assert lanes(stored) == ["boss", "boss/expert", "boss"]
+    assert len({turn.request_id for turn in stored.turns()}) == 1
+    assert stored.runs() == [("expert", {"task": "What is a lane?"}, "success")]
+    said = {content: (kind, name) for kind, name, content in stored.said()}
+    assert said["A line."] == ("agent", "expert")
+    assert said["It is a line."] == ("agent", "boss")
+
+
+async def test_a_handoff_beside_a_tool(client: Any, engine: Any, stored: Any) -> None:
+    await run("swarm", client, engine)
+    assert sorted(stored.runs()) == [
+        ("lookup", {"word": "lane"}, "success"),
+        ("transfer_to_bob", {}, "success"),
+    ]
+    said = stored.said()
+    assert said[0] == (*USER, TASK)
+    answers = [each for each in said if each[2] in ("Bob answers.", "And again.")]
+    assert answers == [("agent", "bob", "Bob answers."), ("agent", "bob", "And again.")]
+    assert ("agent", "ann") in {each[:2] for each in said}, "what was handed over is ann's"
+
+
+async def test_a_graph_with_branches_at_the_same_time(
+    client: Any, engine: Any, stored: Any
+) -> None:
+    await run("graph", client, engine)
+    authors = sorted(name for kind, name, _ in stored.said() if kind == "agent")
+    assert authors == ["ann", "bob", "cid", "dan"]
+    assert len(stored.said()) == 5
+    assert sorted(lanes(stored)) == [f"GraphFlow/{name}" for name in (*NAMES, "dan")]
+
+
+async def test_an_orchestrator(client: Any, engine: Any, stored: Any) -> None:
+    """Its plans and prompts are its own; nobody takes them for a person's words."""
+    await run("magentic", client, engine)
+    said = stored.said()
+    orchestrator = ("agent", "MagenticOneOrchestrator")
+    assert {each[:2] for each in said} <= {orchestrator, ("agent", "ann"), USER}
+    assert ("agent", "ann", "ann has it") in said
+    assert said[-1] == (*orchestrator, "a plan, or the facts")
+    assert {lane.rpartition("/")[2] for lane in lanes(stored)} == {"MagenticOneOrchestrator", "ann"}
+
+
+async def test_a_society(client: Any, engine: Any, stored: Any) -> None:
+    await run("society", client, engine)
+    answers = [name for kind, name, _ in stored.said() if kind == "agent"]
+    assert answers == ["ann", "bob", "society"]
+    assert {lane.partition("/")[0] for lane in lanes(stored)} == {"society"}
+
+
+async def test_a_person_who_takes_part_is_a_person(client: Any, engine: Any, stored: Any) -> None:
+    from autogen_agentchat.agents import UserProxyAgent
+
+    def make(client: Any) -> Any:
+        proxy = UserProxyAgent("eve", input_func=lambda _: "I mean the other one.")
+        return RoundRobinGroupChat([agent("ann", client), proxy], max_turns=3)
+
+    await run("", client, engine, Configuration(make))
+    assert [each[:2] for each in stored.said()] == [
+        USER,
+        ("agent", "ann"),
+        ("user", "eve"),
+        ("agent", "ann"),
+    ]
+
+
+# Selectors
+
+
+async def test_a_selector_reads_the_talk_and_is_no_part_of_it(
+    client: Any, engine: Any, stored: Any
+) -> None:
+    bodies = await run("selector", client, engine)
+    authors = [each[:2] for each in stored.said()]
+    assert authors == [USER, *(("agent", name) for name in ("ann", "bob", "cid", "ann"))]
+    assert [turn.purpose for turn in stored.turns()] == ["helper", "chat"] * 4
+    assert len(bodies) == 8
+
+
+def prompts(bodies: list[Any]) -> list[Any]:
+    return [body for body in bodies if "Read the above" in str(body["messages"][0]["content"])]
+
+
+async def select(client: Any, engine: Any, family: str, budget: int) -> tuple[Any, Any]:
+    """Eight turns in which everybody says much; without us, and with us in a budget."""
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0))
+
+    found = []
+    for governed in (False, True):
+        names = cycle(NAMES)
+        with Wire(lambda body, names=names: next(names) if prompts([body]) else LONG) as wire:  # type: ignore[misc]  # mypy infers no lambda with a default
+            app = SelectorGroupChat(
+                agents(client(wire, family=family)), client(wire, family=family), max_turns=8
+            )
+            if governed:
+                install_ce(app, engine=engine, config=config)
+            with ce_session("s"):
+                result = await app.run(task=TASK)
+            assert wire.refusals == []
+            found.append((prompts(wire.bodies), [m.source for m in result.messages]))
+    return found[0], found[1]
+
+
+@pytest.mark.req("A-08")
+@pytest.mark.parametrize("family", ["gpt-4", "unknown"])
+async def test_a_selector_s_prompt_stays_within_the_budget(
+    client: Any, engine: Any, family: str
+) -> None:
+    (plain, _), (ours, speakers) = await select(client, engine, family, 450)
+    assert len(plain) == len(ours) == 8
+    assert max(map(count, plain)) > 450
+    assert [count(body) for body in ours if count(body) > 450] == []
+    assert len(speakers) == 9
+    for body in ours:
+        (prompt,) = body["messages"]
+        assert prompt["role"] == ("system" if family == "gpt-4" else "user")
+        assert "ann: ann answers." in prompt["content"], "the roles are there"
+        assert "select the next role" in prompt["content"]
+        assert TASK in prompt["content"], "and so is the task"
+
+
+async def test_a_selector_with_room_sends_what_it_would(client: Any, engine: Any) -> None:
+    (plain, speakers), (ours, others) = await select(client, engine, "gpt-4", 100_000)
+    assert ours == plain
+    assert others == speakers
+
+
+async def test_a_selector_that_must_ask_again(client: Any, engine: Any, stored: Any) -> None:
+    """It appends to its own list, and the second prompt has the first one's answer."""
+    names = iter(["nobody", "ann", "bob"])
+
+    def script(body: Any) -> str:
+        return next(names) if prompts([body]) else "words " * 150
+
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=400, reserved_reply_tokens=0))
+    with Wire(script) as wire:
+        app = SelectorGroupChat(agents(client(wire)), client(wire), max_turns=2)
+        with install_ce(app, engine=engine, config=config), ce_session("s"):
+            await app.run(task=TASK)
+        roles = [[m["role"] for m in body["messages"]] for body in prompts(wire.bodies)]
+    assert roles == [["system"], ["system", "assistant", "user"], ["system"]]
+
+
+# Sessions and agents beside each other
+
+
+async def test_agents_of_one_team_see_what_was_said_before_them_once(
+    client: Any, engine: Any, stored: Any
+) -> None:
+    """A second task to the same team goes on in the same lines."""
+    with Wire() as wire:
+        team = RoundRobinGroupChat(agents(client(wire)), max_turns=3)
+        with install_ce(team, engine=engine), ce_session("s"):
+            await team.run(task=TASK)
+            await team.run(task="And a turn?")
+    said = stored.said()
+    assert [name for _, name, _ in said] == ["user", *NAMES, "user", *NAMES]
+    assert [len(list(same)) for _, same in groupby(said)] == [1] * 8
+
+
+async def test_who_speaks_for_the_app_with_a_name_of_its_own(
+    client: Any, engine: Any, stored: Any
+) -> None:
+    with Wire("Yes.") as wire:
+        ann = AssistantAgent("ann", client(wire))
+        with install_ce(ann, engine=engine), ce_session("s"):
+            await ann.run(task=TextMessage(content="I am Li.", source="li"))
+    assert stored.said() == [("user", "li", "I am Li."), ("agent", "ann", "Yes.")]
+
+
+@pytest.mark.req("B-16")
+async def test_a_message_tells_which_agents_saw_it(client: Any, engine: Any, stored: Any) -> None:
+    """In a graph, who comes after two branches saw both, and none of these the other."""
+    await run("graph", client, engine)
+    seen = {}
+    for message in stored.document().session.messages:
+        trace = engine.sync.trace(Scope(session_id="s"), message.message_id)
+        seen[message.author.id] = {lane.rpartition("/")[2] for lane in trace.seen_by}
+    assert seen["user"] == {"ann", "bob", "cid", "dan"}
+    assert seen["ann"] >= {"bob", "cid", "dan"}
+    assert "dan" in seen["bob"] & seen["cid"]
+    assert "cid" not in seen["bob"]
+    assert "bob" not in seen["cid"]
