@@ -107,7 +107,9 @@ class History:
                 answers(item, missing)
             elif item.origin is not Origin.SYSTEM:
                 found += self._results(call, missing)
-                missing, call = list(item.calls), item.n
+                # Ids that are none, or stand twice, do not tell which result is missing.
+                tells = all(item.calls) and len(set(item.calls)) == len(item.calls)
+                missing, call = list(item.calls), item.n if tells else None
             found.append(item)
         return [*found, *self._results(call, missing)]
 
@@ -115,8 +117,8 @@ class History:
         log, rows = self.view.log, self.view.rows
         stored = log.results(call) if call is not None and missing else ()
         known = {log[n].call_id: n for n in stored if not rows[n].withheld}
-        if len(set(missing)) < len(missing) or not known.keys() - {""} >= set(missing):
-            return  # half of them would not help, and ids that are none tell nothing
+        if not known.keys() >= set(missing):
+            return  # half of them would not help
         for call_id in missing:
             n = known[call_id]
             tokens, origin = self.counter.message(rows[n].message), Origin(rows[n].origin)

@@ -18,6 +18,10 @@ _DECISIONS = {
         "tool result without its call removed",
         "tool results without their calls removed",
     ),
+    ("dropped", "repeated_system_message"): (
+        "repeated system message left out",
+        "repeated system messages left out",
+    ),
     ("dropped", "unanswered_tool_call"): (
         "tool call without its results removed",
         "tool calls without their results removed",

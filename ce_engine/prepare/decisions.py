@@ -6,7 +6,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from ce_engine.prepare.cut import Cut
-from ce_engine.prepare.line import Line
+from ce_engine.prepare.line import Item, Line
+from ce_engine.schema.enums import Origin
 from ce_engine.schema.report import PruneDecision
 
 
@@ -43,12 +44,18 @@ def decisions(line: Line, cut: Cut, task_is_shortened: bool) -> list[PruneDecisi
         PruneDecision(
             block_id=orphan.message_id or f"#{orphan.index}",
             action="dropped",
-            reason="orphaned_tool_result" if orphan.is_tool_result else "unanswered_tool_call",
+            reason=_why(orphan),
             token_estimate=orphan.tokens,
         )
         for orphan in line.orphans
     )
     return told
+
+
+def _why(orphan: Item) -> str:
+    if orphan.origin is Origin.SYSTEM:
+        return "repeated_system_message"
+    return "orphaned_tool_result" if orphan.is_tool_result else "unanswered_tool_call"
 
 
 def _fate(line: Line, cut: Cut, position: int, task_is_shortened: bool) -> tuple[str, str]:

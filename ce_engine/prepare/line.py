@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -155,6 +155,21 @@ def split(items: Sequence[Item], below: Below | None = None) -> Line:
         line.orphans = []
     _mark(line)
     return line
+
+
+def take_out_repeated(line: Line, items: Sequence[Item], text: Callable[[Item], str]) -> None:
+    """Leave out what the host says again later, word by word, in the midst of the talk (decision 6).
+
+    Memories of some frameworks add the same system message with every turn. The newest stays.
+    """
+    talk = next((n for n, item in enumerate(items) if item.origin is not Origin.SYSTEM), 0)
+    said: set[str] = set()
+    for item in reversed(items[talk:]):
+        if item.origin is Origin.SYSTEM:
+            if text(item) in said:
+                line.system = [each for each in line.system if each is not item]
+                line.orphans.append(item)
+            said.add(text(item))
 
 
 def _is_unanswered(group: Group) -> bool:

@@ -13,7 +13,7 @@ from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
 from ce_engine.prepare.derive import conversation_blocks
-from ce_engine.prepare.line import Group, Item, Line, split
+from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.nominate import (
     FEW,
@@ -40,7 +40,7 @@ from ce_engine.prepare.render import (
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
 from ce_engine.schema.document import ContextBlock
-from ce_engine.schema.enums import Layer, Origin
+from ce_engine.schema.enums import Layer
 from ce_engine.schema.settings import CONSTRAINTS
 
 
@@ -69,6 +69,8 @@ def assemble(
         inject: whether anything may be brought in (not for helper calls).
     """
     line = split(items, marks.below)
+    if limit.tokens is not None and fixed + sum(item.tokens for item in items) > limit.tokens:
+        take_out_repeated(line, items, sources.text)
     return _Assembly(items, line, fixed, limit, config, sources, pruner).run(marks, inject=inject)
 
 
@@ -89,6 +91,7 @@ class _Assembly:
         self.config = config
         self.sources = sources
         self.pruner = pruner
+        self.given = fixed + sum(item.tokens for item in items if item.index is not None)
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
         self.short_texts: dict[int, tuple[str, int]] = {}
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
@@ -100,15 +103,7 @@ class _Assembly:
     def run(self, marks: Marks, *, inject: bool) -> Outcome:
         out, below = self.out, self.line.below
         total = sum(group.tokens for group in self.line.groups) + (below.tokens if below else 0)
-        out.before = (
-            (below.tokens if below else 0)
-            + self.fixed
-            + sum(
-                item.tokens
-                for item in self.items
-                if item.index is not None and item.origin is not Origin.SYSTEM
-            )
-        )
+        out.before = self.given + (below.tokens if below else 0)
         sharing = inject and self.config.enable_share_context
         if sharing:
             out.standing = self._stand(total)

@@ -70,7 +70,8 @@ def judge(seen: Seen, sent: list[BaseMessage], tokens: int) -> None:
         else:
             assert is_system(message) or answered(message), f"put in: {message!r}"
     goes = {tag(m) for m in sent}
-    must = never_out(given, seen.walk)
+    restored = {asker for asker, _, result, _ in Walk.of(sent).pairs if not result}
+    must = never_out(given, seen.walk, restored)
     gone = [m for m in given if tag(m) in must - goes]
     assert gone == [], f"must not be left out: {gone}"
     if seen.has_room:

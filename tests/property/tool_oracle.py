@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -154,12 +154,15 @@ def _is_kept(group: Sequence[BaseMessage]) -> bool:
     return "function_call" in group[0].additional_kwargs or any(map(is_held, group))
 
 
-def never_out(host: Sequence[BaseMessage], walk: Walk) -> set[int]:
-    """Tags of what may never be left out: counted here, apart from the engine."""
+def never_out(host: Sequence[BaseMessage], walk: Walk, restored: Collection[int] = ()) -> set[int]:
+    """Tags of what may never be left out: counted here, apart from the engine.
+
+    What was stored made the calls in `restored` whole.
+    """
     task = task_of(host)
     tags = {tag(m) for m in host if is_system(m)} | ({tag(task)} if task is not None else set())
     tags |= {tag(m) for m in walk.groups[-1]} if walk.groups else set()
-    waiting = {asker for asker, _ in walk.unanswered}
+    waiting = {asker for asker, _ in walk.unanswered} - set(restored)
     behind, seen = list[list[BaseMessage]](), task is None
     for group in walk.groups:
         if _is_kept(group) or (tag(group[0]) in waiting and not any(asked(group[0]))):

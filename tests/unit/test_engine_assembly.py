@@ -297,3 +297,23 @@ def test_usage_of_earlier_calls_corrects_an_estimate_that_was_too_low(
     assert second.report.token_budget is not None
     assert 1300 <= second.report.token_budget <= 1340
     assert second.report.token_used <= second.report.token_budget
+
+
+def test_over_the_budget_what_the_host_repeats_goes_out_once(engine: ContextEngine) -> None:
+    """Memories of some frameworks add the same system message to the list with every turn."""
+    memory = "What is known of this customer: " + "she likes red lamps. " * 20
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    for n in range(12):
+        app.messages += [user(f"question {n}"), system(memory)]
+        prepared = app.prepare(config=budget(900))
+        assert not prepared.report.over_budget
+        at = [i for i, m in enumerate(app.messages) if m.message.content == memory]
+        sent = [step.index for step in prepared.plan if isinstance(step, Keep)]
+        assert at[-1] in sent
+        assert 0 in sent
+        gone = [i for i in at if i not in sent]
+        assert gone == (at[:-1] if prepared.report.tokens_before > 900 else []), f"turn {n}"
+        told = {d.reason for d in prepared.report.prune_decisions}
+        assert ("repeated_system_message" in told) is bool(gone)
+        app.commit(prepared, assistant(f"answer {n}"))
+    assert engine.sync.replay(SCOPE).equal
