@@ -31,13 +31,14 @@ from ce_integrations.testing.wire import Wire
 from tests.adapters.autogen.contract_apps import Client
 
 
+EVERY = 1
+"""All cases go to a strict server."""
+
 BUDGETS = (None, 100, 200, 400, 800, 1500, 3000, 10_000, 1_000_000)
 ENGLISH = "the order 17 was shipped to Berlin on Monday; status ok, see ann@example.com".split()
 CHINESE = "订单 已经 发往 北京 客户 请求 退款 仓库 确认 数量 没有 问题 🚚 龘靐".split()
 JSON = ['{"id":', "4711,", '"state":', '"ok"},', "[]", '{"rows":', "null}"]
 FAULTS = ("missing", "shuffled", "orphan", "twice", "none at all", "apart")
-ROOMY = 2
-"""A list that costs less than the budget by this factor has room to spare."""
 
 
 class Rig:
@@ -194,9 +195,9 @@ class Case:
         assert report is not None
         self.judge(given, self.rig.wire.bodies[-1], report)
         self.turn(says)
-        if says.content is not None and not isinstance(
-            self.host[-1], FunctionExecutionResultMessage
-        ):
+        # A strict provider refuses a list that ends in half a pair, and so it should.
+        ids = [call.id for call in _calls(says)]
+        if not ids or _whole(says, self.host) != ids:
             self.host.append(self.question())
 
     async def ask(self, way: str, given: list[LLMMessage]) -> None:
@@ -228,7 +229,7 @@ class Case:
         assert answered == set(ids), "half a pair"
         self.counts["cut"] += bool(report.dropped or report.shortened)
         self.counts["with orphans"] += bool(report.orphans_removed)
-        if self.budget is None or tokens * ROOMY < self.budget:
+        if self.budget is None or report.tokens_before <= self.budget:
             whole = [id_ for m in given for id_ in _whole(m, given)]
             assert set(whole) <= set(ids), "changed, though there was room"
             asked = [str(m.content) for m in given if isinstance(m, UserMessage)]

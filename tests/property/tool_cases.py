@@ -33,6 +33,9 @@ from tests.property.tool_oracle import Walk, answered, asked, cost, encode
 
 
 BUDGETS = (None, 100, 200, 400, 800, 1500, 3000, 10_000, 1_000_000)
+EVERY = 20
+"""One case of so many goes through `ChatOpenAI` to a strict server."""
+
 ON_WIRE = ("system between",)
 """What a strict provider refuses, whoever sends it."""
 TOOL = {

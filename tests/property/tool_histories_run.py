@@ -21,9 +21,6 @@ if __name__ == "__main__":  # as a plain script, from any folder
 CASES = {"autogen": "tests.property.tool_autogen", "langchain": "tests.property.tool_cases"}
 """The module with the cases of a framework, imported when it is asked for."""
 
-EVERY = 20
-"""One case of so many goes through LangChain's `ChatOpenAI` to a strict server; AutoGen's all do."""
-
 BLOCK = 200
 """Cases of one task of a process."""
 
@@ -80,7 +77,7 @@ def run_block(framework: str, seeds: range) -> tuple[Counter[str], list[str]]:
     module = import_module(CASES[framework])
     with module.Rig() as rig:
         for seed in seeds:
-            over_wire = seed % EVERY == 0
+            over_wire = seed % module.EVERY == 0
             try:
                 done += module.run_case(seed, rig, over_wire=over_wire)
                 done["cases on the wire"] += over_wire
