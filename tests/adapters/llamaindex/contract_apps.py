@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -129,7 +129,7 @@ class AgentApps(LlamaIndexApps):
         memory = self._memory(target, session_id)
         handler = target.run(text, memory=memory, max_iterations=100)
         try:
-            return str(await handler)
+            return str(await asyncio.shield(handler))
         except BaseException:
             await _end(handler)
             raise
@@ -149,9 +149,8 @@ class AgentApps(LlamaIndexApps):
 
 async def _end(handler: Any) -> None:
     """The steps of a run go on where nobody waits for them; an app that wants them to end says so."""
-    if not handler.done() or handler.cancelled():
-        with suppress(Exception):
-            await handler.cancel_run()
+    if not handler.done():
+        await handler.cancel_run()
 
 
 class ChatOnly(LlamaIndexAdapter):

@@ -13,6 +13,8 @@ class TestAgent(AgentApps, AdapterContract):
     pass
 
 
+# Its streams are read on a thread of its own, where errors stay that the app was told, too.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.req("A-23", "A-24", "A-27")
 class TestChatEngine(ChatApps, AdapterContract):
     pass
