@@ -132,9 +132,10 @@ MAKERS: dict[type, dict[str, Make]] = {
 def methods() -> Iterator[tuple[type, str, Make]]:
     """All of it, in every class that there is: a model may be made while its agent runs."""
     for base, by_name in MAKERS.items():
-        classes = [base]
+        classes: list[type] = [base]
         for cls in classes:
-            classes += (each for each in cls.__subclasses__() if each not in classes)
+            derived: list[type] = cls.__subclasses__()
+            classes += (each for each in derived if each not in classes)
             for name, make in by_name.items():
                 if name in vars(cls):
                     yield cls, name, make

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
 from ce_integrations.base import Adapter, Capabilities, Detach, Hooks, share
-from ce_integrations.patches import ClassPatches, put
-from ce_integrations.walk import walk
 
 
 if TYPE_CHECKING:
     from llama_index.core.base.llms.types import ChatMessage
-
-PACKAGES = ("llama_index", "workflows")
 
 TARGETS = {
     "llama_index.core.llms.llm": "LLM",
@@ -30,8 +25,6 @@ TARGETS = {
     "workflows": "Workflow",
 }
 """What is installed on, by module and class; none of them is imported for that."""
-
-_patches = ClassPatches()
 
 
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
@@ -72,7 +65,11 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
         """Role, text and the answered call; `None` for what has other blocks or says more of itself."""
         fields = native.__dict__
         blocks, beside = fields["blocks"], fields["additional_kwargs"]
-        if len(blocks) != 1 or not _is_plain(native.__class__) or not _is_plain(blocks[0].__class__):
+        if (
+            len(blocks) != 1
+            or not _is_plain(native.__class__)
+            or not _is_plain(blocks[0].__class__)
+        ):
             return None
         call_id = beside.get("tool_call_id")
         if len(beside) != (call_id is not None):
@@ -80,61 +77,33 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
         return fields["role"], blocks[0].text, call_id
 
     def attach(self, target: Any, hooks: Hooks[ChatMessage]) -> Detach:
-        from llama_index_instrumentation.dispatcher import Dispatcher
-
-        from ce_integrations.llamaindex.injection import methods
+        from ce_integrations.llamaindex.marking import WATCHED, found, hold
         from ce_integrations.llamaindex.recorder import SPANS
-        from ce_integrations.llamaindex.spans import KEY, ROOTS, Mark, kind_of, mark_of
+        from ce_integrations.llamaindex.spans import ROOTS, Mark, kind_of, mark_of
 
-        mark, found = Mark(hooks), list(_marked(target))
-        if not found:
+        mark, subjects = Mark(hooks), list(found(target))
+        if not subjects:
             raise UnsupportedTargetError(
                 f"found no model in the {type(target).__name__}; expected one. Where the model is "
                 "made at run time, install on it, or on Settings."
             )
-        is_root = kind_of(type(target)) in ROOTS
-        wrapped = [*methods(), *((Dispatcher, name, make) for name, make in SPANS.items())]
-        with ExitStack() as undo:
-            undo.callback(_patches.hold(wrapped, mark))
-            for each in found:
-                if (other := mark_of(each)) is not None:
+        is_root = kind_of(target) in ROOTS
+        with mark.undo:
+            hold(mark, {**SPANS, **WATCHED})
+            for each in subjects:
+                if (other := mark_of(each)) is None:
+                    mark.put_on(each)
+                else:
                     share(each, other.hooks, hooks, agreed=not is_root)
-                    continue
-                undo.callback(put(vars(each), KEY, lambda _: mark, lambda v: None if v is mark else v))
-            return undo.pop_all().close
+            mark.undo = mark.undo.pop_all()
+        return mark.undo.close
 
     def is_attached(self, target: Any) -> bool:
         """Whether everything in the target still has a mark, of this installation or another."""
+        from ce_integrations.llamaindex.marking import found
         from ce_integrations.llamaindex.spans import mark_of
 
-        return all(mark_of(each) is not None for each in _marked(target))
-
-
-def _marked(target: object) -> Iterator[Any]:
-    """What of a target is marked: models, and what an app calls to have them called."""
-    from ce_integrations.llamaindex.spans import ROOTS, kind_of
-
-    for each in _walked(target):
-        kind = kind_of(type(each))
-        if kind == "model" or kind in ROOTS:
-            yield each
-
-
-def _walked(target: object) -> Iterator[object]:
-    seen = dict[int, object]()
-    for each in walk(target, PACKAGES):
-        seen[id(each)] = each
-        yield each
-        for step in _steps(each):
-            yield from (more for more in walk(step, PACKAGES) if id(more) not in seen)
-
-
-def _steps(subject: Any) -> Iterable[object]:
-    """The steps of a workflow, which stand in its class; they may close over a model."""
-    workflows = sys.modules.get("workflows")
-    if workflows is not None and isinstance(subject, workflows.Workflow):
-        return list(subject._get_steps().values())  # noqa: SLF001 - all that tells them
-    return ()
+        return all(mark_of(each) is not None for each in found(target))
 
 
 ADAPTER = LlamaIndexAdapter()

@@ -91,11 +91,13 @@ def _media(native: ChatMessage) -> list[dict[str, Any]]:
 
 def _calls(native: ChatMessage) -> list[ToolRequest]:
     """Calls of tools as blocks, else as an integration keeps its provider's: objects or dicts."""
-    blocks = [block for block in native.blocks if _is_call(block)]
+    blocks: list[Any] = [block for block in native.blocks if _is_call(block)]
     if blocks:
         return [
             ToolRequest(
-                name=block.tool_name, id=block.tool_call_id, args=call_args(_args(block.tool_kwargs))
+                name=block.tool_name,
+                id=block.tool_call_id,
+                args=call_args(_args(block.tool_kwargs)),
             )
             for block in blocks
         ]

@@ -11,7 +11,8 @@ from llama_index.core.tools import BaseTool, ToolOutput
 from llama_index_instrumentation.dispatcher import Dispatcher
 
 from ce_engine import RetrievedDoc
-from ce_integrations.llamaindex.spans import Mark, Span, mark_of, tree, what_a_span_tells
+from ce_integrations.llamaindex.marking import owner_of
+from ce_integrations.llamaindex.spans import Mark, Span, tree, what_a_span_tells
 from ce_integrations.patches import Make
 from ce_integrations.runs import retrieved_doc
 
@@ -29,8 +30,8 @@ def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
         parent_id: str | None = None,
         **kwargs: Any,
     ) -> Any:
-        own = mark_of(instance)
-        owner = tree.of(parent_id, own)[1] if parent_id else own
+        owner = tree.of(parent_id)[1] if parent_id else None
+        owner = owner or owner_of(instance)
         if owner is not None:
             with owner.hooks.guard("span"):
                 _entered(owner, id_, bound_args.arguments, instance, parent_id or None)
@@ -48,7 +49,7 @@ def _entered(
     method, around = id_[:-UUID_LENGTH].rpartition(".")[2], tree.span(parent)
     place, told = what_a_span_tells(method, args, instance, around)
     work, name, given, call_id = "", "", None, None
-    event = args.get("ev")
+    event: Any = args.get("ev")
     if hasattr(event, "tool_id") and method == "call_tool":
         work, name, given, call_id = "tool", event.tool_name, event.tool_kwargs, event.tool_id
     elif around.recorded != "tool" and isinstance(instance, BaseTool):
@@ -133,12 +134,12 @@ def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
                     owner.runs.forget(id_)
                 else:
                     owner.runs.tool_failed(id_, err)
-        return original(
-            self, id_=id_, bound_args=bound_args, instance=instance, err=err, **kwargs
-        )
+        return original(self, id_=id_, bound_args=bound_args, instance=instance, err=err, **kwargs)
 
     return span_drop
 
 
-SPANS: dict[str, Make] = {"span_enter": _entering, "span_exit": _ending, "span_drop": _dropping}
+SPANS: dict[type, dict[str, Make]] = {
+    Dispatcher: {"span_enter": _entering, "span_exit": _ending, "span_drop": _dropping}
+}
 """Methods of a dispatcher: its handlers' own exceptions are swallowed, and its lists are the app's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,12 +22,14 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.question_gen.types import BaseQuestionGenerator
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import TransformComponent
+from llama_index.core.settings import Settings
 from llama_index.core.tools import BaseTool
 from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
 from ce_engine.runtime.contexts import unset
+from ce_integrations import patches
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.runs import MAX_RUNS, OpenRuns, RunTree
@@ -45,6 +47,7 @@ KINDS: tuple[tuple[type, str], ...] = (
     (BaseSynthesizer, "synthesizer"),
     (BaseRetriever, "retriever"),
     (BaseTool, "tool"),
+    (type(Settings), "settings"),
     *(
         (cls, "helper")
         for cls in (
@@ -65,6 +68,8 @@ ROOTS = frozenset(
 _ENGINES = frozenset({"workflow", "chat engine", "query engine", "synthesizer"})
 """What puts the messages of a call together by itself."""
 
+_HELPER: dict[str, Any] = {"purpose": "helper"}
+
 
 class Mark:
     """Says of an object of the framework whose it is."""
@@ -72,6 +77,13 @@ class Mark:
     def __init__(self, hooks: Hooks[Any]) -> None:
         self.hooks = hooks
         self.runs: OpenRuns[str] = OpenRuns(hooks)
+        self.undo = ExitStack()
+        """The way back, of what is marked later, too."""
+
+    def put_on(self, subject: object) -> None:
+        """Mark an object of the framework."""
+        put = patches.put(vars(subject), KEY, lambda _: self, lambda v: None if v is self else v)
+        self.undo.callback(put)
 
     @property
     def active(self) -> bool:
@@ -93,9 +105,14 @@ def mark_of(subject: object) -> Mark | None:
     return mark if isinstance(mark, Mark) and mark.active else None
 
 
+def kind_of(subject: object) -> str:
+    """What an object is to us."""
+    cls: Any = type(subject)
+    return _kind(cls)
+
+
 @lru_cache(1024)
-def kind_of(cls: type) -> str:
-    """What objects of a class are to us."""
+def _kind(cls: Any) -> str:
     return next((kind for base, kind in KINDS if issubclass(cls, base)), "")
 
 
@@ -159,22 +176,23 @@ def what_a_span_tells(
     method: str, args: Mapping[str, Any], instance: object, around: Span
 ) -> tuple[str, dict[str, Any]]:
     """(place, what it says of the calls in it)."""
-    kind, event = kind_of(type(instance)), args.get("ev")
+    kind, event = kind_of(instance), args.get("ev")
     if event is not None and kind in ("", "workflow"):
         return _of_a_step(method, event)
-    if kind == "workflow" and method == "run":
-        event = args.get("start_event")
-        memory = event.get("memory") if hasattr(event, "get") else None
-        return kind, {**_engine(), **_conversation(memory)}
     if kind in _ENGINES:
-        return kind, {**_engine(), **_conversation(getattr(instance, "_memory", None))}
+        named = _session(_memory(args, instance))
+        return kind, {"keeps_history": True, "purpose": "chat", **named}
     if kind in ("helper", "retriever"):
-        return kind, {"purpose": "helper"}
-    if kind == "structured" and around.place == "parse_agent_output":
-        return around.place, {"purpose": "helper"}  # an answer that is there, in another form
-    if kind == "model" and around.place == "chat engine" and method in ("predict", "apredict"):
-        return around.place, {"purpose": "helper"}  # a question that is made to stand alone
-    return kind if kind == "tool" else around.place, {}
+        return kind, _HELPER
+    place = kind if kind == "tool" else around.place
+    return place, _HELPER if _is_aside(kind, method, place) else {}
+
+
+def _is_aside(kind: str, method: str, place: str) -> bool:
+    """An answer that is there, in another form; or a question that is made to stand alone."""
+    if kind == "structured":
+        return place == "parse_agent_output"
+    return kind == "model" and place == "chat engine" and method in ("predict", "apredict")
 
 
 def _of_a_step(method: str, event: Any) -> tuple[str, dict[str, Any]]:
@@ -185,12 +203,15 @@ def _of_a_step(method: str, event: Any) -> tuple[str, dict[str, Any]]:
     return method, {"agent": agent, "purpose": "chat"} if agent else {}
 
 
-def _engine() -> dict[str, Any]:
-    return {"keeps_history": True, "purpose": "chat"}
+def _memory(args: Mapping[str, Any], instance: object) -> object:
+    """What has the messages: the memory of an engine, or the one that a run begins with."""
+    begins: Any = args.get("start_event")
+    given = begins.get("memory") if hasattr(begins, "get") else None
+    return getattr(instance, "_memory", given)
 
 
-def _conversation(memory: object) -> dict[str, Any]:
-    """The session of a memory; one that everybody shares by default is none, and is sorted out later."""
+def _session(memory: object) -> dict[str, Any]:
+    """The session of a memory; an id that all share by default is none, which is found out later."""
     names = ("session_id", "chat_store_key")
     found = next((value for name in names if (value := getattr(memory, name, None))), None)
     return {} if found is None else {"session_id": found}

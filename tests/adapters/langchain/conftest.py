@@ -11,69 +11,17 @@ from typing import Any, Protocol
 
 import pytest
 
-from ce_engine import ContextEngine, MemoryStore, Scope, SessionDocument, create_context_engine
+from ce_engine import ContextEngine
 from ce_integrations.base import Installation
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
-from tests.adapters.langchain.releases import HAS
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, and count as such, what needs a thing that the installed release does not have."""
-    lacking = [
-        item
-        for item in items
-        if not all(HAS[need] for mark in item.iter_markers("needs") for need in mark.args)
-    ]
-    items[:] = [item for item in items if item not in lacking]
-    config.hook.pytest_deselected(items=lacking)
-
-
-@pytest.fixture
-def engine() -> Iterator[ContextEngine]:
-    made = create_context_engine(MemoryStore())
-    yield made
-    made.sync.close()
-
-
-@pytest.fixture
-def stored(engine: ContextEngine) -> Callable[..., SessionDocument]:
-    """The document of a session, once everything is stored."""
-
-    def read(session_id: str, user_id: str = "") -> SessionDocument:
-        assert engine.sync.flush()
-        scope = Scope(session_id=session_id, user_id=user_id)
-        found = engine.loop.run(engine.store.get_session(scope))
-        assert found is not None, f"no session {session_id!r} of {user_id!r}"
-        return found
-
-    return read
-
-
-@pytest.fixture
-def sessions(engine: ContextEngine) -> Callable[[], list[Any]]:
-    """All sessions, ephemeral ones too."""
-
-    def read() -> list[Any]:
-        assert engine.sync.flush()
-        found = engine.loop.run(engine.store.list_sessions(user_id=None, ephemeral=True))
-        return list(found)
-
-    return read
 
 
 class Model(Protocol):
     """Makes a ChatOpenAI that talks to the wire."""
 
     def __call__(self, wire: Wire, **settings: Any) -> Any: ...
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    """One event loop for the whole test, as an app has."""
-    with asyncio.Runner() as made:
-        yield made
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from pydantic import PrivateAttr
 
 from ce_integrations import ce_session
 from ce_integrations.base import Adapter
-from ce_integrations.llamaindex.installer import ADAPTER, PACKAGES, LlamaIndexAdapter
+from ce_integrations.llamaindex.installer import LlamaIndexAdapter
+from ce_integrations.llamaindex.marking import PACKAGES
 from ce_integrations.testing.answers import Answer, text, tool_calls
 from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool
 from ce_integrations.testing.wire import Wire
@@ -66,13 +67,12 @@ class LlamaIndexApps(FrameworkApps):
         )
 
     def model(self, wire: Wire) -> Noting:
+        clients: dict[str, Any] = {
+            "http_client": self.clients[0],
+            "async_http_client": self.clients[1],
+        }
         return Noting(
-            model=MODEL,
-            api_base=wire.base_url,
-            api_key="no key",
-            max_retries=0,
-            http_client=self.clients[0],
-            async_http_client=self.clients[1],
+            model=MODEL, api_base=wire.base_url, api_key="no key", max_retries=0, **clients
         )
 
     async def aclose(self) -> None:

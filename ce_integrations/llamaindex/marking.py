@@ -1,0 +1,96 @@
+"""What of an app is marked: what is there, and what is made later of the model that `Settings` has."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from llama_index.core.settings import Settings
+from workflows import Workflow
+
+from ce_integrations.llamaindex.injection import methods
+from ce_integrations.llamaindex.spans import ROOTS, Mark, kind_of, mark_of
+from ce_integrations.patches import ClassPatches, Make
+from ce_integrations.walk import walk
+
+
+PACKAGES = ("llama_index", "workflows")
+
+NEAR = 300
+"""Objects of an engine among which its model is looked for, nearest first; its nodes come after."""
+
+_patches = ClassPatches()
+_foreign: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Engines that have other models than the one of `Settings`."""
+
+
+def found(target: object) -> Iterator[Any]:
+    """What of a target is marked: models, and what an app calls to have them called."""
+    for each in _walked(target):
+        kind = kind_of(each)
+        if kind == "model" or kind in ROOTS:
+            yield each
+
+
+def _walked(target: object) -> Iterator[object]:
+    seen = set[int]()
+    for each in walk(target, PACKAGES):
+        seen.add(id(each))
+        yield each
+        if isinstance(each, Workflow):
+            # Steps stand in the class, and may close over a model.
+            steps = list(each._get_steps().values())  # noqa: SLF001 - all that tells them
+            yield from (more for more in walk(steps, PACKAGES) if id(more) not in seen)
+
+
+def hold(mark: Mark, more: dict[type, dict[str, Make]]) -> None:
+    """Wrap what is to be wrapped while this mark is there."""
+    wanted = [(cls, name, make) for cls, by_name in more.items() for name, make in by_name.items()]
+    mark.undo.callback(_patches.hold([*methods(), *wanted], mark))
+
+
+def owner_of(instance: object) -> Mark | None:
+    """Whose a root of calls is: its mark's, else that of `Settings`, where it has the model of that."""
+    own = mark_of(instance)
+    if own is not None or (of_all := mark_of(Settings)) is None:
+        return own
+    if kind_of(instance) not in ROOTS or _foreign.get(id(instance)) is instance:
+        return None
+    with of_all.hooks.guard("settings"):
+        if any(mark_of(each) is of_all for each in islice(walk(instance, PACKAGES), NEAR)):
+            of_all.put_on(instance)
+            return of_all
+        _foreign[id(instance)] = instance
+    return None
+
+
+def _watched(original: property) -> property:
+    """`Settings.llm`, whose models are marked as they are set and given out."""
+
+    def get(settings: Any) -> Any:
+        model = original.__get__(settings)
+        _mark(settings, model)
+        return model
+
+    def put(settings: Any, model: Any) -> None:
+        original.__set__(settings, model)
+        _mark(settings, vars(settings).get("_llm"))
+
+    return property(get, put, original.fdel, original.__doc__)
+
+
+def _mark(settings: Any, model: object) -> None:
+    mark = mark_of(settings)
+    if mark is None or mark_of(model) is not None:
+        return
+    with mark.hooks.guard("settings"):
+        fresh = [each for each in found(model) if mark_of(each) is None]
+        for each in fresh:
+            mark.put_on(each)
+        if fresh:
+            hold(mark, {})  # its class may be new
+
+
+WATCHED: dict[type, dict[str, Callable[[Any], Any]]] = {type(Settings): {"llm": _watched}}
