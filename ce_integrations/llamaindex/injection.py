@@ -78,19 +78,26 @@ def _answer(result: Any) -> list[tuple[Any, None]]:
 
 
 def _open(call: GovernedCall[Any], start: Callable[..., Any]) -> Any:
-    source = call.run(start, lambda _: ())
-    return _left(call, call.stream(lambda _: source, _text, _joined))
+    return _read(call, call.stream, call.run(start, lambda _: ()))
 
 
 async def _aopen(call: GovernedCall[Any], start: Callable[..., Any]) -> Any:
-    source = await call.arun(start, lambda _: ())
-    return _left(call, call.astream(lambda _: source, _text, _joined))
+    return _read(call, call.astream, await call.arun(start, lambda _: ()))
 
 
-def _left(call: GovernedCall[Any], stream: Any) -> Any:
-    """A stream that nobody ever reads ends, too."""
+def _read(call: GovernedCall[Any], drive: Callable[..., Any], source: Any) -> Any:
+    """The stream that the app reads; one that nobody ever reads ends, too."""
+    unread: list[weakref.finalize[..., Any]] = []
+
+    def begin(_: object) -> Any:
+        for each in unread:
+            each.detach()
+        return source
+
+    stream = drive(begin, _text, _joined)
     for turn in call.turns:
-        weakref.finalize(stream, call.hooks.failed, turn, GeneratorExit()).atexit = False
+        unread.append(weakref.finalize(stream, call.hooks.failed, turn, GeneratorExit()))
+        unread[-1].atexit = False
     return stream
 
 

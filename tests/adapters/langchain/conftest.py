@@ -1,4 +1,4 @@
-"""An app run twice, without us and with us, against two equal model servers; and what was stored."""
+"""Models that talk to the wire, and the ways to call a runnable."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pytest
 
-from ce_engine import ContextEngine
-from ce_integrations.base import Installation
 from ce_integrations.langchain import install_ce
-from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
 
 
@@ -51,55 +47,9 @@ def chat(runner: asyncio.Runner) -> Iterator[Model]:
     runner.run(async_client.aclose())
 
 
-@dataclass
-class Twins:
-    """What the app without us and the app with us sent and got."""
-
-    plain: list[bytes] = field(default_factory=list)
-    ours: list[bytes] = field(default_factory=list)
-    results: list[Any] = field(default_factory=list)
-    bodies: list[JsonObject] = field(default_factory=list)
-    installation: Installation[Any, Any] | None = None
-
-
-class Compare(Protocol):
-    def __call__(
-        self,
-        build: Callable[[Wire], Any],
-        drive: Callable[[Any], Any],
-        script: Script = None,
-        **options: Any,
-    ) -> Twins: ...
-
-
 @pytest.fixture
-def twins(engine: ContextEngine) -> Compare:
-    """Build the app and drive it twice; asserts that no request was refused."""
-
-    def compare(
-        build: Callable[[Wire], Any],
-        drive: Callable[[Any], Any],
-        script: Script = None,
-        **options: Any,
-    ) -> Twins:
-        found = Twins()
-        with Wire(script) as wire:
-            found.results.append(drive(build(wire)))
-            found.plain = [sent.raw for sent in wire.requests]
-            assert wire.refusals == []
-        with Wire(script) as wire:
-            app = build(wire)
-            found.installation = install_ce(app, engine=engine, **options)
-            try:
-                found.results.append(drive(app))
-            finally:
-                found.installation.uninstall()
-            found.ours = [sent.raw for sent in wire.requests]
-            found.bodies = wire.bodies
-            assert wire.refusals == []
-        return found
-
-    return compare
+def install() -> Any:
+    return install_ce
 
 
 MODES = ["invoke", "ainvoke", "stream", "astream", "batch"]

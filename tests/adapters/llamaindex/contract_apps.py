@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from llama_index.core.agent.workflow import AgentStream, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import SimpleChatEngine
-from llama_index.core.memory import ChatMemoryBuffer, Memory
+from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.llms.openai import OpenAI
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import PrivateAttr
@@ -122,7 +122,7 @@ class AgentApps(LlamaIndexApps):
         return target
 
     def _memory(self, target: Any, session_id: str) -> Any:
-        made = Memory.from_defaults(session_id=session_id, token_limit=1_000_000)
+        made = ChatMemoryBuffer.from_defaults(token_limit=1_000_000, chat_store_key=session_id)
         return self.memories.setdefault((id(target), session_id), made)
 
     async def aask(self, target: Any, text: str, session_id: str) -> str:
