@@ -72,7 +72,7 @@ def call(runner: asyncio.Runner) -> Callable[..., list[str]]:
             result = await given
             if hasattr(result, "__aiter__"):
                 return [_text(each) async for each in result]
-            if hasattr(result, "async_response_gen"):
+            if "Streaming" in type(result).__name__:
                 return [_text(each) async for each in result.async_response_gen()]
             return _pieces(result)
 
@@ -82,7 +82,7 @@ def call(runner: asyncio.Runner) -> Callable[..., list[str]]:
 
 
 def _pieces(given: Any) -> list[str]:
-    if hasattr(given, "response_gen"):
+    if "Streaming" in type(given).__name__:
         return [_text(each) for each in given.response_gen]
     return [_text(each) for each in given] if inspect.isgenerator(given) else [_text(given)]
 

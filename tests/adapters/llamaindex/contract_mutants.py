@@ -6,7 +6,7 @@ from typing import Any
 
 from ce_integrations.llamaindex import recorder, spans
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
-from tests.adapters.mutants import MADE, ONCE, ROWS, TEAM, Mutant, Patch
+from tests.adapters.mutants import MADE, ONCE, TEAM, Mutant, Patch
 
 
 def takes_each_span_for_a_root(patch: Patch, _: object) -> None:
@@ -42,10 +42,12 @@ def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
     patch.setattr(LlamaIndexAdapter, "to_native", bare)
 
 
+TOOL_ERROR = "test_an_error_of_a_tool_is_the_app_s_as_before"
+
 OWN = [
     Mutant(takes_each_span_for_a_root, "agent", ONCE, "awaited"),
     Mutant(loses_the_memory_s_session, "agent", ONCE, "awaited"),
-    Mutant(hears_no_tools, "agent", ROWS, "awaited"),
+    Mutant(hears_no_tools, "agent", TOOL_ERROR, "awaited"),
     Mutant(forgets_the_tools_around, "agent", TEAM, "awaited"),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
 ]

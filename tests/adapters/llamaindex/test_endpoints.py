@@ -131,20 +131,16 @@ def test_a_call_without_a_prompt_raises_what_it_raised(
 class Own(CustomLLM):
     """A user's own model, for texts."""
 
-    asked: list[str] = []
-
     @property
     def metadata(self) -> LLMMetadata:
         return LLMMetadata(model_name="own")
 
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        self.asked.append(prompt)
         return CompletionResponse(text="an answer")
 
     @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        self.asked.append(prompt)
         return (
             CompletionResponse(text="an answer"[: n + 1], delta=c)
             for n, c in enumerate("an answer")
