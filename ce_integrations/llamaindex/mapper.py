@@ -42,7 +42,7 @@ _ROLES = {
     "tool": (Role.TOOL, Origin.TOOL_RESULT),
     "function": (Role.TOOL, Origin.TOOL_RESULT),
 }
-_NO_MEDIA = CALLS | REASONING | {"text", "cache"}
+_NO_MEDIA = CALLS | {"text", "cache"}
 
 _ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\})\s*", re.DOTALL)
 _OBSERVATION = "Observation: "

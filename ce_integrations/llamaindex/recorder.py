@@ -15,6 +15,7 @@ from ce_integrations.llamaindex.marking import owner_of
 from ce_integrations.llamaindex.spans import Mark, Span, tree, what_a_span_tells
 from ce_integrations.patches import Make
 from ce_integrations.runs import retrieved_doc
+from ce_integrations.wrappers import same_kind
 
 
 UUID_LENGTH = 37
@@ -22,6 +23,7 @@ UUID_LENGTH = 37
 
 
 def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
+    @same_kind(original)
     def span_enter(
         self: Dispatcher,
         id_: str,
@@ -76,6 +78,7 @@ def _query(args: Mapping[str, Any]) -> str:
 
 
 def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
+    @same_kind(original)
     def span_exit(
         self: Dispatcher,
         id_: str,
@@ -118,6 +121,7 @@ def _document(hit: NodeWithScore) -> RetrievedDoc:
 
 
 def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
+    @same_kind(original)
     def span_drop(
         self: Dispatcher,
         id_: str,
