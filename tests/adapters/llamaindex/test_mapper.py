@@ -13,11 +13,23 @@ from llama_index.core.base.llms.types import (
     CompletionResponse,
     DocumentBlock,
     ImageBlock,
+    MessageRole,
     TextBlock,
 )
 from openai.types.chat import ChatCompletionMessageToolCall
 
-from ce_engine import Extend, Insert, Keep, Message, Origin, Restore, Role, Shorten, ToolRequest
+from ce_engine import (
+    Extend,
+    Insert,
+    Keep,
+    Layer,
+    Message,
+    Origin,
+    Restore,
+    Role,
+    Shorten,
+    ToolRequest,
+)
 from ce_integrations.llamaindex.installer import ADAPTER
 from ce_integrations.llamaindex.mapper import map_model_usage, to_answer, to_native, to_schema
 from tests.adapters.llamaindex.releases import HAS
@@ -37,7 +49,11 @@ def a_call(form: str) -> ChatMessage:
     beside: Any = {"tool_calls": [FORMS[form]]} if form in FORMS else {}
     blocks: list[Any] = [TextBlock(text="I look.")]
     if form in ("blocks", "both"):
-        told = {"tool_call_id": "call_1", "tool_name": "lookup", "tool_kwargs": {"word": "lane"}}
+        told: Any = {
+            "tool_call_id": "call_1",
+            "tool_name": "lookup",
+            "tool_kwargs": {"word": "lane"},
+        }
         blocks.append(types.ToolCallBlock(**told))
         beside = {"tool_calls": [FORMS["objects"]]} if form == "both" else {}
     return ChatMessage(role="assistant", blocks=blocks, additional_kwargs=beside)
@@ -136,7 +152,7 @@ def test_reasoning_goes_back_as_it_came() -> None:
 def test_steps_that_make_a_message() -> None:
     native = ChatMessage(role="user", content="q", additional_kwargs={"extra": 1})
     assert to_native(Keep(0), native) is native
-    assert to_native(Insert("rules", "Rules", ()), None).content == "rules"
+    assert to_native(Insert("rules", Layer.RULES, ()), None).content == "rules"
     extended = to_native(Extend(0, "first. ", before=True), native)
     assert (extended.content, extended.additional_kwargs) == ("first. q", {"extra": 1})
     with pytest.raises(ValueError, match="needs the host's message"):
@@ -219,11 +235,12 @@ def test_equal_messages_are_alike_and_others_are_not() -> None:
     class Own(ChatMessage):
         pass
 
-    assert ADAPTER.alike(Own(role="user", content="q")) is None
+    assert ADAPTER.alike(Own(role=MessageRole.USER)) is None
 
 
 def test_a_text_that_is_changed_in_place_is_another_message() -> None:
-    native = ChatMessage(role="user", blocks=[TextBlock(text="a"), TextBlock(text="b")])
+    second = TextBlock(text="b")
+    native = ChatMessage(role="user", blocks=[TextBlock(text="a"), second])
     before = ADAPTER.parts(native)
-    native.blocks[1].text = "c"
+    second.text = "c"
     assert ADAPTER.parts(native) != before

@@ -6,6 +6,7 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import (
     ChatMemoryBuffer,
     ChatSummaryMemoryBuffer,
@@ -15,7 +16,6 @@ from llama_index.core.memory import (
 
 from ce_engine import BudgetConfig, RuntimeConfig, Scope
 from ce_integrations.testing.answers import text, tool_calls
-from tests.adapters.llamaindex import shelf
 from tests.adapters.llamaindex.releases import make_agent
 
 
@@ -78,11 +78,8 @@ def test_what_a_memory_sums_up_is_a_helper_s_call(
 ) -> None:
     def build(wire: Any) -> Any:
         llm = model(wire)
-        made = shelf.SimpleChatEngine.from_defaults(
-            llm=llm, memory=ChatSummaryMemoryBuffer.from_defaults(llm=llm, token_limit=60)
-        )
-        made._memory.chat_store_key = "s"
-        return made
+        held = ChatSummaryMemoryBuffer.from_defaults(llm=llm, token_limit=60, chat_store_key="s")
+        return SimpleChatEngine.from_defaults(llm=llm, memory=held)
 
     found = twins(
         build, lambda chat: [str(chat.chat(question)) for question in QUESTIONS[:4]], "Fine."

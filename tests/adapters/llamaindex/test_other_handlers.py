@@ -7,9 +7,9 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
-from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
+from llama_index_instrumentation import get_dispatcher
 from pydantic import PrivateAttr
 
 from ce_engine import Scope
@@ -44,7 +44,13 @@ class Spans(BaseSpanHandler[Any]):
         return "Spans"
 
     def span_enter(
-        self, id_: str, bound_args: Any, instance: Any = None, parent_id: Any = None, **kwargs: Any
+        self,
+        id_: str,
+        bound_args: Any,
+        instance: Any = None,
+        parent_id: Any = None,
+        tags: Any = None,
+        **kwargs: Any,
     ) -> None:
         parent = str(parent_id or "").split("-")[0]
         names = sorted(bound_args.arguments)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.instrumentation.dispatcher import instrument_tags
 from llama_index.core.memory import ChatMemoryBuffer, Memory
 from llama_index.core.workflow import Context
+from llama_index_instrumentation.dispatcher import instrument_tags
 
 from ce_engine import Scope
 from ce_integrations import ce_session

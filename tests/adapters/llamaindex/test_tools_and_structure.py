@@ -69,6 +69,7 @@ def test_tools_go_out_and_are_counted(
         call(ours.target, "chat", [asked])
         without = ours.last_report("bare")
     with_tools = found.installation.last_report("s")
+    assert without is not None
     assert with_tools.token_used > without.token_used + 10
 
 

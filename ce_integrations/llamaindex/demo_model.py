@@ -1,0 +1,195 @@
+"""The offline model as a LlamaIndex model that calls tools: it translates, and `QuotingModel` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.base.llms.generic_utils import (
+    achat_to_completion_decorator,
+    astream_chat_to_completion_decorator,
+    chat_to_completion_decorator,
+    stream_chat_to_completion_decorator,
+)
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ChatResponseAsyncGen,
+    ChatResponseGen,
+    CompletionResponse,
+    CompletionResponseAsyncGen,
+    CompletionResponseGen,
+    LLMMetadata,
+    MessageRole,
+    TextBlock,
+    ToolCallBlock,
+)
+from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+
+from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Reply, Said
+
+
+if TYPE_CHECKING:
+    from llama_index.core.tools.types import BaseTool
+
+WINDOW = 1_000_000
+"""It reads whatever it is given."""
+
+
+class OfflineLLM(FunctionCallingLLM):
+    """Answers whole, or word by word with calls and usage in the last piece."""
+
+    quoting: QuotingModel = QuotingModel()
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """What LlamaIndex wants to know of a model."""
+        return LLMMetadata(
+            model_name=MODEL,
+            context_window=WINDOW,
+            is_chat_model=True,
+            is_function_calling_model=True,
+        )
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "offline_llm"
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """Answer whole."""
+        return _response(self._reply(messages, kwargs), None)
+
+    @llm_chat_callback()
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
+        """Answer word by word."""
+        return _pieces(self._reply(messages, kwargs))
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """Answer whole."""
+        return _response(self._reply(messages, kwargs), None)
+
+    @llm_chat_callback()
+    async def astream_chat(
+        self, messages: Sequence[ChatMessage], **kwargs: Any
+    ) -> ChatResponseAsyncGen:
+        """Answer word by word."""
+
+        async def pieces() -> ChatResponseAsyncGen:
+            for piece in _pieces(self._reply(messages, kwargs)):
+                yield piece
+
+        return pieces()
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:  # noqa: ARG002 - LlamaIndex's signature
+        """Answer a text."""
+        return chat_to_completion_decorator(self.chat)(prompt, **kwargs)
+
+    @llm_completion_callback()
+    def stream_complete(
+        self,
+        prompt: str,
+        formatted: bool = False,  # noqa: ARG002 - as above
+        **kwargs: Any,
+    ) -> CompletionResponseGen:
+        """Answer a text word by word."""
+        return stream_chat_to_completion_decorator(self.stream_chat)(prompt, **kwargs)
+
+    @llm_completion_callback()
+    async def acomplete(
+        self,
+        prompt: str,
+        formatted: bool = False,  # noqa: ARG002 - as above
+        **kwargs: Any,
+    ) -> CompletionResponse:
+        """Answer a text."""
+        return await achat_to_completion_decorator(self.achat)(prompt, **kwargs)
+
+    @llm_completion_callback()
+    async def astream_complete(
+        self,
+        prompt: str,
+        formatted: bool = False,  # noqa: ARG002 - as above
+        **kwargs: Any,
+    ) -> CompletionResponseAsyncGen:
+        """Answer a text word by word."""
+        return await astream_chat_to_completion_decorator(self.astream_chat)(prompt, **kwargs)
+
+    def _prepare_chat_with_tools(
+        self,
+        tools: Sequence[BaseTool],
+        user_msg: str | ChatMessage | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,  # noqa: ARG002 - LlamaIndex's signature
+        allow_parallel_tool_calls: bool = False,  # noqa: ARG002 - as above
+        tool_required: bool = False,  # noqa: ARG002 - as above
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        said = ChatMessage(role="user", content=user_msg) if isinstance(user_msg, str) else user_msg
+        schemas = [tool.metadata.to_openai_tool() for tool in tools]
+        messages = [*(chat_history or ()), *([said] if said else ())]
+        return {"messages": messages, "tools": schemas, **kwargs}
+
+    def get_tool_calls_from_response(
+        self,
+        response: ChatResponse,
+        error_on_no_tool_call: bool = True,
+        **_: Any,
+    ) -> list[ToolSelection]:
+        """The calls of an answer."""
+        blocks = [each for each in response.message.blocks if isinstance(each, ToolCallBlock)]
+        if error_on_no_tool_call and not blocks:
+            raise ValueError(f"expected a call of a tool, found {response.message.content!r}")
+        return [
+            ToolSelection(
+                tool_id=each.tool_call_id or "",
+                tool_name=each.tool_name,
+                tool_kwargs=dict(_args(each)),
+            )
+            for each in blocks
+        ]
+
+    def _reply(self, messages: Sequence[ChatMessage], told: Mapping[str, Any]) -> Reply:
+        return self.quoting.reply([_said(each) for each in messages], told.get("tools") or ())
+
+
+def _response(reply: Reply, delta: str | None) -> ChatResponse:
+    blocks = [
+        TextBlock(text=reply.text),
+        *(
+            ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=dict(call.args))
+            for call in reply.calls
+        ),
+    ]
+    sent, got = reply.sent_tokens, reply.got_tokens
+    used = {"prompt_tokens": sent, "completion_tokens": got, "total_tokens": sent + got}
+    message = ChatMessage(role=MessageRole.ASSISTANT, blocks=blocks)
+    raw = {"model": MODEL, "usage": used}
+    return ChatResponse(message=message, delta=delta, raw=raw)
+
+
+def _pieces(reply: Reply) -> Iterator[ChatResponse]:
+    said = ""
+    for piece in reply.pieces:
+        said += piece
+        message = ChatMessage(role=MessageRole.ASSISTANT, content=said)
+        yield ChatResponse(message=message, delta=piece, raw={"model": MODEL})
+    yield _response(reply, "")
+
+
+def _said(message: ChatMessage) -> Said:
+    calls = [
+        Call(each.tool_call_id or "", each.tool_name, _args(each))
+        for each in message.blocks
+        if isinstance(each, ToolCallBlock)
+    ]
+    answers = str(message.additional_kwargs.get("tool_call_id") or "")
+    return Said(message.role.value, message.content or "", calls, answers)
+
+
+def _args(block: ToolCallBlock) -> Mapping[str, Any]:
+    return block.tool_kwargs if isinstance(block.tool_kwargs, dict) else {}
