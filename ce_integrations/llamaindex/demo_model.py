@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.llms.generic_utils import (
@@ -172,7 +172,7 @@ def _response(reply: Reply, delta: str | None) -> ChatResponse:
     return ChatResponse(message=message, delta=delta, raw=raw)
 
 
-def _pieces(reply: Reply) -> Iterator[ChatResponse]:
+def _pieces(reply: Reply) -> ChatResponseGen:
     said = ""
     for piece in reply.pieces:
         said += piece

@@ -32,11 +32,12 @@ def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
         parent_id: str | None = None,
         **kwargs: Any,
     ) -> Any:
-        owner = tree.of(parent_id)[1] if parent_id else None
+        around = tree.inside(parent_id)
+        owner = tree.of(around)[1] if around else None
         owner = owner or owner_of(instance)
         if owner is not None:
             with owner.hooks.guard("span"):
-                _entered(owner, id_, bound_args.arguments, instance, parent_id or None)
+                _entered(owner, id_, bound_args.arguments, instance, around)
         return original(
             self, id_=id_, bound_args=bound_args, instance=instance, parent_id=parent_id, **kwargs
         )
@@ -55,21 +56,30 @@ def _entered(
     if hasattr(event, "tool_id") and method == "call_tool":
         work, name, given, call_id = "tool", event.tool_name, event.tool_kwargs, event.tool_id
     elif around.recorded != "tool" and isinstance(instance, BaseTool):
-        work, name, given = "tool", instance.metadata.get_name(), _given(args)
+        work, name, given = "tool", instance.metadata.get_name(), _given(instance, args)
     elif around.recorded != "retriever" and isinstance(instance, BaseRetriever):
         work, name, given = "retriever", type(instance).__name__, _query(args)
-    recorded = "" if place == "workflow" else work or around.recorded
-    tool = name if work == "tool" else ""
-    tree.enter(id_, parent, owner, Span(place, recorded), tool, **told)
+    begins = place == "workflow"
+    span = Span(
+        place,
+        recorded="" if begins else work or around.recorded,
+        run=id_ if begins else around.run,
+        before=parent if begins else around.before,
+    )
+    tree.enter(id_, parent, owner, span, name if work == "tool" else "", **told)
     if work:
         owner.runs.begin(id_, name, given, tree.info(parent or id_), call_id)
 
 
-def _given(args: Mapping[str, Any]) -> Any:
-    """The arguments of a tool: by name as a rule."""
-    named = {**args, **args.get("kwargs", {})}
-    given = {key: value for key, value in named.items() if key not in ("args", "kwargs")}
-    return {**given, **({"": args["args"]} if args.get("args") else {})}
+def _given(tool: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a tool by their names, which its schema has for those that were given without."""
+    names = tool.metadata.get_parameters_dict().get("properties", {})
+    told = {
+        **dict(zip(names, args.get("args", ()), strict=False)),
+        **args,
+        **args.get("kwargs", {}),
+    }
+    return {key: value for key, value in told.items() if key not in ("args", "kwargs")}
 
 
 def _query(args: Mapping[str, Any]) -> str:
@@ -89,6 +99,7 @@ def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if (owner := tree.of(id_)[1]) is not None:
             with owner.hooks.guard("span"):
+                tree.end(id_)
                 _ended(owner, id_, result)
         return original(
             self, id_=id_, bound_args=bound_args, instance=instance, result=result, **kwargs
@@ -132,6 +143,7 @@ def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if (owner := tree.of(id_)[1]) is not None:
             with owner.hooks.guard("span"):
+                tree.end(id_)
                 # The step pauses for somebody's word, and runs the tool again later.
                 waits = type(err).__name__ == "WaitingForEvent"
                 if err is None or waits or tree.span(id_).recorded != "tool":

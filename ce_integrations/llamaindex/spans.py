@@ -123,10 +123,14 @@ class Span:
     Attributes:
         place: the kind of what works, or the name of an agent's step; a model's is that around it.
         recorded: whether a `tool` or a `retriever` is at work in it, which is recorded.
+        run: the span of the workflow's run around it, or its own.
+        before: the span around that run.
     """
 
     place: str = ""
     recorded: str = ""
+    run: str = ""
+    before: str | None = None
 
 
 class Spans(RunTree[str, Mark]):
@@ -136,6 +140,18 @@ class Spans(RunTree[str, Mark]):
         super().__init__()
         self._told: BoundedMap[str, Mapping[str, Any]] = BoundedMap(MAX_RUNS)
         self._spans: BoundedMap[str, Span] = BoundedMap(MAX_RUNS)
+        self._ended: BoundedMap[str, bool] = BoundedMap(MAX_RUNS)
+
+    def end(self, id_: str) -> None:
+        """Note that a span ends. Before 0.14 a workflow's run stays the active one of its caller's task."""
+        if self.span(id_).run == id_:
+            self._ended.put(id_, True)
+
+    def inside(self, id_: str | None) -> str | None:
+        """The span, if it is in no run that is at its end; else what was around that."""
+        while id_ and (run := self._spans.get(id_)) is not None and self._ended.get(run.run):
+            id_ = run.before
+        return id_ or None
 
     def enter(
         self, id_: str, parent: str | None, own: Mark, span: Span, tool: str, **told: Any
@@ -235,7 +251,7 @@ def remembering(*_: object, **__: object) -> Iterator[None]:
 
 def info_here() -> CallInfo:
     """What is known of a call that is made now."""
-    info = tree.info(active_span_id.get())
+    info = tree.info(tree.inside(active_span_id.get()))
     if _remembering.get():
         info.purpose = "helper"
     return info
@@ -243,5 +259,5 @@ def info_here() -> CallInfo:
 
 def owner_here(subject: object) -> Mark | None:
     """Whose call of a model this is: that of the outermost marked span, else the model's own."""
-    here, own = active_span_id.get(), mark_of(subject)
+    here, own = tree.inside(active_span_id.get()), mark_of(subject)
     return tree.of(here, own)[1] if here else own

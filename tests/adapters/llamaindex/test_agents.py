@@ -240,3 +240,25 @@ def test_what_an_installed_agent_is_asked_by_others_is_not_theirs(
             ask(runner, ["q"])(ours)
             ask(runner, ["foreign"])(theirs)
     assert [content for _, content in rows(stored)] == ["q", "one"]
+
+
+def test_what_follows_a_run_in_the_same_task_is_not_in_it(
+    model: Any, runner: Any, engine: Any, sessions: Any
+) -> None:
+    """Before 0.14 the span of a run stays the active one of the task that awaited it."""
+    with Wire(["one", "two", "three"]) as wire:
+        agent = make_agent(model(wire), [], "S")
+        (llm,) = (each.llm for each in getattr(agent, "agents", {"": agent}).values())
+
+        async def talk() -> None:
+            await agent.run("q", memory=memory("first"))
+            await agent.run("q", memory=memory("second"))
+            await llm.acomplete("by itself")
+
+        with install_ce(agent, engine=engine):
+            runner.run(talk())
+    found = sorted((each.ephemeral, each.session_id) for each in sessions())
+    assert found[:2] == [(False, "first"), (False, "second")]
+    assert [ephemeral for ephemeral, _ in found[2:]] == [True]
+    requests = [turns(engine, name)[0].request_id for _, name in found]
+    assert len(set(requests)) == 3

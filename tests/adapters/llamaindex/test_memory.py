@@ -94,6 +94,7 @@ def test_what_a_memory_sums_up_is_a_helper_s_call(
     assert [m.content for m in stored("s").session.messages if m.role == "user"] == QUESTIONS[:4]
 
 
+@pytest.mark.needs("memory_blocks")
 def test_facts_that_a_memory_extracts_are_helpers_calls(
     twins: Any, model: Any, runner: Any, engine: Any
 ) -> None:
