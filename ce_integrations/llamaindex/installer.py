@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks, share
+from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.marks import are_marked
+from ce_integrations.messages import is_framework_s
 
 
 if TYPE_CHECKING:
@@ -30,11 +31,8 @@ TARGETS = {
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
 
 
-@lru_cache(256)
-def _is_plain(kind: type) -> bool:
-    """Whether a class is the framework's own message or text, and nobody's of the same name."""
-    names = ("ChatMessage", "TextBlock")
-    return kind.__module__.startswith("llama_index.core.") and kind.__name__ in names
+CORE = "llama_index.core"
+PLAIN = frozenset({"ChatMessage", "TextBlock"})
 
 
 class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
@@ -67,8 +65,8 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
         blocks, beside = fields["blocks"], fields["additional_kwargs"]
         if (
             len(blocks) != 1
-            or not _is_plain(native.__class__)
-            or not _is_plain(blocks[0].__class__)
+            or not is_framework_s(native.__class__, CORE, PLAIN)
+            or not is_framework_s(blocks[0].__class__, CORE, PLAIN)
         ):
             return None
         call_id = beside.get("tool_call_id")
@@ -77,33 +75,23 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
         return fields["role"], blocks[0].text, call_id
 
     def attach(self, target: Any, hooks: Hooks[ChatMessage]) -> Detach:
-        from ce_integrations.llamaindex.marking import WATCHED, found, hold
+        from ce_integrations.llamaindex.marking import attach, found
         from ce_integrations.llamaindex.recorder import SPANS
-        from ce_integrations.llamaindex.spans import ROOTS, Mark, kind_of, mark_of
+        from ce_integrations.llamaindex.spans import SpanMark
 
-        mark, subjects = Mark(hooks), list(found(target))
-        if not subjects:
+        if not (subjects := found(target)):
             raise UnsupportedTargetError(
                 f"found no model in the {type(target).__name__}; expected one. Where the model is "
                 "made at run time, install on it, or on Settings."
             )
-        is_root = kind_of(target) in ROOTS
-        with mark.undo:
-            hold(mark, {**SPANS, **WATCHED})
-            for each in subjects:
-                if (other := mark_of(each)) is None:
-                    mark.put_on(each)
-                else:
-                    share(each, other.hooks, hooks, agreed=not is_root)
-            mark.undo = mark.undo.pop_all()
-        return mark.undo.close
+        return attach(SpanMark(hooks), subjects, SPANS)
 
     def is_attached(self, target: Any) -> bool:
         """Whether everything in the target still has a mark, of this installation or another."""
         from ce_integrations.llamaindex.marking import found
-        from ce_integrations.llamaindex.spans import mark_of
+        from ce_integrations.llamaindex.spans import PLACE
 
-        return all(mark_of(each) is not None for each in found(target))
+        return are_marked(found(target), PLACE)
 
 
 ADAPTER = LlamaIndexAdapter()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
-from concurrent.futures import Future
-from contextvars import copy_context
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import LlmRequest, LlmResponse
+from ce_integrations.threads import on_a_thread
 
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ class LlamaIndexLlmAdapter:
             for part in request.messages
         ]
         started = time.perf_counter()
-        response = await _on_a_thread(lambda: self._llm.chat(messages))
+        response = await on_a_thread(lambda: self._llm.chat(messages))
         took = int((time.perf_counter() - started) * 1000)
         answer, usage = mapper.to_answer(response), mapper.map_model_usage(response)
         return LlmResponse(
@@ -47,17 +44,3 @@ class LlamaIndexLlmAdapter:
             usage.total_tokens if usage else 0,
             took,
         )
-
-
-async def _on_a_thread(work: Any) -> Any:
-    done: Future[Any] = Future()
-    done.set_running_or_notify_cancel()
-
-    def ask() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - handed on to who waits
-            done.set_exception(error)
-
-    threading.Thread(target=copy_context().run, args=(ask,), daemon=True).start()
-    return await asyncio.wrap_future(done)

@@ -24,7 +24,8 @@ from ce_engine import (
     ToolRequest,
     Usage,
 )
-from ce_integrations.blocks import CALLS, REASONING, call_args, changed, media_digests, media_tokens
+from ce_integrations.blocks import CALLS, REASONING, call_args, changed
+from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
 
 
@@ -32,16 +33,6 @@ TextBlock = types.TextBlock
 # Before 0.14 there is none: calls stand in `additional_kwargs` alone.
 ToolCallBlock: Any = getattr(types, "ToolCallBlock", None)
 
-_ROLES = {
-    "system": (Role.SYSTEM, Origin.SYSTEM),
-    "developer": (Role.SYSTEM, Origin.SYSTEM),
-    "user": (Role.USER, Origin.TASK),
-    "assistant": (Role.ASSISTANT, Origin.ANSWER),
-    "chatbot": (Role.ASSISTANT, Origin.ANSWER),
-    "model": (Role.ASSISTANT, Origin.ANSWER),
-    "tool": (Role.TOOL, Origin.TOOL_RESULT),
-    "function": (Role.TOOL, Origin.TOOL_RESULT),
-}
 _NO_MEDIA = CALLS | {"text", "cache"}
 
 _ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\})\s*", re.DOTALL)
@@ -59,9 +50,9 @@ _TOKENS = (
 def to_schema(native: ChatMessage) -> HostMessage:
     """Map one message; blocks that are no text count with digests and tokens and stay as they are."""
     said = getattr(native.role, "value", native.role)
-    role, origin = _ROLES.get(said, (Role.USER, Origin.TASK))
+    role, origin = ROLES.get(said, ROLES["user"])
     text, call_id, calls = native.content or "", None, list[ToolRequest]()
-    protected = said not in _ROLES
+    protected = said not in ROLES
     if role is Role.ASSISTANT:
         calls = _calls(native)
         if not calls and (action := _ACTION.fullmatch(text)):
@@ -74,11 +65,7 @@ def to_schema(native: ChatMessage) -> HostMessage:
         # A person may begin so, too, who must not lose a word by it.
         role, origin, protected = Role.TOOL, Origin.TOOL_RESULT, True
     message = Message(role=role, content=text, tool_calls=calls or None, tool_call_id=call_id)
-    media = _media(native)
-    # An answer is recognised by its text and calls alone: so it was recorded.
-    digests = () if role is Role.ASSISTANT else media_digests(media)
-    tokens = media_tokens(media)
-    return HostMessage(message, origin, media=digests, media_tokens=tokens, protected=protected)
+    return host_message(message, origin, _media(native), protected=protected)
 
 
 def _media(native: ChatMessage) -> list[dict[str, Any]]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 from llama_index.core.settings import Settings
 from workflows import Workflow
 
-from ce_integrations.llamaindex.injection import methods
-from ce_integrations.llamaindex.spans import ROOTS, Mark, kind_of, mark_of
-from ce_integrations.patches import ClassPatches, Make
+from ce_integrations.base import Detach
+from ce_integrations.llamaindex.injection import MAKERS
+from ce_integrations.llamaindex.spans import PLACE, ROOTS, SpanMark, kind_of, mark_of
+from ce_integrations.marks import mark_all
+from ce_integrations.patches import ClassPatches, Make, all_definitions
 from ce_integrations.walk import walk
 
 
@@ -26,32 +27,35 @@ _foreign: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Engines that have other models than the one of `Settings`."""
 
 
-def found(target: object) -> Iterator[Any]:
+def found(target: object) -> list[Any]:
     """What of a target is marked: models, and what an app calls to have them called."""
-    for each in _walked(target):
-        kind = kind_of(each)
-        if kind == "model" or kind in ROOTS:
-            yield each
+    seen: dict[int, Any] = {id(each): each for each in walk(target, PACKAGES, _steps)}
+    return [each for each in seen.values() if kind_of(each) == "model" or kind_of(each) in ROOTS]
 
 
-def _walked(target: object) -> Iterator[object]:
-    seen = set[int]()
-    for each in walk(target, PACKAGES):
-        seen.add(id(each))
-        yield each
-        if isinstance(each, Workflow):
-            # Steps stand in the class, and may close over a model.
-            steps = list(each._get_steps().values())  # noqa: SLF001 - all that tells them
-            yield from (more for more in walk(steps, PACKAGES) if id(more) not in seen)
+def _steps(subject: object) -> list[object]:
+    """A workflow's steps stand in its class, and may close over a model."""
+    if not isinstance(subject, Workflow):
+        return []
+    return list(subject._get_steps().values())  # noqa: SLF001 - all that tells them
 
 
-def hold(mark: Mark, more: dict[type, dict[str, Make]]) -> None:
-    """Wrap what is to be wrapped while this mark is there."""
-    wanted = [(cls, name, make) for cls, by_name in more.items() for name, make in by_name.items()]
-    mark.undo.callback(_patches.hold([*methods(), *wanted], mark))
+def attach(mark: SpanMark, subjects: list[Any], makers: dict[type, dict[str, Make]]) -> Detach:
+    """Mark these, and wrap what is to be wrapped while the mark is there; all or nothing.
+
+    Raises:
+        ConfigError: another installation governs one of them, and says something else.
+    """
+    # What is called says who governs the calls in it; a model alone cannot.
+    agreed, hooks = kind_of(subjects[0]) not in ROOTS, mark.hooks
+    with mark.undo as undo:
+        undo.callback(_patches.hold(all_definitions({**MAKERS, **WATCHED, **makers}), mark))
+        undo.callback(mark_all(subjects, lambda _: mark, PLACE, hooks, agreed=agreed))
+        mark.undo = undo.pop_all()
+    return mark.undo.close
 
 
-def owner_of(instance: object) -> Mark | None:
+def owner_of(instance: object) -> SpanMark | None:
     """Whose a root of calls is: its mark's, else that of `Settings`, where it has the model of that."""
     own = mark_of(instance)
     if own is not None or (of_all := mark_of(Settings)) is None:
@@ -60,7 +64,7 @@ def owner_of(instance: object) -> Mark | None:
         return None
     with of_all.hooks.guard("settings"):
         if any(mark_of(each) is of_all for each in islice(walk(instance, PACKAGES), NEAR)):
-            of_all.put_on(instance)
+            of_all.undo.callback(PLACE.put(instance, of_all))
             return of_all
         _foreign[id(instance)] = instance
     return None
@@ -86,11 +90,10 @@ def _mark(settings: Any, model: object) -> None:
     if mark is None or mark_of(model) is not None:
         return
     with mark.hooks.guard("settings"):
-        fresh = [each for each in found(model) if mark_of(each) is None]
-        for each in fresh:
-            mark.put_on(each)
-        if fresh:
-            hold(mark, {})  # its class may be new
+        for each in found(model):
+            if mark_of(each) is None:
+                mark.undo.callback(PLACE.put(each, mark))
+        mark.undo.callback(_patches.hold(all_definitions(MAKERS), mark))  # its class may be new
 
 
-WATCHED: dict[type, dict[str, Callable[[Any], Any]]] = {type(Settings): {"llm": _watched}}
+WATCHED: dict[type, dict[str, Make]] = {type(Settings): {"llm": _watched}}

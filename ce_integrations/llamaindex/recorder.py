@@ -12,7 +12,7 @@ from llama_index_instrumentation.dispatcher import Dispatcher
 
 from ce_engine import RetrievedDoc
 from ce_integrations.llamaindex.marking import owner_of
-from ce_integrations.llamaindex.spans import Mark, Span, tree, what_a_span_tells
+from ce_integrations.llamaindex.spans import Span, SpanMark, tree, what_a_span_tells
 from ce_integrations.patches import Make
 from ce_integrations.runs import retrieved_doc
 from ce_integrations.wrappers import same_kind
@@ -46,7 +46,7 @@ def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _entered(
-    owner: Mark, id_: str, args: Mapping[str, Any], instance: Any, parent: str | None
+    owner: SpanMark, id_: str, args: Mapping[str, Any], instance: Any, parent: str | None
 ) -> None:
     """A span of somebody's begins; of tools and retrievers inside one another the outermost counts."""
     method, around = id_[:-UUID_LENGTH].rpartition(".")[2], tree.span(parent)
@@ -65,10 +65,12 @@ def _entered(
         recorded="" if begins else work or around.recorded,
         run=id_ if begins else around.run,
         before=parent if begins else around.before,
+        agent=str(getattr(event, "current_agent_name", "") or around.agent),
     )
-    tree.enter(id_, parent, owner, span, name if work == "tool" else "", **told)
+    tree.add(id_, parent, owner, name if work == "tool" else "", **told)
+    tree.begin(id_, span)
     if work:
-        owner.runs.begin(id_, name, given, tree.info(parent or id_), call_id)
+        owner.runs.begin(id_, name, given, tree.info_in(parent or id_), call_id)
 
 
 def _given(tool: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +110,7 @@ def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
     return span_exit
 
 
-def _ended(owner: Mark, id_: str, result: Any) -> None:
+def _ended(owner: SpanMark, id_: str, result: Any) -> None:
     output = getattr(result, "tool_output", result)
     if isinstance(output, ToolOutput):
         error = getattr(output, "exception", None)

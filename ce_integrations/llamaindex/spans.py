@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.base_selector import BaseSelector
@@ -29,14 +30,14 @@ from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
 from ce_engine.runtime.contexts import unset
-from ce_integrations import patches
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.bounded import BoundedMap
-from ce_integrations.runs import MAX_RUNS, OpenRuns, RunTree
+from ce_integrations.marks import Attribute, Mark
+from ce_integrations.runs import MAX_RUNS, RunTree
 
 
-KEY = "_ce_mark"
-"""Where an object's mark stands, in its `__dict__`: copies have it, and no field shows it."""
+PLACE = Attribute("_ce_mark")
+"""Where an object has its mark: no field shows it, and copies have it."""
 
 KINDS: tuple[tuple[type, str], ...] = (
     (StructuredLLM, "structured"),
@@ -71,38 +72,21 @@ _ENGINES = frozenset({"workflow", "chat engine", "query engine", "synthesizer"})
 _HELPER: dict[str, Any] = {"purpose": "helper"}
 
 
-class Mark:
-    """Says of an object of the framework whose it is."""
+class SpanMark(Mark):
+    """Says of an object of the framework whose it is; what its calls do is heard of by spans."""
+
+    copies = "share"
 
     def __init__(self, hooks: Hooks[Any]) -> None:
-        self.hooks = hooks
-        self.runs: OpenRuns[str] = OpenRuns(hooks)
+        super().__init__(hooks)
         self.undo = ExitStack()
         """The way back, of what is marked later, too."""
 
-    def put_on(self, subject: object) -> None:
-        """Mark an object of the framework."""
-        put = patches.put(vars(subject), KEY, lambda _: self, lambda v: None if v is self else v)
-        self.undo.callback(put)
 
-    @property
-    def active(self) -> bool:
-        return self.hooks.active
-
-    def __deepcopy__(self, memo: object) -> Mark:
-        return self  # a deep copy of an agent stays in its installation
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()  # what is unpickled elsewhere is silent
-
-    def __repr__(self) -> str:
-        return f"<ce {self.hooks.adapter.name}>"
-
-
-def mark_of(subject: object) -> Mark | None:
+def mark_of(subject: object) -> SpanMark | None:
     """The active mark of an object of the framework."""
-    mark = getattr(subject, "__dict__", {}).get(KEY)
-    return mark if isinstance(mark, Mark) and mark.active else None
+    found = PLACE.mark_of(subject)
+    return found if isinstance(found, SpanMark) else None
 
 
 def kind_of(subject: object) -> str:
@@ -125,62 +109,52 @@ class Span:
         recorded: whether a `tool` or a `retriever` is at work in it, which is recorded.
         run: the span of the workflow's run around it, or its own.
         before: the span around that run.
+        agent: who of the run's agents speaks.
     """
 
     place: str = ""
     recorded: str = ""
     run: str = ""
     before: str | None = None
+    agent: str = ""
 
 
-class Spans(RunTree[str, Mark]):
+class Spans(RunTree[str, SpanMark]):
     """The spans that are somebody's."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: BoundedMap[str, Mapping[str, Any]] = BoundedMap(MAX_RUNS)
         self._spans: BoundedMap[str, Span] = BoundedMap(MAX_RUNS)
         self._ended: BoundedMap[str, bool] = BoundedMap(MAX_RUNS)
+
+    def begin(self, id_: str, span: Span) -> None:
+        self._spans.put(id_, span)
 
     def end(self, id_: str) -> None:
         """Note that a span ends. Before 0.14 a workflow's run stays the active one of its caller's task."""
         if self.span(id_).run == id_:
             self._ended.put(id_, True)
 
-    def inside(self, id_: str | None) -> str | None:
-        """The span, if it is in no run that is at its end; else what was around that."""
-        while id_ and (run := self._spans.get(id_)) is not None and self._ended.get(run.run):
-            id_ = run.before
-        return id_ or None
-
-    def enter(
-        self, id_: str, parent: str | None, own: Mark, span: Span, tool: str, **told: Any
-    ) -> None:
-        """Note a span, and what it says of the calls in it: the innermost that says something wins."""
-        self.add(id_, parent, own, tool)
-        self._told.put(id_, {**self.told(parent), **told})
-        self._spans.put(id_, span)
-
-    def told(self, id_: str | None) -> Mapping[str, Any]:
-        return (self._told.get(id_) if id_ else None) or {}
-
     def span(self, id_: str | None) -> Span:
         return (self._spans.get(id_) if id_ else None) or Span()
 
-    def info(self, id_: str | None) -> CallInfo:
-        """What is known of a call or a tool's run inside a span."""
-        told = dict(self.told(id_))
-        agent = told.get("agent") or ""
-        info = CallInfo(
-            request_id=self.of(id_)[0] if id_ else secrets.token_hex(8),
-            parent_request_id=id_ or "",
-            lane_key="/".join(filter(None, (*self.tools(id_), agent))) or None,
-            **told,
-        )
+    def inside(self, id_: str | None) -> str | None:
+        """The span, if it is in no run that is at its end; else what was around that."""
+        while id_ and self._ended.get((span := self.span(id_)).run):
+            id_ = span.before
+        return id_ or None
+
+    def info_in(self, id_: str | None) -> CallInfo:
+        """What is known of a call or a tool's run inside a span; the app's tags say whose it is first."""
         tags = active_instrument_tags.get()
-        info.session_id = tags.get("session_id") or info.session_id
-        info.user_id = tags.get("user_id") or info.user_id
-        info.metadata = tags
+        info = self.info(
+            id_,
+            request_id="" if id_ else secrets.token_hex(8),
+            session_id=tags.get("session_id"),
+            user_id=tags.get("user_id"),
+            metadata=tags,
+        )
+        info.agent = self.span(id_).agent
         return info
 
 
@@ -196,7 +170,7 @@ def what_a_span_tells(
     if event is not None and kind in ("", "workflow"):
         return _of_a_step(method, event)
     if kind in _ENGINES:
-        named = _session(_memory(args, instance))
+        named = {**_session(_memory(args, instance)), **_line(instance)}
         return kind, {"keeps_history": True, "purpose": "chat", **named}
     if kind in ("helper", "retriever"):
         return kind, _HELPER
@@ -214,23 +188,34 @@ def _is_aside(kind: str, method: str, place: str) -> bool:
 def _of_a_step(method: str, event: Any) -> tuple[str, dict[str, Any]]:
     """An agent's own steps have names, and events that tell who is at work; others are the app's."""
     if method == "call_tool" and hasattr(event, "tool_id"):
-        return "tool", {"agent": ""}
-    agent = getattr(event, "current_agent_name", None)
-    return method, {"agent": agent, "purpose": "chat"} if agent else {}
+        return "tool", {}
+    return method, {"purpose": "chat"} if hasattr(event, "current_agent_name") else {}
+
+
+def _line(instance: object) -> dict[str, Any]:
+    """The line of a run: an agent's own, or the one that the agents of a workflow share.
+
+    No message of the framework says which agent it is from.
+    """
+    if isinstance(instance, AgentWorkflow):
+        return {"lane_key": "workflow", "shared_history": True}
+    if isinstance(instance, BaseWorkflowAgent):
+        return {"lane_key": instance.name, "shared_history": True}
+    return {}
 
 
 def _memory(args: Mapping[str, Any], instance: object) -> object:
-    """What has the messages: the memory of an engine, or the one that a run begins with."""
+    """What has the messages: the memory of an engine, or what a run is given: a memory, a context."""
     begins: Any = args.get("start_event")
     given = begins.get("memory") if hasattr(begins, "get") else None
-    return getattr(instance, "_memory", given)
+    return getattr(instance, "_memory", given or args.get("ctx"))
 
 
 def _session(memory: object) -> dict[str, Any]:
     """The session of a memory; an id that all share by default is none, which is found out later."""
     names = ("session_id", "chat_store_key")
     found = next((value for name in names if (value := getattr(memory, name, None))), None)
-    return {} if found is None else {"session_id": found}
+    return {"session_id": found, "conversation": memory}
 
 
 # What memories ask for themselves
@@ -251,13 +236,13 @@ def remembering(*_: object, **__: object) -> Iterator[None]:
 
 def info_here() -> CallInfo:
     """What is known of a call that is made now."""
-    info = tree.info(tree.inside(active_span_id.get()))
+    info = tree.info_in(tree.inside(active_span_id.get()))
     if _remembering.get():
         info.purpose = "helper"
     return info
 
 
-def owner_here(subject: object) -> Mark | None:
+def owner_here(subject: object) -> SpanMark | None:
     """Whose call of a model this is: that of the outermost marked span, else the model's own."""
     here, own = tree.inside(active_span_id.get()), mark_of(subject)
     return tree.of(here, own)[1] if here else own

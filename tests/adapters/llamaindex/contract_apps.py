@@ -17,12 +17,17 @@ from llama_index.llms.openai import OpenAI
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import PrivateAttr
 
-from ce_integrations import ce_session
 from ce_integrations.base import Adapter
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
 from ce_integrations.llamaindex.marking import PACKAGES
 from ce_integrations.testing.answers import Answer, text, tool_calls
-from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool
+from ce_integrations.testing.framework_apps import (
+    MODEL,
+    SYSTEM,
+    FrameworkApps,
+    Tool,
+    in_session,
+)
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
 from tests.adapters.llamaindex.releases import make_agent
@@ -172,20 +177,20 @@ class ChatApps(LlamaIndexApps):
         )
 
     def ask(self, target: Any, text: str, session_id: str) -> str:
-        with ce_session(session_id):
+        with in_session(session_id):
             return str(target.chat(text))
 
     async def aask(self, target: Any, text: str, session_id: str) -> str:
-        with ce_session(session_id):
+        with in_session(session_id):
             return str(await target.achat(text))
 
     def stream(self, target: Any, text: str, session_id: str) -> Iterator[str]:
-        with ce_session(session_id):
+        with in_session(session_id):
             answer = target.stream_chat(text)
         yield from answer.response_gen
 
     async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
-        with ce_session(session_id):
+        with in_session(session_id):
             answer = await target.astream_chat(text)
         async for piece in answer.async_response_gen():
             yield piece

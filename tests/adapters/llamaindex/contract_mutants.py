@@ -26,8 +26,12 @@ def hears_no_tools(patch: Patch, _: object) -> None:
 
 def forgets_the_tools_around(patch: Patch, _: object) -> None:
     """An agent that a tool asks speaks in the line of the one that asked."""
-    patch.setattr(spans.Spans, "tools", lambda *_: ())
-    patch.setattr(spans, "_of_a_step", lambda *_: ("", {}))
+    add = spans.Spans.add
+    patch.setattr(
+        spans.Spans,
+        "add",
+        lambda self, id_, parent, own, _tool, **told: add(self, id_, parent, own, **told),
+    )
 
 
 def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
