@@ -127,7 +127,11 @@ def test_a_handoff_stores_each_message_once(
         "tool",
         "assistant",
     ]
-    assert [run.tool for run in stored("s").session.tool_state.tool_calls] == ["handoff", "lookup"]
+    session = stored("s").session
+    assert [run.tool for run in session.tool_state.tool_calls] == ["handoff", "lookup"]
+    said = [m.author.id for m in session.messages if m.role == "assistant" and m.author]
+    assert said == ["one", "two", "two"]
+    assert len({turn.lane for turn in turns(engine)}) == 1
 
 
 THOUGHTS = [
