@@ -18,11 +18,15 @@ from pathlib import Path
 if __name__ == "__main__":  # as a plain script, from any folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-CASES = {"autogen": "tests.property.tool_autogen", "langchain": "tests.property.tool_cases"}
+CASES = {
+    "autogen": "tests.property.tool_autogen",
+    "langchain": "tests.property.tool_cases",
+    "llamaindex": "tests.property.tool_llamaindex",
+}
 """The module with the cases of a framework, imported when it is asked for."""
 
 EVERY = 20
-"""One case of so many goes through LangChain's `ChatOpenAI` to a strict server; AutoGen's all do."""
+"""One case of so many goes through LangChain's `ChatOpenAI` to a strict server; the others' all do."""
 
 BLOCK = 200
 """Cases of one task of a process."""
