@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from typing import Any, ClassVar
 
 from llama_index.core.agent.workflow import AgentStream, FunctionAgent
@@ -109,7 +109,7 @@ class AgentApps(LlamaIndexApps):
     """By target and session."""
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
-        return self._fresh(make_agent(self.model(wire), list(tools), SYSTEM))
+        return self._fresh(make_agent(self.model(wire), [*map(_awaited, tools)], SYSTEM))
 
     def make_team(self, wire: Wire) -> Any:
         prompt = "You are an expert."
@@ -152,9 +152,19 @@ class AgentApps(LlamaIndexApps):
             raise
 
 
+def _awaited(tool: Tool) -> Any:
+    """The framework keeps results as they come, and other tools have threads that race."""
+
+    @wraps(tool)
+    async def run(*args: Any, **kwargs: Any) -> str:
+        return tool(*args, **kwargs)
+
+    return run
+
+
 async def _end(handler: Any) -> None:
     """The steps of a run go on where nobody waits for them; an app that wants them to end says so."""
-    if not handler.done():
+    if not handler.is_done():
         await handler.cancel_run()
 
 

@@ -6,12 +6,17 @@ from typing import Any
 
 from ce_integrations.llamaindex import recorder, spans
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
-from tests.adapters.mutants import MADE, ONCE, TEAM, Mutant, Patch
+from tests.adapters.mutants import MADE, ONCE, Mutant, Patch
 
 
 def takes_each_span_for_a_root(patch: Patch, _: object) -> None:
     """The calls of one run are requests of their own."""
-    patch.setattr(spans.Spans, "of", lambda self, run_id, own=None: (run_id, own))
+    add = spans.Spans.add
+
+    def alone(self: Any, id_: str, parent: Any, own: Any, tool: str = "", **told: Any) -> Any:
+        return add(self, id_, None, own, tool, **told)
+
+    patch.setattr(spans.Spans, "add", alone)
 
 
 def loses_the_memory_s_session(patch: Patch, _: object) -> None:
@@ -22,16 +27,6 @@ def loses_the_memory_s_session(patch: Patch, _: object) -> None:
 def hears_no_tools(patch: Patch, _: object) -> None:
     """What tools did is not recorded."""
     patch.setattr(recorder, "_ended", lambda *_: None)
-
-
-def forgets_the_tools_around(patch: Patch, _: object) -> None:
-    """An agent that a tool asks speaks in the line of the one that asked."""
-    add = spans.Spans.add
-    patch.setattr(
-        spans.Spans,
-        "add",
-        lambda self, id_, parent, own, _tool, **told: add(self, id_, parent, own, **told),
-    )
 
 
 def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
@@ -52,6 +47,5 @@ OWN = [
     Mutant(takes_each_span_for_a_root, "agent", ONCE, "awaited"),
     Mutant(loses_the_memory_s_session, "agent", ONCE, "awaited"),
     Mutant(hears_no_tools, "agent", TOOL_ERROR, "awaited"),
-    Mutant(forgets_the_tools_around, "agent", TEAM, "awaited"),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
 ]

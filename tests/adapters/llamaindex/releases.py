@@ -13,7 +13,7 @@ CORE = Version(version("llama-index-core"))
 
 HAS = {
     "agents_that_remember": Version("0.13") <= CORE,
-    "memory_blocks": Version("0.13") <= CORE,
+    "memory_blocks": Version("0.14") <= CORE,
     "call_blocks": Version("0.14") <= CORE,
     "tools_in_context": Version("0.14") <= CORE,
     "contexts_that_remember": Version("0.14") > CORE,
