@@ -65,7 +65,9 @@ def rows(stored: Any, session_id: str = "s") -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("A-24")
-@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize(
+    "streaming", [True, pytest.param(False, marks=pytest.mark.needs("parallel_calls"))]
+)
 def test_an_agent_with_tools(
     streaming: bool, twins: Any, model: Any, runner: Any, engine: Any, stored: Any
 ) -> None:
