@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from llama_index.core.base.llms.generic_utils import (
-    achat_to_completion_decorator,
-    astream_chat_to_completion_decorator,
-    chat_to_completion_decorator,
-    stream_chat_to_completion_decorator,
-)
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
     ChatResponseAsyncGen,
     ChatResponseGen,
-    CompletionResponse,
-    CompletionResponseAsyncGen,
-    CompletionResponseGen,
     LLMMetadata,
     MessageRole,
     TextBlock,
     ToolCallBlock,
 )
-from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 
@@ -84,40 +75,13 @@ class OfflineLLM(FunctionCallingLLM):
 
         return pieces()
 
-    @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:  # noqa: ARG002 - LlamaIndex's signature
-        """Answer a text."""
-        return chat_to_completion_decorator(self.chat)(prompt, **kwargs)
+    def _of_text(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("the offline model is asked by messages")
 
-    @llm_completion_callback()
-    def stream_complete(
-        self,
-        prompt: str,
-        formatted: bool = False,  # noqa: ARG002 - as above
-        **kwargs: Any,
-    ) -> CompletionResponseGen:
-        """Answer a text word by word."""
-        return stream_chat_to_completion_decorator(self.stream_chat)(prompt, **kwargs)
-
-    @llm_completion_callback()
-    async def acomplete(
-        self,
-        prompt: str,
-        formatted: bool = False,  # noqa: ARG002 - as above
-        **kwargs: Any,
-    ) -> CompletionResponse:
-        """Answer a text."""
-        return await achat_to_completion_decorator(self.achat)(prompt, **kwargs)
-
-    @llm_completion_callback()
-    async def astream_complete(
-        self,
-        prompt: str,
-        formatted: bool = False,  # noqa: ARG002 - as above
-        **kwargs: Any,
-    ) -> CompletionResponseAsyncGen:
-        """Answer a text word by word."""
-        return await astream_chat_to_completion_decorator(self.astream_chat)(prompt, **kwargs)
+    complete: ClassVar[Any] = _of_text
+    acomplete: ClassVar[Any] = _of_text
+    stream_complete: ClassVar[Any] = _of_text
+    astream_complete: ClassVar[Any] = _of_text
 
     def _prepare_chat_with_tools(
         self,

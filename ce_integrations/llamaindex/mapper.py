@@ -11,19 +11,7 @@ from typing import Any
 from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
-from ce_engine import (
-    Answer,
-    HostMessage,
-    Insert,
-    Keep,
-    Message,
-    Origin,
-    Restore,
-    Role,
-    Step,
-    ToolRequest,
-    Usage,
-)
+import ce_engine as ce
 from ce_integrations.blocks import CALLS, REASONING, call_args, changed
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
@@ -47,24 +35,24 @@ _TOKENS = (
 """Names of Gemini and Ollama for what others call as on the left."""
 
 
-def to_schema(native: ChatMessage) -> HostMessage:
+def to_schema(native: ChatMessage) -> ce.HostMessage:
     """Map one message; blocks that are no text count with digests and tokens and stay as they are."""
     said = getattr(native.role, "value", native.role)
     role, origin = ROLES.get(said, ROLES["user"])
-    text, call_id, calls = native.content or "", None, list[ToolRequest]()
+    text, call_id, calls = native.content or "", None, list[ce.ToolRequest]()
     protected = said not in ROLES
-    if role is Role.ASSISTANT:
+    if role is ce.Role.ASSISTANT:
         calls = _calls(native)
         if not calls and (action := _ACTION.fullmatch(text)):
-            text, calls = action[1], [ToolRequest(name=action[2], args=_written(action[3]))]
-        origin = Origin.TOOL_CALL if calls else origin
-    elif role is Role.TOOL:
+            text, calls = action[1], [ce.ToolRequest(name=action[2], args=_written(action[3]))]
+        origin = ce.Origin.TOOL_CALL if calls else origin
+    elif role is ce.Role.TOOL:
         call_id = native.additional_kwargs.get("tool_call_id")
         protected = not call_id  # nothing but its place pairs it
-    elif role is Role.USER and text.startswith(_OBSERVATION):
+    elif role is ce.Role.USER and text.startswith(_OBSERVATION):
         # A person may begin so, too, who must not lose a word by it.
-        role, origin, protected = Role.TOOL, Origin.TOOL_RESULT, True
-    message = Message(role=role, content=text, tool_calls=calls or None, tool_call_id=call_id)
+        role, origin, protected = ce.Role.TOOL, ce.Origin.TOOL_RESULT, True
+    message = ce.Message(role=role, content=text, tool_calls=calls or None, tool_call_id=call_id)
     return host_message(message, origin, _media(native), protected=protected)
 
 
@@ -76,12 +64,12 @@ def _media(native: ChatMessage) -> list[dict[str, Any]]:
     return [{"type": kind, **vars(block)} for block, kind in kinds if kind not in _NO_MEDIA]
 
 
-def _calls(native: ChatMessage) -> list[ToolRequest]:
+def _calls(native: ChatMessage) -> list[ce.ToolRequest]:
     """Calls of tools as blocks, else as an integration keeps its provider's: objects or dicts."""
     blocks: list[Any] = [block for block in native.blocks if _is_call(block)]
     if blocks:
         return [
-            ToolRequest(
+            ce.ToolRequest(
                 name=block.tool_name,
                 id=block.tool_call_id,
                 args=call_args(_args(block.tool_kwargs)),
@@ -99,12 +87,12 @@ def _args(value: object) -> dict[str, object]:
     return {"args": value}
 
 
-def _of_provider(calls: Iterable[Any]) -> Iterator[ToolRequest]:
+def _of_provider(calls: Iterable[Any]) -> Iterator[ce.ToolRequest]:
     for call in calls:
         told = _fields(call)
         function = _fields(told.get("function") or told)
         name = function.get("name") or function.get("tool_name") or ""
-        yield ToolRequest(name=name, id=told.get("id"), args=call_args(function))
+        yield ce.ToolRequest(name=name, id=told.get("id"), args=call_args(function))
 
 
 def _fields(value: object) -> Mapping[Any, Any]:
@@ -124,12 +112,12 @@ def _written(args: str) -> dict[str, Any]:
 # Answers
 
 
-def to_answer(native: ChatResponse | CompletionResponse) -> Answer:
+def to_answer(native: ChatResponse | CompletionResponse) -> ce.Answer:
     """Map what a model answered, with what it says of itself."""
     raw = native.raw
     choice = next(iter(_said(raw, "choices") or ()), None)
     finish = _said(choice, "finish_reason") or _said(raw, "stop_reason")
-    return Answer(
+    return ce.Answer(
         to_schema(message_of(native)).message,
         model=str(_said(raw, "model") or ""),
         finish_reason=str(finish or ""),
@@ -143,7 +131,7 @@ def message_of(native: ChatResponse | CompletionResponse) -> ChatMessage:
     return ChatMessage(role="assistant", content=native.text)
 
 
-def map_model_usage(native: ChatResponse | CompletionResponse) -> Usage | None:
+def map_model_usage(native: ChatResponse | CompletionResponse) -> ce.Usage | None:
     """The usage that an answer carries: in the provider's own answer, else beside it."""
     raw = native.raw
     told = _said(raw, "usage") or _said(raw, "usage_metadata")
@@ -173,26 +161,26 @@ def _dumped(value: Any) -> Mapping[str, Any] | None:
 # Back
 
 
-def to_native(step: Step, native: ChatMessage | None) -> ChatMessage:
+def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
     """Make the message of a step; a copy keeps calls, media and all that an integration keeps in it."""
-    if isinstance(step, Insert):
+    if isinstance(step, ce.Insert):
         return ChatMessage(role="system", content=step.text)
-    if isinstance(step, Restore):
+    if isinstance(step, ce.Restore):
         return _restored(step.message)
     if native is None:
         raise ValueError(f"{type(step).__name__} needs the host's message")
     kinds = {getattr(block, "block_type", "") for block in native.blocks}
-    if isinstance(step, Keep) or kinds & REASONING:
+    if isinstance(step, ce.Keep) or kinds & REASONING:
         return native  # what is signed must go back as it came
     said = TextBlock(text=changed(native.content or "", step))
     others = [block for block in native.blocks if not isinstance(block, TextBlock)]
     return native.model_copy(update={"blocks": [said, *others]})
 
 
-def _restored(message: Message) -> ChatMessage:
+def _restored(message: ce.Message) -> ChatMessage:
     blocks: list[Any] = [TextBlock(text=message.content)]
     beside: dict[str, Any] = {}
-    if message.role is Role.TOOL:
+    if message.role is ce.Role.TOOL:
         beside["tool_call_id"] = message.tool_call_id or ""
     for call in message.tool_calls or ():
         if ToolCallBlock is not None:

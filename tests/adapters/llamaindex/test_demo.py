@@ -86,13 +86,6 @@ def test_an_endpoint_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             run(f"sqlite:///{tmp_path / 'ce.db'}")
 
 
-@pytest.mark.parametrize("way", ["complete", "acomplete", "stream_complete", "astream_complete"])
-def test_the_offline_model_takes_texts_too(way: str, call: Any) -> None:
-    given = "A lane is a line of conversation. What is a lane?"
-    said = "".join(call(OfflineLLM(), way, given))
-    assert said == "I find nothing about that in what I was given."
-
-
 def test_the_offline_model_streams_what_it_says(call: Any) -> None:
     asked = [ChatMessage(role="system", content="A lane is a line."), ChatMessage("A lane?")]
     whole = call(OfflineLLM(), "chat", asked)
