@@ -116,7 +116,9 @@ class Ends(Recording):
         """Take some pieces of an answer, and go."""
         if way == "stream":
             with closing(self.stream(target, QUESTIONS[0], SESSION)) as pieces:  # type: ignore[type-var]  # frameworks give generators
-                return [next(pieces) for _ in range(TAKEN)]
+                taken = [next(pieces) for _ in range(TAKEN)]
+            trial.run(self._closed(trial))  # a framework may read on, on a thread of its own
+            return taken
         return list(trial.run(self._aleave(trial, target)))
 
     async def _aleave(self, trial: Trial, target: Any) -> list[str]:

@@ -187,10 +187,11 @@ def fails_on_the_app_s_loop(patch: Patch, _: Adapter[Any, Any]) -> None:
 def ignores_async(patch: Patch, _: Adapter[Any, Any]) -> None:
     """What is awaited goes out as it is."""
 
-    async def passed(self: Any, invoke: Any, answers: Any) -> Any:
+    async def passed(self: Any, invoke: Any, *_: Any) -> Any:
         return await invoke(self.given)
 
     patch.setattr(GovernedCall, "arun", passed)
+    patch.setattr(GovernedCall, "aopen", passed)
 
 
 def loses_the_last_chunk(patch: Patch, _: Adapter[Any, Any]) -> None:

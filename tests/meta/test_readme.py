@@ -26,7 +26,8 @@ def test_python_blocks_run(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.syspath_prepend(distribution)
     namespace: dict[str, object] = {"__name__": "__main__"}
     with Wire() as wire:
-        monkeypatch.setenv("OPENAI_BASE_URL", wire.base_url)
+        for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):  # the second is LlamaIndex's
+            monkeypatch.setenv(name, wire.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         for block in blocks(page, "python"):
             exec(compile(block, ROOT / page, "exec"), namespace)

@@ -18,7 +18,11 @@ from pathlib import Path
 if __name__ == "__main__":  # as a plain script, from any folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-CASES = {"autogen": "tests.property.tool_autogen", "langchain": "tests.property.tool_cases"}
+CASES = {
+    "autogen": "tests.property.tool_autogen",
+    "langchain": "tests.property.tool_cases",
+    "llamaindex": "tests.property.tool_llamaindex",
+}
 """The module with the cases of a framework, imported when it is asked for."""
 
 BLOCK = 200

@@ -1,0 +1,93 @@
+"""Puts the engine in front of every call of a model: of its eight public methods, which all ways lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+from llama_index.core.llms import LLM
+from llama_index.core.memory import BaseMemory
+
+from ce_integrations.asking import Asked, as_one_text, governed
+from ce_integrations.base import CallInfo
+from ce_integrations.llamaindex.mapper import message_of
+from ce_integrations.llamaindex.spans import info_here, owner_here, remembering
+from ce_integrations.patches import Make
+from ce_integrations.wrappers import within
+
+
+def _replaced(asked: Asked, sent: list[ChatMessage]) -> Any:
+    """An input with other messages; one text stays one text."""
+    if isinstance(asked.given, str):
+        return as_one_text(sent, lambda message: message.content or "")
+    return sent
+
+
+def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
+    model, named, info = asked.subject, asked.named, info_here()
+    metadata = None
+    with suppress(ValueError):  # a model that its integration has no entry for
+        metadata = model.metadata
+    info.provider = str(model.class_name()).split("_")[0].lower()
+    if metadata is not None:
+        info.model = metadata.model_name
+        # Its default is nobody's window.
+        known = "context_window" in metadata.model_fields_set
+        info.context_window = metadata.context_window if known else None
+    is_text = isinstance(asked.given, str)
+    if is_text:
+        # One text for a model for chats: the framework asks for itself. Who chats gives messages.
+        info.purpose = "helper" if metadata is None or metadata.is_chat_model else info.purpose
+        info.opaque = True
+    info.tools = [tool for tool in named.get("tools") or () if isinstance(tool, Mapping)]
+    wanted = named.get("response_format")
+    schema_of = getattr(wanted, "model_json_schema", None)
+    wanted = schema_of() if schema_of is not None else wanted
+    info.response_format = wanted if isinstance(wanted, Mapping) else None
+    return [ChatMessage(role="user", content=asked.given)] if is_text else asked.messages, info
+
+
+def _text(chunk: ChatResponse | CompletionResponse) -> str:
+    return chunk.delta or ""
+
+
+def _joined(chunks: list[Any]) -> Any:
+    """The last chunk has the whole answer; of an integration that gives pieces they are joined."""
+    if not chunks:
+        return None
+    last, said = chunks[-1], "".join(map(_text, chunks))
+    if len(message_of(last).content or "") >= len(said):
+        return last
+    if isinstance(last, CompletionResponse):
+        return last.model_copy(update={"text": said})
+    message = ChatMessage(
+        role=last.message.role, content=said, additional_kwargs=last.message.additional_kwargs
+    )
+    return last.model_copy(update={"message": message})
+
+
+_governed = partial(
+    governed,
+    owner_here,
+    _described,
+    names=("messages", "prompt"),
+    replace=_replaced,
+    text=_text,
+    join=_joined,
+)
+_WHOLE = ("chat", "achat", "complete", "acomplete")
+_PIECES = ("stream_chat", "astream_chat", "stream_complete", "astream_complete")
+_MEMORY = [f"{a}{name}" for a in ("", "a") for name in ("get", "put", "put_messages")]
+
+MAKERS: dict[type, dict[str, Make]] = {
+    # A stream's method asks at once; what it gives is read later.
+    LLM: {
+        **dict.fromkeys(_WHOLE, _governed()),
+        **dict.fromkeys(_PIECES, _governed(gives="stream")),
+    },
+    BaseMemory: dict.fromkeys(_MEMORY, within(remembering)),
+}
+"""What is wrapped. All others (`predict`, `chat_with_tools`, `structured_predict`) end in these."""

@@ -1,0 +1,193 @@
+"""LlamaIndex messages as the schema's, and the plan's steps as LlamaIndex messages."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from llama_index.core.base.llms import types
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+
+import ce_engine as ce
+from ce_integrations.blocks import CALLS, REASONING, call_args, changed
+from ce_integrations.messages import ROLES, host_message
+from ce_integrations.usage import usage_of
+
+
+TextBlock = types.TextBlock
+# Before 0.14 there is none: calls stand in `additional_kwargs` alone.
+ToolCallBlock: Any = getattr(types, "ToolCallBlock", None)
+
+_NO_MEDIA = CALLS | {"text", "cache"}
+
+_ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\})\s*", re.DOTALL)
+_OBSERVATION = "Observation: "
+"""How a ReAct agent writes a call and its result: as texts of the assistant and of the user."""
+
+_TOKENS = (
+    ("input_tokens", ("prompt_token_count", "prompt_eval_count")),
+    ("output_tokens", ("candidates_token_count", "eval_count")),
+    ("total_tokens", ("total_token_count",)),
+)
+"""Names of Gemini and Ollama for what others call as on the left."""
+
+
+def to_schema(native: ChatMessage) -> ce.HostMessage:
+    """Map one message; blocks that are no text count with digests and tokens and stay as they are."""
+    said = getattr(native.role, "value", native.role)
+    role, origin = ROLES.get(said, ROLES["user"])
+    text, call_id, calls = native.content or "", None, list[ce.ToolRequest]()
+    protected = said not in ROLES
+    if role is ce.Role.ASSISTANT:
+        calls = _calls(native)
+        if not calls and (action := _ACTION.fullmatch(text)):
+            text, calls = action[1], [ce.ToolRequest(name=action[2], args=_written(action[3]))]
+        origin = ce.Origin.TOOL_CALL if calls else origin
+    elif role is ce.Role.TOOL:
+        call_id = native.additional_kwargs.get("tool_call_id")
+        protected = not call_id  # nothing but its place pairs it
+    elif role is ce.Role.USER and text.startswith(_OBSERVATION):
+        # A person may begin so, too, who must not lose a word by it.
+        role, origin, protected = ce.Role.TOOL, ce.Origin.TOOL_RESULT, True
+    message = ce.Message(role=role, content=text, tool_calls=calls or None, tool_call_id=call_id)
+    return host_message(message, origin, _media(native), protected=protected)
+
+
+def _media(native: ChatMessage) -> list[dict[str, Any]]:
+    """The blocks that are neither text nor calls, in the form that adapters share."""
+    if len(native.blocks) == 1 and isinstance(native.blocks[0], TextBlock):
+        return []
+    kinds = ((block, getattr(block, "block_type", "")) for block in native.blocks)
+    return [{"type": kind, **vars(block)} for block, kind in kinds if kind not in _NO_MEDIA]
+
+
+def _calls(native: ChatMessage) -> list[ce.ToolRequest]:
+    """Calls of tools as blocks, else as an integration keeps its provider's: objects or dicts."""
+    blocks: list[Any] = [block for block in native.blocks if _is_call(block)]
+    if blocks:
+        return [
+            ce.ToolRequest(
+                name=block.tool_name,
+                id=block.tool_call_id,
+                args=call_args(_args(block.tool_kwargs)),
+            )
+            for block in blocks
+        ]
+    return list(_of_provider(native.additional_kwargs.get("tool_calls") or ()))
+
+
+def _is_call(block: object) -> bool:
+    return ToolCallBlock is not None and isinstance(block, ToolCallBlock)
+
+
+def _args(value: object) -> dict[str, object]:
+    return {"args": value}
+
+
+def _of_provider(calls: Iterable[Any]) -> Iterator[ce.ToolRequest]:
+    for call in calls:
+        told = _fields(call)
+        function = _fields(told.get("function") or told)
+        name = function.get("name") or function.get("tool_name") or ""
+        yield ce.ToolRequest(name=name, id=told.get("id"), args=call_args(function))
+
+
+def _fields(value: object) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else vars(value)
+
+
+def _written(args: str) -> dict[str, Any]:
+    """Arguments as a model wrote them, or as the framework writes them afterwards: JSON or Python."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return call_args(_args(read(args)))
+        except (ValueError, SyntaxError):
+            continue
+    return {"": args}
+
+
+# Answers
+
+
+def to_answer(native: ChatResponse | CompletionResponse) -> ce.Answer:
+    """Map what a model answered, with what it says of itself."""
+    raw = native.raw
+    choice = next(iter(_said(raw, "choices") or ()), None)
+    finish = _said(choice, "finish_reason") or _said(raw, "stop_reason")
+    return ce.Answer(
+        to_schema(message_of(native)).message,
+        model=str(_said(raw, "model") or ""),
+        finish_reason=str(finish or ""),
+    )
+
+
+def message_of(native: ChatResponse | CompletionResponse) -> ChatMessage:
+    """The message of an answer; that of a model for texts is made."""
+    if isinstance(native, ChatResponse):
+        return native.message
+    return ChatMessage(role="assistant", content=native.text)
+
+
+def map_model_usage(native: ChatResponse | CompletionResponse) -> ce.Usage | None:
+    """The usage that an answer carries: in the provider's own answer, else beside it."""
+    raw = native.raw
+    told = _said(raw, "usage") or _said(raw, "usage_metadata")
+    if told is None and _said(raw, "eval_count") is not None:
+        told = raw
+    known = _dumped(told) or {}
+    for name, others in _TOKENS:
+        if name not in known and (found := next((known[o] for o in others if known.get(o)), None)):
+            known = {**known, name: found}
+    usage = usage_of(known)
+    if usage is not None and usage.total_tokens:
+        return usage
+    beside = usage_of(native.additional_kwargs)
+    return beside if beside is not None and beside.total_tokens else None
+
+
+def _said(value: object, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _dumped(value: Any) -> Mapping[str, Any] | None:
+    if value is None or isinstance(value, Mapping):
+        return value
+    return dict(value.model_dump()) if hasattr(value, "model_dump") else vars(value)
+
+
+# Back
+
+
+def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
+    """Make the message of a step; a copy keeps calls, media and all that an integration keeps in it."""
+    if isinstance(step, ce.Insert):
+        return ChatMessage(role="system", content=step.text)
+    if isinstance(step, ce.Restore):
+        return _restored(step.message)
+    if native is None:
+        raise ValueError(f"{type(step).__name__} needs the host's message")
+    kinds = {getattr(block, "block_type", "") for block in native.blocks}
+    if isinstance(step, ce.Keep) or kinds & REASONING:
+        return native  # what is signed must go back as it came
+    said = TextBlock(text=changed(native.content or "", step))
+    others = [block for block in native.blocks if not isinstance(block, TextBlock)]
+    return native.model_copy(update={"blocks": [said, *others]})
+
+
+def _restored(message: ce.Message) -> ChatMessage:
+    blocks: list[Any] = [TextBlock(text=message.content)]
+    beside: dict[str, Any] = {}
+    if message.role is ce.Role.TOOL:
+        beside["tool_call_id"] = message.tool_call_id or ""
+    for call in message.tool_calls or ():
+        if ToolCallBlock is not None:
+            told = {"tool_call_id": call.id, "tool_name": call.name, "tool_kwargs": call.args}
+            blocks.append(ToolCallBlock(**told))
+        else:
+            function = {"name": call.name, "arguments": json.dumps(call.args, ensure_ascii=False)}
+            asked = {"id": call.id, "type": "function", "function": function}
+            beside.setdefault("tool_calls", []).append(asked)
+    return ChatMessage(role=message.role.value, blocks=blocks, additional_kwargs=beside)

@@ -1,0 +1,99 @@
+"""What of an app is marked: what is there, and what is made later of the model that `Settings` has."""
+
+from __future__ import annotations
+
+import weakref
+from itertools import islice
+from typing import Any
+
+from llama_index.core.settings import Settings
+from workflows import Workflow
+
+from ce_integrations.base import Detach
+from ce_integrations.llamaindex.injection import MAKERS
+from ce_integrations.llamaindex.spans import PLACE, ROOTS, SpanMark, kind_of, mark_of
+from ce_integrations.marks import mark_all
+from ce_integrations.patches import ClassPatches, Make, all_definitions
+from ce_integrations.walk import walk
+
+
+PACKAGES = ("llama_index", "workflows")
+
+NEAR = 300
+"""Objects of an engine among which its model is looked for, nearest first; its nodes come after."""
+
+_patches = ClassPatches()
+_foreign: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Engines that have other models than the one of `Settings`."""
+
+
+def found(target: object) -> list[Any]:
+    """What of a target is marked: models, and what an app calls to have them called."""
+    seen: dict[int, Any] = {id(each): each for each in walk(target, PACKAGES, _steps)}
+    return [each for each in seen.values() if kind_of(each) == "model" or kind_of(each) in ROOTS]
+
+
+def _steps(subject: object) -> list[object]:
+    """A workflow's steps stand in its class, and may close over a model."""
+    if not isinstance(subject, Workflow):
+        return []
+    return list(subject._get_steps().values())  # noqa: SLF001 - all that tells them
+
+
+def attach(mark: SpanMark, subjects: list[Any], makers: dict[type, dict[str, Make]]) -> Detach:
+    """Mark these, and wrap what is to be wrapped while the mark is there; all or nothing.
+
+    Raises:
+        ConfigError: another installation governs one of them, and says something else.
+    """
+    # What is called says who governs the calls in it; a model alone cannot.
+    agreed, hooks = kind_of(subjects[0]) not in ROOTS, mark.hooks
+    with mark.undo as undo:
+        undo.callback(_patches.hold(all_definitions({**MAKERS, **WATCHED, **makers}), mark))
+        undo.callback(mark_all(subjects, lambda _: mark, PLACE, hooks, agreed=agreed))
+        mark.undo = undo.pop_all()
+    return mark.undo.close
+
+
+def owner_of(instance: object) -> SpanMark | None:
+    """Whose a root of calls is: its mark's, else that of `Settings`, where it has the model of that."""
+    own = mark_of(instance)
+    if own is not None or (of_all := mark_of(Settings)) is None:
+        return own
+    if kind_of(instance) not in ROOTS or _foreign.get(id(instance)) is instance:
+        return None
+    with of_all.hooks.guard("settings"):
+        if any(mark_of(each) is of_all for each in islice(walk(instance, PACKAGES), NEAR)):
+            of_all.undo.callback(PLACE.put(instance, of_all))
+            return of_all
+        _foreign[id(instance)] = instance
+    return None
+
+
+def _watched(original: property) -> property:
+    """`Settings.llm`, whose models are marked as they are set and given out."""
+
+    def get(settings: Any) -> Any:
+        model = original.__get__(settings)
+        _mark(settings, model)
+        return model
+
+    def put(settings: Any, model: Any) -> None:
+        original.__set__(settings, model)
+        _mark(settings, vars(settings).get("_llm"))
+
+    return property(get, put, original.fdel, original.__doc__)
+
+
+def _mark(settings: Any, model: object) -> None:
+    mark = mark_of(settings)
+    if mark is None or mark_of(model) is not None:
+        return
+    with mark.hooks.guard("settings"):
+        for each in found(model):
+            if mark_of(each) is None:
+                mark.undo.callback(PLACE.put(each, mark))
+        mark.undo.callback(_patches.hold(all_definitions(MAKERS), mark))  # its class may be new
+
+
+WATCHED: dict[type, dict[str, Make]] = {type(Settings): {"llm": _watched}}

@@ -1,0 +1,248 @@
+"""Spans of LlamaIndex: which belong together, whose they are, and what they say of the calls in them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.base_selector import BaseSelector
+from llama_index.core.base.llms.base import BaseLLM
+from llama_index.core.chat_engine.types import BaseChatEngine
+from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
+from llama_index.core.indices.struct_store.sql_retriever import BaseSQLParser
+from llama_index.core.llms.structured_llm import StructuredLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.question_gen.types import BaseQuestionGenerator
+from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.core.schema import TransformComponent
+from llama_index.core.settings import Settings
+from llama_index.core.tools import BaseTool
+from llama_index_instrumentation.dispatcher import active_instrument_tags
+from llama_index_instrumentation.span import active_span_id
+from workflows import Workflow
+
+from ce_engine.runtime.contexts import unset
+from ce_integrations.base import CallInfo, Hooks
+from ce_integrations.bounded import BoundedMap
+from ce_integrations.marks import Attribute, Mark
+from ce_integrations.runs import MAX_RUNS, RunTree
+
+
+PLACE = Attribute("_ce_mark")
+"""Where an object has its mark: no field shows it, and copies have it."""
+
+KINDS: tuple[tuple[type, str], ...] = (
+    (StructuredLLM, "structured"),
+    (BaseLLM, "model"),
+    (Workflow, "workflow"),
+    (BaseChatEngine, "chat engine"),
+    (BaseQueryEngine, "query engine"),
+    (BaseSynthesizer, "synthesizer"),
+    (BaseRetriever, "retriever"),
+    (BaseTool, "tool"),
+    (type(Settings), "settings"),
+    *(
+        (cls, "helper")
+        for cls in (
+            BaseNodePostprocessor,
+            BaseQueryTransform,
+            BaseQuestionGenerator,
+            BaseSelector,
+            BaseSQLParser,
+            TransformComponent,
+        )
+    ),
+)
+ROOTS = frozenset(
+    {"workflow", "chat engine", "query engine", "synthesizer", "retriever", "tool", "settings"}
+)
+"""What an app calls to have models called; it says whose all the calls in it are."""
+
+_ENGINES = frozenset({"workflow", "chat engine", "query engine", "synthesizer"})
+"""What puts the messages of a call together by itself."""
+
+_HELPER: dict[str, Any] = {"purpose": "helper"}
+
+
+class SpanMark(Mark):
+    """Says of an object of the framework whose it is; what its calls do is heard of by spans."""
+
+    copies = "share"
+
+    def __init__(self, hooks: Hooks[Any]) -> None:
+        super().__init__(hooks)
+        self.undo = ExitStack()
+        """The way back, of what is marked later, too."""
+
+
+def mark_of(subject: object) -> SpanMark | None:
+    """The active mark of an object of the framework."""
+    found = PLACE.mark_of(subject)
+    return found if isinstance(found, SpanMark) else None
+
+
+def kind_of(subject: object) -> str:
+    """What an object is to us."""
+    cls: Any = type(subject)
+    return _kind(cls)
+
+
+@lru_cache(1024)
+def _kind(cls: Any) -> str:
+    return next((kind for base, kind in KINDS if issubclass(cls, base)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is to be known of a span beside what it says of calls.
+
+    Attributes:
+        place: the kind of what works, or the name of an agent's step; a model's is that around it.
+        recorded: whether a `tool` or a `retriever` is at work in it, which is recorded.
+        run: the span of the workflow's run around it, or its own.
+        before: the span around that run.
+        agent: who of the run's agents speaks.
+    """
+
+    place: str = ""
+    recorded: str = ""
+    run: str = ""
+    before: str | None = None
+    agent: str = ""
+
+
+class Spans(RunTree[str, SpanMark]):
+    """The spans that are somebody's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spans: BoundedMap[str, Span] = BoundedMap(MAX_RUNS)
+        self._ended: BoundedMap[str, bool] = BoundedMap(MAX_RUNS)
+
+    def begin(self, id_: str, span: Span) -> None:
+        self._spans.put(id_, span)
+
+    def end(self, id_: str) -> None:
+        """Note that a span ends. Before 0.14 a workflow's run stays the active one of its caller's task."""
+        if self.span(id_).run == id_:
+            self._ended.put(id_, True)
+
+    def span(self, id_: str | None) -> Span:
+        return (self._spans.get(id_) if id_ else None) or Span()
+
+    def inside(self, id_: str | None) -> str | None:
+        """The span, if it is in no run that is at its end; else what was around that."""
+        while id_ and self._ended.get((span := self.span(id_)).run):
+            id_ = span.before
+        return id_ or None
+
+    def info_in(self, id_: str | None) -> CallInfo:
+        """What is known of a call or a tool's run inside a span; the app's tags say whose it is first."""
+        tags = active_instrument_tags.get()
+        info = self.info(
+            id_,
+            request_id="" if id_ else secrets.token_hex(8),
+            session_id=tags.get("session_id"),
+            user_id=tags.get("user_id"),
+            metadata=tags,
+        )
+        info.agent = self.span(id_).agent
+        return info
+
+
+tree = Spans()
+"""A model sees its own span's parent only, never its root, and may be the only one that is marked."""
+
+
+def what_a_span_tells(
+    method: str, args: Mapping[str, Any], instance: object, around: Span
+) -> tuple[str, dict[str, Any]]:
+    """(place, what it says of the calls in it)."""
+    kind, event = kind_of(instance), args.get("ev")
+    if event is not None and kind in ("", "workflow"):
+        return _of_a_step(method, event)
+    if kind in _ENGINES:
+        named = {**_session(_memory(args, instance)), **_line(instance)}
+        return kind, {"keeps_history": True, "purpose": "chat", **named}
+    if kind in ("helper", "retriever"):
+        return kind, _HELPER
+    place = kind if kind == "tool" else around.place
+    return place, _HELPER if _is_aside(kind, method, place) else {}
+
+
+def _is_aside(kind: str, method: str, place: str) -> bool:
+    """An answer that is there, in another form; or a question that is made to stand alone."""
+    if kind == "structured":
+        return place == "parse_agent_output"
+    return kind == "model" and place == "chat engine" and method in ("predict", "apredict")
+
+
+def _of_a_step(method: str, event: Any) -> tuple[str, dict[str, Any]]:
+    """An agent's own steps have names, and events that tell who is at work; others are the app's."""
+    if method == "call_tool" and hasattr(event, "tool_id"):
+        return "tool", {}
+    return method, {"purpose": "chat"} if hasattr(event, "current_agent_name") else {}
+
+
+def _line(instance: object) -> dict[str, Any]:
+    """The line of a run: an agent's own, or the one that the agents of a workflow share.
+
+    No message of the framework says which agent it is from.
+    """
+    if isinstance(instance, AgentWorkflow):
+        return {"lane_key": "workflow", "shared_history": True}
+    if isinstance(instance, BaseWorkflowAgent):
+        return {"lane_key": instance.name, "shared_history": True}
+    return {}
+
+
+def _memory(args: Mapping[str, Any], instance: object) -> object:
+    """What has the messages: the memory of an engine, or what a run is given: a memory, a context."""
+    begins: Any = args.get("start_event")
+    given = begins.get("memory") if hasattr(begins, "get") else None
+    return getattr(instance, "_memory", given or args.get("ctx"))
+
+
+def _session(memory: object) -> dict[str, Any]:
+    """The session of a memory; an id that all share by default is none, which is found out later."""
+    names = ("session_id", "chat_store_key")
+    found = next((value for name in names if (value := getattr(memory, name, None))), None)
+    return {"session_id": found, "conversation": memory}
+
+
+# What memories ask for themselves
+
+
+_remembering: ContextVar[bool] = ContextVar("ce_llamaindex_remembering", default=False)
+
+
+@contextmanager
+def remembering(*_: object, **__: object) -> Iterator[None]:
+    """A memory is at work inside: what it asks (for summaries, for facts) is its own business."""
+    token = _remembering.set(True)
+    try:
+        yield
+    finally:
+        unset(_remembering, token)
+
+
+def info_here() -> CallInfo:
+    """What is known of a call that is made now."""
+    info = tree.info_in(tree.inside(active_span_id.get()))
+    if _remembering.get():
+        info.purpose = "helper"
+    return info
+
+
+def owner_here(subject: object) -> SpanMark | None:
+    """Whose call of a model this is: that of the outermost marked span, else the model's own."""
+    here, own = tree.inside(active_span_id.get()), mark_of(subject)
+    return tree.of(here, own)[1] if here else own

@@ -1,0 +1,206 @@
+"""Apps of LlamaIndex for the contract suite: an agent with a memory for each talk, and a chat engine."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from functools import cache, cached_property, wraps
+from typing import Any, ClassVar
+
+from llama_index.core.agent.workflow import AgentStream, FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.llms.openai import OpenAI
+from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+from pydantic import PrivateAttr
+
+from ce_integrations.base import Adapter
+from ce_integrations.llamaindex.installer import LlamaIndexAdapter
+from ce_integrations.llamaindex.marking import PACKAGES
+from ce_integrations.testing.answers import Answer, text, tool_calls
+from ce_integrations.testing.framework_apps import (
+    MODEL,
+    SYSTEM,
+    FrameworkApps,
+    Tool,
+    in_session,
+)
+from ce_integrations.testing.wire import Wire
+from ce_integrations.walk import walk
+from tests.adapters.llamaindex.releases import make_agent
+
+
+@cache
+def no_certificates() -> ssl.SSLContext:
+    """Loading the machine's certificates takes a tenth of a second, and there is nothing to verify."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+class Noting(OpenAI):
+    """Notes the messages that reach a provider's own code."""
+
+    _received: list[list[ChatMessage]] = PrivateAttr(default_factory=list)
+
+    def _chat(self, messages: Any, **kwargs: Any) -> Any:
+        self._received.append(messages)
+        return super()._chat(messages, **kwargs)
+
+    async def _achat(self, messages: Any, **kwargs: Any) -> Any:
+        self._received.append(messages)
+        return await super()._achat(messages, **kwargs)
+
+    def _stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        self._received.append(messages)
+        return super()._stream_chat(messages, **kwargs)
+
+    async def _astream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        self._received.append(messages)
+        return await super()._astream_chat(messages, **kwargs)
+
+
+class LlamaIndexApps(FrameworkApps):
+    packages = PACKAGES
+
+    @cached_property
+    def clients(self) -> tuple[DefaultHttpxClient, DefaultAsyncHttpxClient]:
+        return (
+            DefaultHttpxClient(verify=no_certificates()),
+            DefaultAsyncHttpxClient(verify=no_certificates()),
+        )
+
+    def model(self, wire: Wire) -> Noting:
+        clients: dict[str, Any] = {
+            "http_client": self.clients[0],
+            "async_http_client": self.clients[1],
+        }
+        return Noting(
+            model=MODEL, api_base=wire.base_url, api_key="no key", max_retries=0, **clients
+        )
+
+    async def aclose(self) -> None:
+        client, async_client = self.clients
+        client.close()
+        await async_client.aclose()
+
+    def received(self, target: Any) -> list[list[Any]]:
+        model = next(each for each in walk(target, PACKAGES) if isinstance(each, Noting))
+        return model._received
+
+
+class Agents(LlamaIndexAdapter):
+    """Agents can be awaited only."""
+
+    capabilities = replace(LlamaIndexAdapter.capabilities, ways=("async", "astream"))
+
+
+class AgentApps(LlamaIndexApps):
+    """An agent, and a memory for each conversation."""
+
+    adapter: ClassVar[Adapter[Any, Any]] = Agents()
+    team_script: ClassVar[Sequence[str | Answer]] = [
+        tool_calls([("ask_expert", {"question": "What is a lane?"})]),
+        text("A lane is a line of conversation."),
+        text("The expert says: a line."),
+    ]
+    memories: ClassVar[dict[tuple[int, str], Any]] = {}
+    """By target and session."""
+
+    def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
+        return self._fresh(make_agent(self.model(wire), [*map(_awaited, tools)], SYSTEM))
+
+    def make_team(self, wire: Wire) -> Any:
+        prompt = "You are an expert."
+        expert = FunctionAgent(name="expert", llm=self.model(wire), system_prompt=prompt)
+
+        async def ask_expert(question: str) -> str:
+            """Ask an expert."""
+            return str(await expert.run(question))
+
+        return self._fresh(make_agent(self.model(wire), [ask_expert], SYSTEM))
+
+    def _fresh(self, target: Any) -> Any:
+        for key in [key for key in self.memories if key[0] == id(target)]:
+            del self.memories[key]
+        return target
+
+    def _memory(self, target: Any, session_id: str) -> Any:
+        made = ChatMemoryBuffer.from_defaults(token_limit=1_000_000, chat_store_key=session_id)
+        return self.memories.setdefault((id(target), session_id), made)
+
+    async def aask(self, target: Any, text: str, session_id: str) -> str:
+        memory = self._memory(target, session_id)
+        handler = target.run(text, memory=memory, max_iterations=100)
+        try:
+            return str(await asyncio.shield(handler))
+        except BaseException:
+            await _end(handler)
+            raise
+
+    async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
+        memory = self._memory(target, session_id)
+        handler = target.run(text, memory=memory, max_iterations=100)
+        try:
+            async for event in handler.stream_events():
+                if isinstance(event, AgentStream) and event.delta:
+                    yield event.delta
+            await handler
+        except BaseException:
+            await _end(handler)
+            raise
+
+
+def _awaited(tool: Tool) -> Any:
+    """The framework keeps results as they come, and other tools have threads that race."""
+
+    @wraps(tool)
+    async def run(*args: Any, **kwargs: Any) -> str:
+        return tool(*args, **kwargs)
+
+    return run
+
+
+async def _end(handler: Any) -> None:
+    """The steps of a run go on where nobody waits for them; an app that wants them to end says so."""
+    if not handler.is_done():
+        await handler.cancel_run()
+
+
+class ChatOnly(LlamaIndexAdapter):
+    """A chat engine runs no tools, asks no other agent, and has one memory."""
+
+    capabilities = replace(LlamaIndexAdapter.capabilities, tools=False, teams=False, threads=False)
+
+
+class ChatApps(LlamaIndexApps):
+    """A chat engine, whose memory has no id of its own."""
+
+    adapter: ClassVar[Adapter[Any, Any]] = ChatOnly()
+
+    def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
+        assert not tools
+        memory = ChatMemoryBuffer.from_defaults(token_limit=1_000_000)
+        return SimpleChatEngine.from_defaults(
+            llm=self.model(wire), system_prompt=SYSTEM, memory=memory
+        )
+
+    def ask(self, target: Any, text: str, session_id: str) -> str:
+        with in_session(session_id):
+            return str(target.chat(text))
+
+    async def aask(self, target: Any, text: str, session_id: str) -> str:
+        with in_session(session_id):
+            return str(await target.achat(text))
+
+    def stream(self, target: Any, text: str, session_id: str) -> Iterator[str]:
+        with in_session(session_id):
+            answer = target.stream_chat(text)
+        yield from answer.response_gen
+
+    async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
+        with in_session(session_id):
+            answer = await target.astream_chat(text)
+        async for piece in answer.async_response_gen():
+            yield piece

@@ -1,0 +1,25 @@
+"""The contract suite catches what adapters get wrong: each mutant of the real one fails the test that is for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ce_integrations.testing.adapter_contract import AdapterContract
+from tests.adapters.llamaindex.contract_apps import AgentApps, ChatApps
+from tests.adapters.llamaindex.contract_mutants import OWN
+from tests.adapters.mutants import SHARED, Mutant, Patch
+
+
+class Agent(AgentApps, AdapterContract):
+    pass
+
+
+class Plain(ChatApps, AdapterContract):
+    pass
+
+
+@pytest.mark.req("A-27")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("mutant", [*SHARED, *OWN], ids=lambda mutant: mutant.name)
+def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
+    mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)
