@@ -25,6 +25,9 @@ from ce_integrations.testing.wire import Wire
 from tests.adapters.llamaindex.contract_apps import AgentApps
 
 
+EVERY = 1
+"""All cases go to a strict server."""
+
 BUDGETS = (None, 100, 200, 400, 800, 1500, 3000, 10_000, 1_000_000)
 WAYS = ("chat", "achat", "stream_chat", "astream_chat")
 FORMS = ("blocks", "objects", "dicts", "both")
