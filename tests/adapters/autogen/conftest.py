@@ -1,36 +1,17 @@
-"""What tests of AutoGen share: an engine, clients of a wire, and what is stored."""
+"""What tests of AutoGen share: clients of a wire, and what is stored."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
 
-from ce_engine import ContextEngine, MemoryStore, Scope, SessionDocument, create_context_engine
+from ce_engine import ContextEngine, Scope, SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_integrations.testing.wire import Wire
 from tests.adapters.autogen.contract_apps import Client
-from tests.adapters.autogen.releases import HAS
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, and count as such, what needs a thing that the installed release does not have."""
-    lacking = [
-        item
-        for item in items
-        if not all(HAS[need] for mark in item.iter_markers("needs") for need in mark.args)
-    ]
-    items[:] = [item for item in items if item not in lacking]
-    config.hook.pytest_deselected(items=lacking)
-
-
-@pytest.fixture
-def engine() -> Iterator[ContextEngine]:
-    made = create_context_engine(MemoryStore())
-    yield made
-    made.sync.close()
 
 
 class MakeClient(Protocol):
