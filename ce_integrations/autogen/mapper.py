@@ -37,6 +37,10 @@ from ce_integrations.blocks import changed, text_of, tool_requests
 from ce_integrations.messages import author_of
 
 
+NOBODY = "assistant"
+"""The source that core agents give their own answers, whatever they are called."""
+
+
 def split(native: LLMMessage) -> list[LLMMessage]:
     """A message with the results of several calls is as many messages."""
     if not isinstance(native, FunctionExecutionResultMessage) or len(native.content) < 2:
@@ -57,7 +61,8 @@ def to_schema(native: LLMMessage) -> HostMessage:
     if isinstance(native, FunctionExecutionResultMessage):
         return _from_result(next(iter(native.content), None))
     if isinstance(native, AssistantMessage):
-        return _from_model(native.content, native.thought, native.source)
+        source = "" if native.source == NOBODY else native.source
+        return _from_model(native.content, native.thought, source)
     if isinstance(native, SystemMessage):
         return HostMessage(Message(role=Role.SYSTEM, content=native.content), Origin.SYSTEM)
     author = author_of(native.source, Role.USER)

@@ -2,61 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from autogen_core import BaseAgent
+from autogen_core.tool_agent import ToolAgent
 
 from ce_integrations.autogen.marks import PLACE, chat_agents, loaded, teams
 from ce_integrations.base import Hooks
-from ce_integrations.bounded import BoundedMap
 from ce_integrations.patches import Make
 from ce_integrations.session import SHARED_DEFAULTS
 from ce_integrations.steps import Step, deeper, stepping
 from ce_integrations.wrappers import run_within, same_kind
 
 
-MAX_TEAMS = 10_000
-"""Teams at work that are known by their id."""
+CHAT = "autogen_agentchat.teams._group_chat._chat_agent_container"
 
-CONTAINER = "autogen_agentchat.teams._group_chat._chat_agent_container"
-
-_running: BoundedMap[str, Step] = BoundedMap(MAX_TEAMS)
-"""Steps of teams by the team's id: tasks of a runtime of the app's own do not inherit them."""
+_at_work: dict[str, list[Step]] = {}
+"""Steps by the id of their team or core agent: tasks of a runtime do not inherit who they work for."""
 
 
 def entry(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The wrapper of a method by which an agent or a core agent begins to work."""
+    """The wrapper of a method by which an agent begins to work."""
 
     @same_kind(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        enter = partial(_Entered, step_of(self, args, kwargs))
+        enter = partial(_Entered, _step_of(self, args, kwargs))
         return run_within(enter, original, (self, *args), kwargs)
 
     return call
 
 
+def core_entry(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a core agent's `on_message(message, ctx)`."""
+
+    @same_kind(original)
+    async def call(self: BaseAgent, message: Any, ctx: Any) -> Any:
+        step = _of_core(self, ctx)
+        with _known(str(self.id), step), stepping(step):
+            return await original(self, message, ctx)
+
+    return call
+
+
 def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of a team's `run_stream`; its step is known by its id until the stream is at its end."""
+    """The same of a team's `run_stream`; its step is known until the stream is at its end."""
 
     @same_kind(original)
     async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
-        step, team_id = step_of(self, args, kwargs), getattr(self, "_team_id", "")
-        _running.put(team_id, step)
+        step = _step_of(self, args, kwargs)
         events = run_within(partial(_Entered, step), original, (self, *args), kwargs)
-        try:
-            async for event in events:
-                yield event
-        finally:
+        with _known(getattr(self, "_team_id", ""), step):
             try:
-                await events.aclose()  # a team that is left goes on to its end
+                async for event in events:
+                    yield event
             finally:
-                if _running.get(team_id) is step:
-                    _running.pop(team_id)
+                await events.aclose()  # a team that is left goes on to its end
 
     return stream
+
+
+@contextmanager
+def _known(name: str, step: Step) -> Iterator[None]:
+    steps = _at_work.setdefault(name, [])
+    steps.append(step)
+    try:
+        yield
+    finally:
+        steps.remove(step)
+        if not steps and _at_work.get(name) is steps:
+            del _at_work[name]
+
+
+def _only_one(name: str) -> Step | None:
+    """The step of a team or agent; none where it works for several at once."""
+    steps = _at_work.get(name, ())
+    return steps[0] if len(steps) == 1 else None
 
 
 class _Entered(stepping):
@@ -68,10 +91,8 @@ class _Entered(stepping):
         super().__enter__()
 
 
-def step_of(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-    """The step that an agent, a team or a core agent enters."""
-    if isinstance(subject, BaseAgent):
-        return _of_core(subject)
+def _step_of(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+    """The step that an agent or a team enters."""
     name, session_id, user_id = type(subject).__name__, None, None
     with suppress(Exception):  # an app's own class may do anything
         name = str(getattr(subject, "name", name))
@@ -101,21 +122,27 @@ def _said(messages: object) -> tuple[object, object]:
     return None, None
 
 
-def _of_core(agent: BaseAgent) -> Step:
-    """A core agent's step. A container adds no name: what it contains does; a team's key is no session."""
-    hooks, key = _hooks(getattr(agent, "_runtime", None)), agent.id.key
-    team = _running.get(key)
+def _of_core(agent: BaseAgent, ctx: Any) -> Step:
+    """A core agent's step: of its team, of the agent that waits for its answer, or of its own.
+
+    Containers and runners of tools add no name: they work in their caller's line. The key of an
+    agent's id is a session by convention; a team's is none.
+    """
+    hooks, key, kind = _hooks(getattr(agent, "_runtime", None)), agent.id.key, agent.id.type
+    team = _only_one(key)
+    name = kind.removesuffix(f"_{key}")
+    if isinstance(agent, (*loaded(CHAT, "ChatAgentContainer"), ToolAgent)):
+        name = ""
     if team is not None:
-        is_container = isinstance(agent, loaded(CONTAINER, "ChatAgentContainer"))
-        name = "" if is_container else agent.id.type.removesuffix(f"_{key}")
         return deeper(agent, name, hooks, around=team)
+    waits = _only_one(str(ctx.sender)) if getattr(ctx, "is_rpc", False) else None
     session_id = None if key in SHARED_DEFAULTS else key
-    return deeper(agent, agent.id.type, hooks, session_id=session_id, conversation=agent)
+    return deeper(agent, name, hooks, around=waits, session_id=session_id, conversation=agent)
 
 
 def entries() -> dict[type, dict[str, Make]]:
     """The methods by which they begin to work, to be wrapped."""
-    found: dict[type, dict[str, Make]] = {BaseAgent: {"on_message": entry}}
+    found: dict[type, dict[str, Make]] = {BaseAgent: {"on_message": core_entry}}
     for cls in chat_agents():
         found[cls] = dict.fromkeys(("on_messages", "on_messages_stream"), entry)
     for cls in teams():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
-from autogen_core import AgentId, SingleThreadedAgentRuntime
+from autogen_core import AgentId, CancellationToken, SingleThreadedAgentRuntime
 
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
@@ -132,3 +132,15 @@ async def test_where_nobody_names_a_session_an_agent_goes_on_with_its_own(
     assert [info.ephemeral for info in sessions] == [True, True]
     assert sorted(info.messages for info in sessions) == [2, 4]
     assert "of another" not in str(contents[0] + contents[2])
+
+
+async def test_an_agent_that_is_reset_begins_a_session(
+    client: Any, engine: Any, stored: Any
+) -> None:
+    with Wire() as wire:
+        ann = agent("ann", client(wire))
+        with install_ce(ann, engine=engine):
+            await ann.run(task="one")
+            await ann.on_reset(CancellationToken())
+            await ann.run(task="two")
+    assert sorted(info.messages for info in stored.sessions()) == [2, 2]

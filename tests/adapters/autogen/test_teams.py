@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from itertools import cycle, groupby
 from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import TextMessage
-from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
+from autogen_agentchat.teams import (
+    MagenticOneGroupChat,
+    RoundRobinGroupChat,
+    SelectorGroupChat,
+)
 
 from ce_engine import BudgetConfig, RuntimeConfig, Scope
 from ce_integrations import ce_session
@@ -22,6 +27,7 @@ from tests.adapters.autogen.configurations import (
     Configuration,
     agent,
     agents,
+    orchestrates,
 )
 
 
@@ -114,6 +120,43 @@ async def test_an_orchestrator(client: Any, engine: Any, stored: Any) -> None:
     assert ("agent", "ann", "ann has it") in said
     assert said[-1] == (*orchestrator, "a plan, or the facts")
     assert {lane.rpartition("/")[2] for lane in lanes(stored)} == {"MagenticOneOrchestrator", "ann"}
+
+
+@pytest.mark.req("A-08")
+async def test_an_orchestrator_s_prompts_stay_within_the_budget(client: Any, engine: Any) -> None:
+    """What holds its task and plan, and the question that it asks itself, are there in each."""
+    speakers = cycle(NAMES)
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=1200, reserved_reply_tokens=0))
+
+    def script(body: Any) -> Any:
+        if "is_request_satisfied" in str(body["messages"][-1]["content"]):
+            ledger = json.loads(str(orchestrates(body).content))
+            return json.dumps(
+                {**ledger, "next_speaker": {"reason": "so", "answer": next(speakers)}}
+            )
+        return LONG
+
+    def prompts_of(bodies: list[Any]) -> list[Any]:
+        return [b for b in bodies if "is_request_satisfied" in str(b["messages"][-1]["content"])]
+
+    found = []
+    for governed in (False, True):
+        with Wire(script) as wire:
+            model = client(wire, structured_output=False)
+            app = MagenticOneGroupChat(agents(model), model, max_turns=12)
+            if governed:
+                install_ce(app, engine=engine, config=config)
+            with ce_session("s"):
+                await app.run(task=TASK)
+            assert wire.refusals == []
+            found.append(prompts_of(wire.bodies))
+    plain, ours = found
+    assert len(ours) == len(plain) >= 10
+    assert max(map(count, plain)) > 1200
+    assert [count(body) for body in ours if count(body) > 1200] == []
+    for body, whole in zip(ours, plain, strict=True):
+        assert body["messages"][0] == whole["messages"][0]
+        assert body["messages"][-1]["content"].startswith("\nRecall we are working on")
 
 
 async def test_a_society(client: Any, engine: Any, stored: Any) -> None:
