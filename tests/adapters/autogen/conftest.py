@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -74,6 +74,3 @@ class Stored:
 @pytest.fixture
 def stored(engine: ContextEngine) -> Stored:
     return Stored(engine)
-
-
-Make = Callable[[Wire], Any]
