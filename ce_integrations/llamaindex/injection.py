@@ -10,11 +10,12 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from ce_integrations.asking import Asked, as_one_text, governed
 from ce_integrations.base import CallInfo
 from ce_integrations.llamaindex.mapper import message_of
-from ce_integrations.llamaindex.spans import info_here, owner_here, remembering
+from ce_integrations.llamaindex.spans import aside, info_here, owner_here
 from ce_integrations.patches import Make
 from ce_integrations.wrappers import within
 
@@ -88,6 +89,9 @@ MAKERS: dict[type, dict[str, Make]] = {
         **dict.fromkeys(_WHOLE, _governed()),
         **dict.fromkeys(_PIECES, _governed(gives="stream")),
     },
-    BaseMemory: dict.fromkeys(_MEMORY, within(remembering)),
+    BaseMemory: dict.fromkeys(_MEMORY, within(aside)),
+    BaseNodePostprocessor: dict.fromkeys(
+        ("postprocess_nodes", "apostprocess_nodes"), within(aside)
+    ),
 }
 """What is wrapped. All others (`predict`, `chat_with_tools`, `structured_predict`) end in these."""

@@ -19,7 +19,6 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.indices.struct_store.sql_retriever import BaseSQLParser
 from llama_index.core.llms.structured_llm import StructuredLLM
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.question_gen.types import BaseQuestionGenerator
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import TransformComponent
@@ -52,7 +51,6 @@ KINDS: tuple[tuple[type, str], ...] = (
     *(
         (cls, "helper")
         for cls in (
-            BaseNodePostprocessor,
             BaseQueryTransform,
             BaseQuestionGenerator,
             BaseSelector,
@@ -218,31 +216,36 @@ def _session(memory: object) -> dict[str, Any]:
     return {"session_id": found, "conversation": memory}
 
 
-# What memories ask for themselves
+# What is asked beside the answer, where no span says so
 
 
-_remembering: ContextVar[bool] = ContextVar("ce_llamaindex_remembering", default=False)
+_aside: ContextVar[bool] = ContextVar("ce_llamaindex_aside", default=False)
 
 
 @contextmanager
-def remembering(*_: object, **__: object) -> Iterator[None]:
-    """A memory is at work inside: what it asks (for summaries, for facts) is its own business."""
-    token = _remembering.set(True)
+def aside(*_: object, **__: object) -> Iterator[None]:
+    """A memory (for summaries, for facts) or a reranker asks inside: that is its own business."""
+    token = _aside.set(True)
     try:
         yield
     finally:
-        unset(_remembering, token)
+        unset(_aside, token)
 
 
 def info_here() -> CallInfo:
     """What is known of a call that is made now."""
     info = tree.info_in(tree.inside(active_span_id.get()))
-    if _remembering.get():
+    if _aside.get():
         info.purpose = "helper"
     return info
 
 
 def owner_here(subject: object) -> SpanMark | None:
-    """Whose call of a model this is: that of the outermost marked span, else the model's own."""
+    """Whose call of a model this is: that of the outermost marked span, else the model's own.
+
+    Nobody's, where the model hands it on to one inside: that one's call is the call.
+    """
+    if kind_of(subject) == "structured":
+        return None
     here, own = tree.inside(active_span_id.get()), mark_of(subject)
     return tree.of(here, own)[1] if here else own

@@ -233,6 +233,7 @@ class Case:
         elif way == "astream_chat":
             async for _ in found:
                 pass
+            await asyncio.sleep(0)  # the client leaves a generator to be closed by the loop
 
     # The judge
 

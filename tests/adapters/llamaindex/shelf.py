@@ -45,6 +45,13 @@ def memory(session_id: str = "s") -> ChatMemoryBuffer:
     return ChatMemoryBuffer.from_defaults(token_limit=1_000_000, chat_store_key=session_id)
 
 
+async def close(held: Any) -> None:
+    """Close the database of a `Memory`, which does not do so itself, before its loop is closed."""
+    database = getattr(getattr(held, "sql_store", None), "_async_engine", None)
+    if database is not None:
+        await database.dispose()
+
+
 def simple(llm: Any) -> Any:
     return SimpleChatEngine.from_defaults(llm=llm, memory=memory(), system_prompt="S.")
 

@@ -16,6 +16,7 @@ from llama_index.core.memory import (
 
 from ce_engine import BudgetConfig, RuntimeConfig, Scope
 from ce_integrations.testing.answers import text, tool_calls
+from tests.adapters.llamaindex import shelf
 from tests.adapters.llamaindex.releases import make_agent
 
 
@@ -57,7 +58,9 @@ def test_a_memory_holds_what_it_held(
         async def talk() -> list[Any]:
             for question in QUESTIONS:
                 await agent.run(question, memory=held)
-            return [shown(message) for message in await held.aget_all()]
+            found = [shown(message) for message in await held.aget_all()]
+            await shelf.close(held)
+            return found
 
         return runner.run(talk(), context=copy_context())
 
@@ -113,7 +116,9 @@ def test_facts_that_a_memory_extracts_are_helpers_calls(
         )
 
         async def talk() -> list[str]:
-            return [str(await agent.run(question, memory=held)) for question in QUESTIONS[:4]]
+            found = [str(await agent.run(question, memory=held)) for question in QUESTIONS[:4]]
+            await shelf.close(held)
+            return found
 
         return runner.run(talk(), context=copy_context())
 

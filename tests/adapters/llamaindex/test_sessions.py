@@ -50,6 +50,7 @@ def test_the_memory_of_a_run_names_it(
         ):
             for question in ("one", "two"):
                 run(runner, ours.target, question, memory=held)
+            runner.run(shelf.close(held))
     assert named(sessions) == ["of Memory", "of a buffer"]
     for name in named(sessions):
         said = [m.content for m in stored(name).session.messages]
