@@ -102,7 +102,7 @@ class Sender:
     """Sends lists by the framework's own client."""
 
     def __init__(self, base_url: str) -> None:
-        info: dict[str, Any] = {**Client.info, "multiple_system_messages": True}
+        info: Any = {**Client.info, "multiple_system_messages": True}
         self.client = OpenAIChatCompletionClient(
             model="gpt-4o", base_url=base_url, api_key="no key", max_retries=0, model_info=info
         )

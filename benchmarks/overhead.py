@@ -1,8 +1,8 @@
 """What context engineering adds to a call, beside the bare app and what others add.
 
     pip install ".[langchain,bench]" && python benchmarks/overhead.py
-    pip install ".[llamaindex]" && python benchmarks/overhead.py --framework llamaindex
-    pip install ".[autogen]" autogen-agentchat && python benchmarks/overhead.py --framework autogen
+    pip install ".[demo-llamaindex]" && python benchmarks/overhead.py --framework llamaindex
+    pip install ".[demo-autogen]" && python benchmarks/overhead.py --framework autogen
 
 Each variant (bare, a handler of the framework's events that does nothing, for LangChain OpenInference
 with spans kept in memory, ours on a SQLite file) asks the same fake model (5 ms) the same questions, in
