@@ -16,12 +16,15 @@ import yaml
 from vcr.errors import CannotOverwriteExistingCassetteException
 
 from ce_integrations.testing.wire import Wire, text
-from tests.cassettes.langchain_talks import TALKS
+from tests.cassettes.record import APPS
+from tests.cassettes.talks import PLANS
 from tests.cassettes.tapes import FOLDER, NOWHERE, names, tape
 
 
 ROOT = Path(__file__).parents[2]
-USERS = {"langchain": ROOT / "tests/adapters/langchain/test_cassettes.py"}
+CONVERSATIONS = ROOT / "tests/cassettes/conversations.py"
+USERS = {each: ROOT / f"tests/adapters/{each}/test_cassettes.py" for each in APPS}
+WAYS = {"langchain": {"sync", "async"}, "llamaindex": {"sync", "async"}, "autogen": {"async"}}
 
 
 def conversed(source: str) -> set[str]:
@@ -31,24 +34,26 @@ def conversed(source: str) -> set[str]:
 
 
 def test_no_orphans() -> None:
-    used = {
-        f"{framework}/{name}"
-        for framework, path in USERS.items()
-        for name in conversed(path.read_text(encoding="utf-8"))
-    }
-    assert used == names()
-    assert used == {f"langchain/{name}" for name in TALKS}
+    assert conversed(CONVERSATIONS.read_text(encoding="utf-8")) == set(PLANS)
+    assert {f"{framework}/{name}" for framework in APPS for name in PLANS} == names()
 
 
-@pytest.mark.parametrize(
-    ("asked", "collected"), [("not full", {"sync", "async"}), ("live", {"live"})]
-)
-def test_a_live_model_is_talked_to_on_request_only(asked: str, collected: set[str]) -> None:
-    command = ("-m", "pytest", "--collect-only", "-q", "-m", asked, str(USERS["langchain"]))
+@pytest.mark.parametrize("framework", APPS)
+def test_a_live_model_is_talked_to_on_request_only(framework: str) -> None:
+    assert collected(USERS[framework], "not full") == WAYS[framework]
+    assert collected(USERS[framework], "live") == {"live"}
+
+
+def collected(path: Path, marks: str) -> set[str]:
+    """The ways in which all conversations are had."""
+    command = ("-m", "pytest", "--collect-only", "-q", "-m", marks, str(path))
     run = subprocess.run(
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert set(re.findall(r"\[(\w+)\]", run.stdout)) == collected
+    found = re.findall(r"::(\w+)\[(\w+)\]", run.stdout)
+    ways = {way for _, way in found}
+    assert len(set(found)) == len(PLANS) * len(ways)
+    return ways
 
 
 @pytest.mark.parametrize("name", sorted(names()))
