@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,12 +17,19 @@ import yaml
 from vcr.errors import CannotOverwriteExistingCassetteException
 
 from ce_integrations.testing.wire import Wire, text
-from tests.cassettes.langchain_talks import TALKS
+from tests.cassettes.record import APPS
+from tests.cassettes.talks import PLANS
 from tests.cassettes.tapes import FOLDER, NOWHERE, names, tape
 
 
 ROOT = Path(__file__).parents[2]
-USERS = {"langchain": ROOT / "tests/adapters/langchain/test_cassettes.py"}
+CONVERSATIONS = ROOT / "tests/cassettes/conversations.py"
+USERS = {each: ROOT / f"tests/adapters/{each}/test_cassettes.py" for each in APPS}
+WAYS = {
+    "langchain": {"sync", "async", "live"},
+    "llamaindex": {"sync", "async", "live"},
+    "autogen": {"async", "live"},
+}
 
 
 def conversed(source: str) -> set[str]:
@@ -31,24 +39,26 @@ def conversed(source: str) -> set[str]:
 
 
 def test_no_orphans() -> None:
-    used = {
-        f"{framework}/{name}"
-        for framework, path in USERS.items()
-        for name in conversed(path.read_text(encoding="utf-8"))
-    }
-    assert used == names()
-    assert used == {f"langchain/{name}" for name in TALKS}
+    assert conversed(CONVERSATIONS.read_text(encoding="utf-8")) == set(PLANS)
+    assert {f"{framework}/{name}" for framework in APPS for name in PLANS} == names()
 
 
-@pytest.mark.parametrize(
-    ("asked", "collected"), [("not full", {"sync", "async"}), ("live", {"live"})]
-)
-def test_a_live_model_is_talked_to_on_request_only(asked: str, collected: set[str]) -> None:
-    command = ("-m", "pytest", "--collect-only", "-q", "-m", asked, str(USERS["langchain"]))
+def test_every_framework_has_every_conversation() -> None:
+    expected = {(framework, way): len(PLANS) for framework in APPS for way in WAYS[framework]}
+    assert collected("live or not full", *USERS.values()) == expected
+
+
+def test_a_live_model_is_talked_to_on_request_only() -> None:
+    assert collected("not full", USERS["autogen"]) == {("autogen", "async"): len(PLANS)}
+
+
+def collected(marks: str, *paths: Path) -> Counter[tuple[str, str]]:
+    """How many tests there are, by framework and way."""
+    command = ("-m", "pytest", "--collect-only", "-q", "-m", marks, *map(str, paths))
     run = subprocess.run(
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert set(re.findall(r"\[(\w+)\]", run.stdout)) == collected
+    return Counter(re.findall(r"adapters/(\w+)/.*::\w+\[(\w+)\]", run.stdout))
 
 
 @pytest.mark.parametrize("name", sorted(names()))
@@ -60,6 +70,19 @@ def test_nothing_but_what_was_said_is_kept(name: str) -> None:
         assert request["uri"] == f"{NOWHERE}/v1/chat/completions"
         assert response["status"]["code"] == 200
         assert {*request["headers"], *response["headers"]} == {"content-type"}
+
+
+def sent(name: str) -> list[list[tuple[str, str]]]:
+    """(role, content) of the messages of each request."""
+    kept = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    bodies = [json.loads(each["request"]["body"]) for each in kept["interactions"]]
+    return [[(m["role"], m["content"]) for m in body["messages"]] for body in bodies]
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_framework_makes_no_difference_to_the_model(name: str) -> None:
+    """Where no message has the name of who speaks, as in AutoGen, which takes room."""
+    assert sent(f"llamaindex/{name}") == sent(f"langchain/{name}")
 
 
 # openai 2 makes it a connection error, openai 3 lets it through.
