@@ -5,11 +5,13 @@
 
 Ten facts are said in the first half of a talk of questions, answers and calls of a tool; then each is
 asked for. Timed is what stands between the question and the list that goes out (medians: the clock, the
-process's CPU); then the framework's own client sends that list to a server that refuses what providers refuse. Printed are the
-tokens of the bodies (the largest), how many were refused, and in how many the fact asked for still was.
+process's CPU); then the framework's own client sends that list to a server that refuses what providers
+refuse. Printed are the tokens of the bodies (the largest), how many were taken, and how many of the
+facts were in the body that asked for them.
 
-Where a list takes longer than three seconds and does not depend on the question, it is made once. AutoGen's
-memory counts by its client's counter: here one that keeps what it has counted.
+Where a list takes longer than three seconds and does not depend on the question, it is made once: at
+5,000 messages `ChatMemoryBuffer` takes minutes. AutoGen's `TokenLimited...` counts by its client's
+counter: here one that keeps what it has counted, which the real one does not.
 """
 
 from __future__ import annotations
