@@ -50,6 +50,7 @@ def attach(mark: SpanMark, subjects: list[Any], makers: dict[type, dict[str, Mak
     agreed, hooks = kind_of(subjects[0]) not in ROOTS, mark.hooks
     with mark.undo as undo:
         undo.callback(_patches.hold(all_definitions({**MAKERS, **WATCHED, **makers}), mark))
+        undo.callback(mark.take_off)
         undo.callback(mark_all(subjects, lambda _: mark, PLACE, hooks, agreed=agreed))
         mark.undo = undo.pop_all()
     return mark.undo.close
@@ -64,7 +65,7 @@ def owner_of(instance: object) -> SpanMark | None:
         return None
     with of_all.hooks.guard("settings"):
         if any(mark_of(each) is of_all for each in islice(walk(instance, PACKAGES), NEAR)):
-            of_all.undo.callback(PLACE.put(instance, of_all))
+            of_all.put_on(instance)
             return of_all
         _foreign[id(instance)] = instance
     return None
@@ -92,8 +93,10 @@ def _mark(settings: Any, model: object) -> None:
     with mark.hooks.guard("settings"):
         for each in found(model):
             if mark_of(each) is None:
-                mark.undo.callback(PLACE.put(each, mark))
-        mark.undo.callback(_patches.hold(all_definitions(MAKERS), mark))  # its class may be new
+                mark.put_on(each)
+        if type(model) not in mark.classes:
+            mark.classes.add(type(model))
+            mark.undo.callback(_patches.hold(all_definitions(MAKERS), mark))
 
 
 WATCHED: dict[type, dict[str, Make]] = {type(Settings): {"llm": _watched}}

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -78,7 +79,22 @@ class SpanMark(Mark):
     def __init__(self, hooks: Hooks[Any]) -> None:
         super().__init__(hooks)
         self.undo = ExitStack()
-        """The way back, of what is marked later, too."""
+        """The way back, of what is wrapped later, too."""
+        self.later: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        """What was marked since: an app may build an engine for each request."""
+        self.classes: set[type] = set()
+        """Those of models that came since: they may have been loaded since, too."""
+
+    def put_on(self, subject: object) -> None:
+        """Mark an object that was made after the installation; it is not kept alive."""
+        PLACE.put(subject, self)
+        self.later[id(subject)] = subject
+
+    def take_off(self) -> None:
+        """Take the marks of such objects away."""
+        for each in list(self.later.values()):
+            if PLACE.mark_of(each) in (self, None):
+                PLACE.put(each, self)()
 
 
 def mark_of(subject: object) -> SpanMark | None:

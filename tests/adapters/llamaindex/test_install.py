@@ -29,6 +29,7 @@ from ce_engine import (
 from ce_integrations.llamaindex import install_ce
 from ce_integrations.testing.wire import Wire
 from tests.adapters.llamaindex import shelf
+from tests.adapters.llamaindex.test_agents import closing_over
 from tests.adapters.llamaindex.test_endpoints import ENDPOINTS
 
 
@@ -163,6 +164,14 @@ def test_a_model_that_two_installations_would_govern(engine: Any, call: Any) -> 
         install_ce(llm, engine=engine, config=config)
     agent.uninstall()
     with install_ce(llm, engine=engine, config=config, session_id="s"):
+        call(llm, "chat", QUESTION)
+    assert len(turns(engine)) == 1
+
+
+def test_a_model_that_a_step_closes_over_is_found(engine: Any, call: Any) -> None:
+    """It is asked outside of the workflow's runs, too."""
+    llm = MockLLM(max_tokens=3)
+    with install_ce(closing_over(llm), engine=engine, session_id="s"):
         call(llm, "chat", QUESTION)
     assert len(turns(engine)) == 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,3 +94,26 @@ def test_an_engine_with_a_model_of_its_own_is_not_governed(
             assert str(own.query("What is a lane?")) == "A line."
             assert KEY not in vars(own)
     assert sessions() == []
+
+
+def test_what_is_built_later_is_not_kept_alive(model: Any, engine: Any) -> None:
+    """An app may build an engine for each request, and take another model each time."""
+    with Wire("A line.") as wire:
+        Settings.llm = model(wire)
+        with install_ce(Settings, engine=engine, session_id="s"):
+            built, models, asked = [], [], None
+            for _ in range(3):
+                Settings.llm = model(wire)
+                asked = shelf.query(None)
+                asked.query("What is a lane?")
+                built.append(weakref.ref(asked))
+                models.append(weakref.ref(Settings.llm))
+            asked = None
+            gc.collect()
+            assert [each() for each in built] == [None] * 3
+            assert [each() is None for each in models] == [True, True, False]
+            kept = shelf.query(None)
+            kept.query("What is a lane?")
+            assert KEY in vars(kept)
+        assert KEY not in vars(kept) | vars(Settings.llm)
+    assert len(turns(engine)) == 4
