@@ -57,8 +57,9 @@ class AsyncClient(DefaultAsyncHttpxClient):
 
 
 def _with_contents(client: Client | AsyncClient, request: Any) -> Any:
-    """For llama-cpp-python 0.3.36, as what is below: it takes no `null` as the content of an answer that is calls only."""
+    """For llama-cpp-python 0.3.36: it takes no `null` as the content of an answer that is calls only."""
     body = json.loads(request.content)
+    body.pop("parallel_tool_calls", None)  # LlamaIndex says it from core 0.14 on, of one call too
     for message in body["messages"]:
         message["content"] = message.get("content") or ""
     headers = {name: each for name, each in request.headers.items() if name != "content-length"}
@@ -68,7 +69,7 @@ def _with_contents(client: Client | AsyncClient, request: Any) -> Any:
 
 
 def _without_functions(response: Any, body: Body | None) -> Any:
-    """It tells calls a second time, in the way of before there were tools; AutoGen refuses that."""
+    """For the same: it tells calls a second time, in the way of before there were tools; AutoGen refuses that."""
     told = [
         choice["message"].pop("function_call", None) for choice in (body or {}).get("choices", ())
     ]
