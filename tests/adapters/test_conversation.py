@@ -151,7 +151,9 @@ def test_an_answer_of_two_sessions_tells_nothing() -> None:
     assert one.ask("two", "The second.") not in sessions
 
 
-@pytest.mark.parametrize("conversation", [[], {}, Slotted(), "text", 12], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    "conversation", [[], {}, Slotted(), "text", 12], ids=lambda each: type(each).__name__
+)
 def test_what_cannot_be_held_weakly_is_not_known(conversation: object) -> None:
     host = Host(conversation)
     assert host.ask("one", "The first.") != host.ask("two", "The second.")
