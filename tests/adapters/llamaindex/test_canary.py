@@ -85,6 +85,11 @@ async def talk(agent: Any, chat: Any, llm: Any, canary: Canaries) -> None:
         await llm.achat([ChatMessage(role="system", content=canary("system")), asked])
 
 
+def _hear_all(caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("ce_engine", "ce_integrations"):
+        caplog.set_level(logging.DEBUG, name)
+
+
 @pytest.mark.req("B-02")
 def test_no_canary_is_left(
     model: Any,
@@ -94,8 +99,7 @@ def test_no_canary_is_left(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    caplog.set_level(logging.DEBUG, "ce_engine")
-    caplog.set_level(logging.DEBUG, "ce_integrations")
+    _hear_all(caplog)
     canary, told = Canaries(3, KIND), list[str]()
     engine.bus.on_all(lambda event: told.append(event.model_dump_json()))
     script = [
@@ -110,7 +114,8 @@ def test_no_canary_is_left(
             runner.run(talk(agent, chat, llm, canary), context=copy_context())
             assert installation.flush()
         assert len(wire.requests) == len(script)
-    assert (report := installation.last_report("s")) is not None
+    report = installation.last_report("s")
+    assert report is not None
     assert engine.sync.flush()
     stored = [path.read_bytes() for path in tmp_path.glob("ce.db*")]
     assert any(b"[EMAIL_" in data for data in stored)
