@@ -110,8 +110,7 @@ def test_no_canary_is_left(
             runner.run(talk(agent, chat, llm, canary), context=copy_context())
             assert installation.flush()
         assert len(wire.requests) == len(script)
-    report = installation.last_report("s")
-    assert report is not None
+    assert (report := installation.last_report("s")) is not None
     assert engine.sync.flush()
     stored = [path.read_bytes() for path in tmp_path.glob("ce.db*")]
     assert any(b"[EMAIL_" in data for data in stored)
