@@ -115,7 +115,6 @@ def test_no_canary_is_left(
             assert installation.flush()
         assert len(wire.requests) == len(script)
     report = installation.last_report("s")
-    assert report is not None
     assert engine.sync.flush()
     stored = [path.read_bytes() for path in tmp_path.glob("ce.db*")]
     assert any(b"[EMAIL_" in data for data in stored)
@@ -125,9 +124,9 @@ def test_no_canary_is_left(
     left = {
         "store": canary.found_in(*stored),
         "events": canary.found_in(*told),
-        "report": canary.found_in(report.model_dump_json()),
+        "report": canary.found_in(report.model_dump_json() if report else "nothing"),
         "logs": canary.found_in(*ours),
         "output": canary.found_in(*capfd.readouterr()),
     }
-    assert told
+    assert (bool(told), bool(report)) == (True, True)
     assert {place: doors for place, doors in left.items() if doors} == {}
