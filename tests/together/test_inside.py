@@ -55,7 +55,7 @@ def test_each_call_is_prepared_once_by_the_outermost(engine: ContextEngine, both
             max_retries=0,
         )
         chat = SimpleChatEngine.from_defaults(llm=Inside(inner=inner))
-        installed = [install_on_llamaindex(chat, engine=engine)]
+        installed: list[Any] = [install_on_llamaindex(chat, engine=engine)]
         if both:
             installed.append(install_on_langchain(inner, engine=engine))
         with ce_session("s"):
