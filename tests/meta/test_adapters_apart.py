@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from itertools import combinations
@@ -17,6 +18,12 @@ FRAMEWORKS = re.compile(
 )
 STORED = "ce_engine/stores/packing.py"
 """Words by whose places data are stored: bytes of the format, which may not change."""
+PACKAGES = {
+    "autogen": ("autogen_",),
+    "langchain": ("langchain", "langgraph"),
+    "llamaindex": ("llama_index", "workflows"),
+}
+"""How the modules of a framework begin, by its adapter."""
 RUN = 8
 """Lines, one after the other, that may not stand in two adapters."""
 
@@ -56,6 +63,33 @@ def test_the_engine_names_no_framework() -> None:
         if FRAMEWORKS.search(line) and path != ROOT / STORED
     ]
     assert named == []
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports, wherever it does."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def test_each_adapter_has_its_framework_named_here() -> None:
+    assert sorted(PACKAGES) == adapters()
+
+
+def test_a_framework_is_imported_by_its_own_adapter_only() -> None:
+    strangers = []
+    for path in sources("ce_integrations"):
+        folder = path.relative_to(ROOT / "ce_integrations").parts[0]
+        others = {name: own for name, own in PACKAGES.items() if name != folder}
+        for module in imported(path):
+            for name, own in others.items():
+                if module.startswith((*own, f"ce_integrations.{name}")):
+                    strangers.append(f"{path.relative_to(ROOT)}: {module}")
+    assert strangers == []
 
 
 def test_what_two_adapters_have_in_common_stands_once() -> None:
