@@ -12,7 +12,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from ce_integrations.asking import Asked, as_one_text, governed
+from ce_integrations.asking import Asked, as_one_text, governed, schema_of
 from ce_integrations.base import CallInfo
 from ce_integrations.llamaindex.mapper import message_of
 from ce_integrations.llamaindex.spans import aside, info_here, owner_here
@@ -44,10 +44,7 @@ def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
         info.purpose = "helper" if metadata is None or metadata.is_chat_model else info.purpose
         info.opaque = True
     info.tools = [tool for tool in named.get("tools") or () if isinstance(tool, Mapping)]
-    wanted = named.get("response_format")
-    schema_of = getattr(wanted, "model_json_schema", None)
-    wanted = schema_of() if schema_of is not None else wanted
-    info.response_format = wanted if isinstance(wanted, Mapping) else None
+    info.response_format = schema_of(named.get("response_format"))
     return [ChatMessage(role="user", content=asked.given)] if is_text else asked.messages, info
 
 

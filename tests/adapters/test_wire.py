@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from ce_integrations.testing.wire import (
@@ -168,7 +169,7 @@ def test_a_callable_answers_from_the_body_and_its_failure_is_heard(
 
     with Wire(shout) as wire:
         assert ask(connect(wire), "hey").choices[0].message.content == "HEY"
-        with pytest.raises(openai.InternalServerError, match="has no attribute 'upper'"):
+        with pytest.raises(openai.InternalServerError, match=r"has no attribute .*upper"):
             connect(wire).chat.completions.create(
                 model="m", messages=[{"role": "user", "content": [{"type": "text", "text": "x"}]}]
             )
@@ -312,20 +313,27 @@ def test_errors_have_the_providers_shape_and_retries_are_quick(
     assert wire.refusals == []
 
 
+# openai 3 makes errors in the midst of a stream its own; 2 lets through those of its HTTP library.
+BROKEN = (openai.APIConnectionError, httpx.RemoteProtocolError)
+LATE = (openai.APITimeoutError, httpx.ReadTimeout)
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_hanging_answer_times_out_and_does_not_hold_up_the_end(
     connect: Callable[..., Any], stream: bool
 ) -> None:
+    before = threading.enumerate()
     with Wire(hang(3600)) as wire, pytest.raises(openai.APITimeoutError):
         ask(connect(wire, timeout=0.05), "x", stream=stream)
-    assert not [thread for thread in threading.enumerate() if thread.name == "wire"]
+    made = [thread for thread in threading.enumerate() if thread not in before]
+    assert not [thread for thread in made if thread.name == "wire"]
 
 
 def test_a_stream_may_pause_in_its_midst(connect: Callable[..., Any]) -> None:
     got: list[str] = []
     with Wire(hang(3600, after_chunks=2, then="12345678abc")) as wire:
         stream = ask(connect(wire, timeout=0.2), "x", stream=True)
-        with pytest.raises(openai.APITimeoutError):
+        with pytest.raises(LATE):
             drain(stream, got)
     assert got == ["", "12345678"]
 
@@ -335,7 +343,7 @@ def test_a_cut_stream_breaks_after_so_many_chunks(connect: Callable[..., Any], a
     got: list[str] = []
     with Wire(cut(after, "12345678abcdefgh!")) as wire:
         stream = ask(connect(wire), "x", stream=True)
-        with pytest.raises(openai.APIConnectionError):
+        with pytest.raises(BROKEN):
             drain(stream, got)
         with pytest.raises(openai.APIConnectionError):
             ask(connect(wire), "x")
