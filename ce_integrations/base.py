@@ -75,6 +75,9 @@ class Capabilities:
         ways: how its apps ask.
         tools: its apps run tools, and the adapter hears of each run.
         teams: one of its agents may ask another.
+        groups: its agents may answer one after the other, and hear each other.
+        helpers: it asks models on its own account, too (to condense, to route, to sum up).
+        retrieval: its apps look documents up, and the adapter hears what they find.
         usage: its answers tell the usage that the provider told.
         threads: one app serves several conversations, told apart by an id, at the same time.
         elsewhere: its calls may run in tasks that began before the app asked, and inherit nothing.
@@ -85,6 +88,9 @@ class Capabilities:
     ways: tuple[Way, ...] = ("sync", "async", "stream", "astream")
     tools: bool = True
     teams: bool = True
+    groups: bool = False
+    helpers: bool = False
+    retrieval: bool = False
     usage: bool = True
     threads: bool = True
     elsewhere: bool = False

@@ -36,7 +36,14 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
     name = "autogen"
     requires = ("autogen-core>=0.6.2,<0.8",)  # before, tools are not told which call they answer
     targets = "an agent, a team, a model client or an agent runtime"
-    capabilities = Capabilities(ways=("async", "astream"), threads=False, elsewhere=True)
+    capabilities = Capabilities(
+        ways=("async", "astream"),
+        groups=True,
+        helpers=True,
+        retrieval=True,
+        threads=False,
+        elsewhere=True,
+    )
     mapper = "ce_integrations.autogen.mapper"
 
     def accepts(self, target: object) -> bool:

@@ -11,10 +11,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ce_integrations.testing.adapter_contract import AdapterContract
     from ce_integrations.testing.answers import text, tool_calls
-    from ce_integrations.testing.framework_apps import MODEL, SYSTEM, Tool, in_session
+    from ce_integrations.testing.framework_apps import (
+        MODEL,
+        SYSTEM,
+        Page,
+        Surface,
+        Tool,
+        in_session,
+    )
     from ce_integrations.testing.wire import Wire
 
-__all__ = ["MODEL", "SYSTEM", "AdapterContract", "Tool", "Wire", "in_session", "text", "tool_calls"]
+__all__ = [
+    "MODEL",
+    "SYSTEM",
+    "AdapterContract",
+    "Page",
+    "Surface",
+    "Tool",
+    "Wire",
+    "in_session",
+    "text",
+    "tool_calls",
+]
 
 _HOMES = {
     "AdapterContract": "adapter_contract",

@@ -16,7 +16,7 @@ import pytest
 
 from ce_integrations.base import Way
 from ce_integrations.session import ce_session
-from ce_integrations.testing.adapter_ends import Ends
+from ce_integrations.testing.adapter_agents import Agents
 from ce_integrations.testing.answers import Answer, JsonObject, error, text
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS
 from ce_integrations.testing.framework_apps import FrameworkApps, needs, ways
@@ -33,12 +33,15 @@ METHODS: dict[str, tuple[str, ...]] = {
     "stream": ("stream",),
     "astream": ("astream",),
     "teams": ("make_team",),
+    "groups": ("make_group",),
+    "helpers": ("make_helped", "aside"),
+    "retrieval": ("make_retrieving",),
     "elsewhere": ("make_elsewhere",),
 }
 """What a subclass gives for each way and capability."""
 
 
-class AdapterContract(Ends):
+class AdapterContract(Agents):
     """Everything that an adapter promises to the apps of its framework.
 
     A subclass gives the members of `FrameworkApps` and nothing else. What the framework cannot do
@@ -54,7 +57,7 @@ class AdapterContract(Ends):
 
     def test_what_it_declares_is_what_it_gives(self) -> None:
         able = self.adapter.capabilities
-        declared = {*able.ways, *(name for name in ("teams", "elsewhere") if getattr(able, name))}
+        declared = {*able.ways, *(name for name in METHODS if getattr(able, name, False))}
         given = {
             name
             for name, methods in METHODS.items()

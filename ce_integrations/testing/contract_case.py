@@ -73,12 +73,14 @@ class ContractCase(FrameworkApps):
             return
         for name in dir(cls):
             test = getattr(cls, name)
-            if name.startswith("test_") and test is not None and not _applies(test, adapter):
+            if name.startswith("test_") and test is not None and not _applies(test, cls):
                 setattr(cls, name, None)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "way" in metafunc.fixturenames:
             metafunc.parametrize("way", _ways(metafunc.function, self.adapter))
+        if "surface" in metafunc.fixturenames:
+            metafunc.parametrize("surface", self.surfaces)
 
     @pytest.fixture
     def trial(self) -> Iterator[Trial]:
@@ -97,9 +99,14 @@ class ContractCase(FrameworkApps):
         return trial.plain(drive, script, tools), trial.ours(drive, script, tools, **options)
 
 
-def _applies(test: Any, adapter: Any) -> bool:
-    able = all(getattr(adapter.capabilities, need) for need in getattr(test, "needs", ()))
-    return able and bool(_ways(test, adapter))
+def _applies(test: Any, apps: type[FrameworkApps]) -> bool:
+    able = apps.adapter.capabilities
+    has = (getattr(able, need, None) or getattr(apps, need, None) for need in _needs(test))
+    return all(has) and bool(_ways(test, apps.adapter))
+
+
+def _needs(test: Any) -> tuple[str, ...]:
+    return getattr(test, "needs", ())
 
 
 def _ways(test: Any, adapter: Any) -> list[Way]:

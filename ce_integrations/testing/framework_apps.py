@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from ce_integrations.base import Adapter, Way
 from ce_integrations.session import ce_session
-from ce_integrations.testing.answers import Answer
+from ce_integrations.testing.answers import Answer, JsonObject, Script
 from ce_integrations.testing.wire import Wire
 
 
@@ -24,6 +25,28 @@ SYSTEM = "You look words up. 请用用户的语言回答。"
 """The system prompt of every app, as its first message."""
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A document that apps find, and what its metadata says of it."""
+
+    text: str
+    uri: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A way to ask a model that the framework's apps have, beside those of `FrameworkApps`.
+
+    Attributes:
+        make: gives what to install on, and what asks with a text, once; an awaitable is awaited.
+        script: what the wire answers.
+    """
+
+    make: Callable[[Any, Wire], tuple[Any, Callable[[str], Any]]]
+    script: Script = "A lane is a line. 一条线"
+
+
 class FrameworkApps:
     """How apps of a framework are made and asked; everything that they ask goes to a `Wire`.
 
@@ -32,11 +55,20 @@ class FrameworkApps:
         packages: the framework's modules, as beginnings of their names.
         team_script: what the wire answers, request by request, to make one agent of `make_team` ask
             the other; three answers or more, no two texts the same.
+        team_agents: the names of the agents who say each of them.
+        group_script: the same for `make_group`, for one question; None is a text that is different
+            each time.
+        group_agents: the names of the agents who say each of them.
+        surfaces: other ways to ask a model, by name.
     """
 
     adapter: ClassVar[Adapter[Any, Any]]
     packages: ClassVar[tuple[str, ...]]
     team_script: ClassVar[Sequence[str | Answer]] = ()
+    team_agents: ClassVar[Sequence[str]] = ()
+    group_script: ClassVar[Sequence[Answer | None]] = ()
+    group_agents: ClassVar[Sequence[str]] = ()
+    surfaces: ClassVar[Mapping[str, Surface]] = {}
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         """An app as a user writes it: the model `MODEL` at `wire.base_url`, `SYSTEM` first, and the tools.
@@ -48,6 +80,22 @@ class FrameworkApps:
 
     def make_team(self, wire: Wire) -> Any:
         """An app in which answering takes two agents, one of which asks the other (`teams`)."""
+        raise NotImplementedError
+
+    def make_group(self, wire: Wire) -> Any:
+        """An app in which agents answer one after the other, each hearing what was said (`groups`)."""
+        raise NotImplementedError
+
+    def make_helped(self, wire: Wire) -> Any:
+        """An app for which the framework asks the model on its own account, too (`helpers`)."""
+        raise NotImplementedError
+
+    def aside(self, body: JsonObject) -> str | None:
+        """What the model says to a request of that kind; None to one of the app's."""
+        raise NotImplementedError
+
+    def make_retrieving(self, wire: Wire, pages: Sequence[Page]) -> Any:
+        """An app that looks each question up first, and finds all the pages (`retrieval`)."""
         raise NotImplementedError
 
     def make_elsewhere(self, wire: Wire) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
@@ -136,6 +137,10 @@ class Trial:
     def run(self, work: Any) -> Any:
         """Run a coroutine on the test's one event loop, as an app has it."""
         return self._runner.run(work, context=copy_context())
+
+    def finished(self, work: Any) -> Any:
+        """What was asked for, awaited on that loop if it is to be."""
+        return self.run(work) if inspect.isawaitable(work) else work
 
     def asking(self, questions: Sequence[str], way: Way, session_id: str = SESSION) -> Drive:
         """Asks one after the other; what the app raises is compared, too."""

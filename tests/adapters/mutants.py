@@ -18,6 +18,13 @@ from ce_integrations.guard import Guard
 from ce_integrations.testing import adapter_ends
 from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.trial import Trial
+from tests.adapters.agent_mutants import (
+    brings_something_into_everything,
+    forgets_retrievals,
+    forgets_where_pages_are_from,
+    forgets_who_spoke,
+    records_retrievals_of_nobody,
+)
 from tests.adapters.session_mutants import (
     forgets_its_answers,
     forgets_where_the_app_asked,
@@ -345,6 +352,13 @@ ROWS = "test_the_rows_are_these_and_no_more"
 USAGE = "test_usage_is_the_provider_s_or_marked_as_estimated"
 NOBODY = "test_what_nobody_named_is_each_app_s_own"
 TEAM = "test_each_call_of_a_team_is_prepared_and_recorded_once"
+AUTHORS = "test_each_answer_of_a_team_has_its_author"
+GROUP = "test_what_agents_say_to_each_other_is_stored_once"
+SEEN = "test_what_is_asked_of_a_group_was_seen_by_each_of_it"
+ASIDE = "test_what_a_framework_asks_for_itself_is_no_part_of_the_talk"
+FOUND = "test_what_is_retrieved_is_evidence_once"
+GOVERNED = "test_whoever_asks_the_model_is_governed_once"
+BROUGHT_IN = "test_whoever_asks_the_model_sends_what_is_brought_in"
 
 SHARED = [
     Mutant(observes_only, "agent", WHOLE, given={"budget": 900}),
@@ -364,6 +378,13 @@ SHARED = [
     Mutant(tells(tools=()), "agent", ONCE),
     Mutant(tells(request_id=""), "agent", ONCE),
     Mutant(tells(lane_key=None, agent=""), "agent", TEAM),
+    Mutant(tells(agent=""), "agent", AUTHORS),
+    Mutant(forgets_who_spoke, "agent", GROUP),
+    Mutant(tells(lane_key=None, agent="", shared_history=False), "agent", SEEN),
+    Mutant(brings_something_into_everything, "plain", ASIDE),
+    Mutant(forgets_retrievals, "plain", FOUND),
+    Mutant(forgets_where_pages_are_from, "plain", FOUND),
+    Mutant(records_retrievals_of_nobody, "plain", FOUND),
     Mutant(
         calls_errors_of_tools_results, "agent", "test_an_error_of_a_tool_is_the_app_s_as_before"
     ),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ModelClientStreamingChunkEvent
-from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
 from autogen_agentchat.tools import AgentTool
 from autogen_core import (
     AgentId,
@@ -21,16 +21,26 @@ from autogen_core import (
     SingleThreadedAgentRuntime,
     message_handler,
 )
+from autogen_core.memory import ListMemory, MemoryContent
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from openai import DefaultAsyncHttpxClient
 
 from ce_integrations.autogen.installer import ADAPTER, PACKAGES, AutoGenAdapter
 from ce_integrations.base import Adapter
-from ce_integrations.testing.answers import Answer, text, tool_calls
-from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool, in_session
+from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
+from ce_integrations.testing.framework_apps import (
+    MODEL,
+    SYSTEM,
+    FrameworkApps,
+    Page,
+    Surface,
+    Tool,
+    in_session,
+)
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
+from tests.adapters.autogen.contract_surfaces import SURFACES
 
 
 INFO: Any = {
@@ -99,6 +109,10 @@ class AgentApps(AutoGenApps):
         text("A lane is a line of conversation."),
         text("The expert says: a line."),
     ]
+    team_agents: ClassVar[Sequence[str]] = ("boss", "expert", "boss")
+    group_script = (None, None)
+    group_agents = ("writer", "critic")
+    surfaces: ClassVar[Mapping[str, Surface]] = SURFACES
 
     def agent(self, name: str, wire: Wire, tools: Sequence[Any], system: str) -> AssistantAgent:
         return AssistantAgent(
@@ -116,6 +130,32 @@ class AgentApps(AutoGenApps):
     def make_team(self, wire: Wire) -> Any:
         expert = self.agent("expert", wire, (), "You are an expert.")
         return self.agent("boss", wire, [AgentTool(expert)], SYSTEM)
+
+    def make_group(self, wire: Wire) -> Any:
+        return RoundRobinGroupChat(self._agents(wire), max_turns=len(self.group_agents))
+
+    def make_helped(self, wire: Wire) -> Any:
+        """A selector asks who is to speak next."""
+        return SelectorGroupChat(self._agents(wire), self.client(wire), max_turns=1)
+
+    def _agents(self, wire: Wire) -> list[Any]:
+        return [self.agent(name, wire, (), SYSTEM) for name in self.group_agents]
+
+    def aside(self, body: JsonObject) -> str | None:
+        return "critic" if "Read the above" in str(body["messages"][0]["content"]) else None
+
+    def make_retrieving(self, wire: Wire, pages: Sequence[Page]) -> Any:
+        found = [
+            MemoryContent(
+                content=page.text,
+                mime_type="text/plain",
+                metadata={"source": page.uri, "score": page.score},
+            )
+            for page in pages
+        ]
+        made = Client(wire, multiple_system_messages=True)
+        vars(self).setdefault("clients", []).append(made)
+        return AssistantAgent("helper", made, memory=[ListMemory("shelf", found)])
 
     def make_elsewhere(self, wire: Wire) -> Any:
         runtime = SingleThreadedAgentRuntime()
@@ -147,15 +187,15 @@ def _stream(target: Any, whether: bool) -> None:
 class NoTools(AutoGenAdapter):
     """An agent that runs no tools and asks no other agent."""
 
-    capabilities = replace(AutoGenAdapter.capabilities, tools=False, teams=False)
+    capabilities = replace(AutoGenAdapter.capabilities, tools=False, teams=False, groups=False)
 
 
 class PlainApps(AgentApps):
     """An agent without tools."""
 
     adapter: ClassVar[Adapter[Any, Any]] = NoTools()
-    team_script: ClassVar[Sequence[str | Answer]] = ()
     make_team = FrameworkApps.make_team
+    make_group = FrameworkApps.make_group
 
 
 @dataclass
@@ -184,7 +224,9 @@ class Core(RoutedAgent):
 class CoreOnly(NoTools):
     """A core agent that asks for whole answers."""
 
-    capabilities = replace(NoTools.capabilities, ways=("async",), elsewhere=False)
+    capabilities = replace(
+        NoTools.capabilities, ways=("async",), helpers=False, retrieval=False, elsewhere=False
+    )
 
 
 class CoreApps(AutoGenApps):

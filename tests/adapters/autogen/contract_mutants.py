@@ -9,7 +9,17 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 from ce_integrations import asking, steps
 from ce_integrations.autogen import injection, members
 from ce_integrations.autogen.installer import AutoGenAdapter
-from tests.adapters.mutants import MADE, ONCE, TEAM, Mutant, Patch
+from tests.adapters.agent_mutants import overlooks
+from tests.adapters.mutants import (
+    BROUGHT_IN,
+    GOVERNED,
+    MADE,
+    ONCE,
+    TEAM,
+    Mutant,
+    Patch,
+    observes_only,
+)
 
 
 def records_twice(patch: Patch, _: object) -> None:
@@ -60,4 +70,6 @@ OWN = [
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(drops_ids_of_results, "agent", MADE, ""),
     Mutant(gives_all_agents_one_line, "agent", TEAM),
+    Mutant(overlooks("create_stream"), "agent", GOVERNED, "", {"surface": "create_stream"}),
+    Mutant(observes_only, "agent", BROUGHT_IN, "", {"surface": "society of mind"}),
 ]

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import PrivateAttr
 
 from ce_integrations.base import Adapter
-from ce_integrations.langchain.installer import ADAPTER, PACKAGES, LangChainAdapter
-from ce_integrations.testing.answers import Answer, text, tool_calls
-from ce_integrations.testing.framework_apps import MODEL, SYSTEM, FrameworkApps, Tool
+from ce_integrations.langchain.installer import PACKAGES, LangChainAdapter
+from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
+from ce_integrations.testing.framework_apps import (
+    MODEL,
+    SYSTEM,
+    FrameworkApps,
+    Page,
+    Surface,
+    Tool,
+)
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
+from tests.adapters.langchain.contract_surfaces import SURFACES
 from tests.adapters.langchain.releases import make_agent
 
 
@@ -83,15 +96,24 @@ class LangChainApps(FrameworkApps):
         return model._received
 
 
+class AgentsOnly(LangChainAdapter):
+    """Agents of these tests look nothing up, and ask for nothing on the side."""
+
+    capabilities = replace(LangChainAdapter.capabilities, helpers=False, retrieval=False)
+
+
 class AgentApps(LangChainApps):
     """An agent with a checkpointer."""
 
-    adapter: ClassVar[Adapter[Any, Any]] = ADAPTER
+    adapter: ClassVar[Adapter[Any, Any]] = AgentsOnly()
     team_script: ClassVar[Sequence[str | Answer]] = [
         tool_calls([("ask_expert", {"question": "What is a lane?"})]),
         text("A lane is a line of conversation."),
         text("The expert says: a line."),
     ]
+    team_agents = ("helper", "expert", "helper")
+    group_script = (None, None)
+    group_agents = ("writer", "critic")
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         return make_agent(
@@ -102,7 +124,8 @@ class AgentApps(LangChainApps):
         )
 
     def make_team(self, wire: Wire) -> Any:
-        expert: Any = make_agent(self.model(wire), [], system_prompt="You are an expert.")
+        prompt = "You are an expert."
+        expert: Any = make_agent(self.model(wire), [], system_prompt=prompt, name="expert")
 
         @tool
         def ask_expert(question: str) -> str:
@@ -111,8 +134,21 @@ class AgentApps(LangChainApps):
             return str(state["messages"][-1].content)
 
         return make_agent(
-            self.model(wire), [ask_expert], system_prompt=SYSTEM, checkpointer=InMemorySaver()
+            self.model(wire),
+            [ask_expert],
+            system_prompt=SYSTEM,
+            checkpointer=InMemorySaver(),
+            name="helper",
         )
+
+    def make_group(self, wire: Wire) -> Any:
+        graph = StateGraph(MessagesState)
+        for name in self.group_agents:
+            prompt = f"You are the {name}."
+            graph.add_node(name, make_agent(self.model(wire), [], system_prompt=prompt, name=name))
+        for one, other in pairwise((START, *self.group_agents, END)):
+            graph.add_edge(one, other)
+        return graph.compile(checkpointer=InMemorySaver())
 
     def ask(self, target: Any, text: str, session_id: str) -> str:
         return _answer(target.invoke(_said(text), _thread(session_id)))
@@ -145,24 +181,65 @@ def _answer(state: dict[str, Any]) -> str:
     return str(state["messages"][-1].content)
 
 
+class Shelf(BaseRetriever):
+    """Gives all of its pages."""
+
+    name: str | None = "shelf"
+    pages: Sequence[Page]
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        return [
+            Document(page.text, metadata={"source": page.uri, "score": page.score})
+            for page in self.pages
+        ]
+
+
+def _newest(given: dict[str, Any]) -> str:
+    return str(given["said"][-1].content)
+
+
+def _joined(documents: list[Document]) -> str:
+    return "\n".join(document.page_content for document in documents)
+
+
 class ChainsOnly(LangChainAdapter):
     """Prompt and model alone run no tools and ask no other agent."""
 
-    capabilities = replace(LangChainAdapter.capabilities, tools=False, teams=False)
+    capabilities = replace(LangChainAdapter.capabilities, tools=False, teams=False, groups=False)
 
 
 class ChainApps(LangChainApps):
     """A prompt and a model, where the app keeps the messages of each conversation."""
 
     adapter: ClassVar[Adapter[Any, Any]] = ChainsOnly()
-
+    surfaces: ClassVar[Mapping[str, Surface]] = SURFACES
     histories: ClassVar[dict[int, dict[str, list[BaseMessage]]]] = {}
     """By target and session."""
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         assert not tools
-        prompt = ChatPromptTemplate.from_messages([("system", SYSTEM), MessagesPlaceholder("said")])
-        chain = prompt | self.model(wire)
+        return self._begun(self._prompt(SYSTEM) | self.model(wire))
+
+    def make_helped(self, wire: Wire) -> Any:
+        """LangChain itself marks what its middleware asks; an app marks what it asks aside."""
+        model = self.model(wire)
+        aside = self._prompt("Give it a title.") | model.with_config(tags=["ce:skip"])
+        return self._begun(
+            RunnablePassthrough.assign(title=aside) | self._prompt(SYSTEM) | self.model(wire)
+        )
+
+    def aside(self, body: JsonObject) -> str | None:
+        return "A title" if "title" in body["messages"][0]["content"] else None
+
+    def make_retrieving(self, wire: Wire, pages: Sequence[Page]) -> Any:
+        found = RunnableLambda(_newest) | Shelf(pages=pages) | _joined
+        prompt = self._prompt(SYSTEM + "\n{found}")
+        return self._begun(RunnablePassthrough.assign(found=found) | prompt | self.model(wire))
+
+    def _prompt(self, system: str) -> ChatPromptTemplate:
+        return ChatPromptTemplate.from_messages([("system", system), MessagesPlaceholder("said")])
+
+    def _begun(self, chain: Any) -> Any:
         self.histories[id(chain)] = {}
         return chain
 

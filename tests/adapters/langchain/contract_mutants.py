@@ -8,7 +8,8 @@ from langchain_core.language_models import BaseChatModel
 
 from ce_integrations.langchain import injection
 from ce_integrations.langchain.installer import LangChainAdapter
-from tests.adapters.mutants import MADE, ONCE, Mutant, Patch
+from tests.adapters.agent_mutants import overlooks
+from tests.adapters.mutants import BROUGHT_IN, GOVERNED, MADE, ONCE, Mutant, Patch, observes_only
 
 
 def records_twice(patch: Patch, _: object) -> None:
@@ -45,4 +46,6 @@ def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
 OWN = [
     Mutant(records_twice, "agent", ONCE),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
+    Mutant(overlooks("stream"), "plain", GOVERNED, "", {"surface": "stream"}),
+    Mutant(observes_only, "plain", BROUGHT_IN, "", {"surface": "ainvoke"}),
 ]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, wraps
 from typing import Any, ClassVar
 
-from llama_index.core.agent.workflow import AgentStream, FunctionAgent
+from llama_index.core.agent.workflow import AgentStream, AgentWorkflow, FunctionAgent
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.chat_engine import (
+    CondensePlusContextChatEngine,
+    ContextChatEngine,
+    SimpleChatEngine,
+)
 from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.llms.openai import OpenAI
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import PrivateAttr
@@ -20,16 +26,19 @@ from pydantic import PrivateAttr
 from ce_integrations.base import Adapter
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
 from ce_integrations.llamaindex.marking import PACKAGES
-from ce_integrations.testing.answers import Answer, text, tool_calls
+from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,
     SYSTEM,
     FrameworkApps,
+    Page,
+    Surface,
     Tool,
     in_session,
 )
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
+from tests.adapters.llamaindex.contract_surfaces import SURFACES
 from tests.adapters.llamaindex.releases import make_agent
 
 
@@ -91,9 +100,11 @@ class LlamaIndexApps(FrameworkApps):
 
 
 class Agents(LlamaIndexAdapter):
-    """Agents can be awaited only."""
+    """Agents can be awaited only; those of these tests look nothing up and ask for nothing on the side."""
 
-    capabilities = replace(LlamaIndexAdapter.capabilities, ways=("async", "astream"))
+    capabilities = replace(
+        LlamaIndexAdapter.capabilities, ways=("async", "astream"), helpers=False, retrieval=False
+    )
 
 
 class AgentApps(LlamaIndexApps):
@@ -105,6 +116,9 @@ class AgentApps(LlamaIndexApps):
         text("A lane is a line of conversation."),
         text("The expert says: a line."),
     ]
+    team_agents = ("helper", "expert", "helper")
+    group_script = (tool_calls([("handoff", {"to_agent": "critic", "reason": "so"})]), None)
+    group_agents = ("writer", "critic")
     memories: ClassVar[dict[tuple[int, str], Any]] = {}
     """By target and session."""
 
@@ -119,7 +133,19 @@ class AgentApps(LlamaIndexApps):
             """Ask an expert."""
             return str(await expert.run(question))
 
-        return self._fresh(make_agent(self.model(wire), [ask_expert], SYSTEM))
+        return self._fresh(make_agent(self.model(wire), [ask_expert], SYSTEM, name="helper"))
+
+    def make_group(self, wire: Wire) -> Any:
+        agents: list[Any] = [
+            FunctionAgent(
+                name=name,
+                description=f"A {name}.",
+                llm=self.model(wire),
+                system_prompt=f"You are the {name}.",
+            )
+            for name in self.group_agents
+        ]
+        return self._fresh(AgentWorkflow(agents=agents, root_agent=self.group_agents[0]))
 
     def _fresh(self, target: Any) -> Any:
         for key in [key for key in self.memories if key[0] == id(target)]:
@@ -171,20 +197,57 @@ async def _end(handler: Any) -> None:
 class ChatOnly(LlamaIndexAdapter):
     """A chat engine runs no tools, asks no other agent, and has one memory."""
 
-    capabilities = replace(LlamaIndexAdapter.capabilities, tools=False, teams=False, threads=False)
+    capabilities = replace(
+        LlamaIndexAdapter.capabilities, tools=False, teams=False, groups=False, threads=False
+    )
+
+
+class Shelf(BaseRetriever):
+    """Gives all of its pages."""
+
+    def __init__(self, pages: Sequence[Page]) -> None:
+        super().__init__()
+        self.pages = pages
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [
+            NodeWithScore(
+                node=TextNode(
+                    text=page.text,
+                    metadata={"file_path": page.uri},
+                    excluded_llm_metadata_keys=["file_path"],
+                ),
+                score=page.score,
+            )
+            for page in self.pages
+        ]
 
 
 class ChatApps(LlamaIndexApps):
     """A chat engine, whose memory has no id of its own."""
 
     adapter: ClassVar[Adapter[Any, Any]] = ChatOnly()
+    surfaces: ClassVar[Mapping[str, Surface]] = SURFACES
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         assert not tools
+        return SimpleChatEngine.from_defaults(system_prompt=SYSTEM, **self._told(wire))
+
+    def make_helped(self, wire: Wire) -> Any:
+        """A question that follows another is first made to stand alone."""
+        found = Shelf([Page("A lane is a line.", "lane.md", 0.5)])
+        return CondensePlusContextChatEngine.from_defaults(found, **self._told(wire))
+
+    def aside(self, body: JsonObject) -> str | None:
+        return "What is a cut?" if "standalone question" in str(body) else None
+
+    def make_retrieving(self, wire: Wire, pages: Sequence[Page]) -> Any:
+        told = self._told(wire)
+        return ContextChatEngine.from_defaults(Shelf(pages), system_prompt=SYSTEM, **told)
+
+    def _told(self, wire: Wire) -> dict[str, Any]:
         memory = ChatMemoryBuffer.from_defaults(token_limit=1_000_000)
-        return SimpleChatEngine.from_defaults(
-            llm=self.model(wire), system_prompt=SYSTEM, memory=memory
-        )
+        return {"llm": self.model(wire), "memory": memory}
 
     def ask(self, target: Any, text: str, session_id: str) -> str:
         with in_session(session_id):

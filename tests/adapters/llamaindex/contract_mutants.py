@@ -6,7 +6,8 @@ from typing import Any
 
 from ce_integrations.llamaindex import recorder, spans
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
-from tests.adapters.mutants import MADE, ONCE, Mutant, Patch
+from tests.adapters.agent_mutants import overlooks
+from tests.adapters.mutants import BROUGHT_IN, GOVERNED, MADE, ONCE, Mutant, Patch, observes_only
 
 
 def takes_each_span_for_a_root(patch: Patch, _: object) -> None:
@@ -48,4 +49,6 @@ OWN = [
     Mutant(loses_the_memory_s_session, "agent", ONCE, "awaited"),
     Mutant(hears_no_tools, "agent", TOOL_ERROR, "awaited"),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
+    Mutant(overlooks("stream_chat"), "plain", GOVERNED, "", {"surface": "stream_chat"}),
+    Mutant(observes_only, "plain", BROUGHT_IN, "", {"surface": "achat_with_tools"}),
 ]

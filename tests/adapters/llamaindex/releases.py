@@ -32,10 +32,10 @@ contexts_that_remember: a `Context` that is handed from run to run has the memor
 """
 
 
-def make_agent(model: Any, tools: list[Any], system_prompt: str) -> Any:
+def make_agent(model: Any, tools: list[Any], system_prompt: str, *, name: str = "Agent") -> Any:
     """An agent with tools: by itself or, where that forgets, in a workflow."""
     told: dict[str, Any] = {"llm": model, "tools": tools, "system_prompt": system_prompt}
     if HAS["agents_that_remember"]:
-        return FunctionAgent(timeout=60, **told)
-    agent = FunctionAgent(name="Agent", description="Answers.", **told)
-    return AgentWorkflow(agents=[agent], root_agent="Agent", timeout=60)
+        return FunctionAgent(name=name, timeout=60, **told)
+    agent = FunctionAgent(name=name, description="Answers.", **told)
+    return AgentWorkflow(agents=[agent], root_agent=name, timeout=60)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import pytest
 from acme_agents import Agent, Message, Model, Piece
@@ -13,6 +13,7 @@ from ce_integrations.testing import (
     MODEL,
     SYSTEM,
     AdapterContract,
+    Surface,
     Tool,
     Wire,
     in_session,
@@ -45,6 +46,20 @@ class Noting(Model):
         return super().astream(messages, *args)
 
 
+def by_hand(ask: Callable[[Agent, list[Message]], Any]) -> Surface:
+    """An agent's model, asked past the agent's own history."""
+
+    def make(_: Any, wire: Wire) -> tuple[Agent, Callable[[str], Any]]:
+        agent = Agent("helper", Noting(wire), SYSTEM)
+        return agent, lambda text: ask(agent, [Message("user", text)])
+
+    return Surface(make)
+
+
+async def pieces(agent: Agent, messages: list[Message]) -> list[str]:
+    return [piece.text async for piece in agent.astream_model(messages)]
+
+
 @pytest.mark.req("A-23", "A-24", "A-27")
 class TestAcme(AdapterContract):
     adapter = ADAPTER
@@ -54,6 +69,13 @@ class TestAcme(AdapterContract):
         text("A lane is a line of conversation."),
         text("The expert says: a line."),
     )
+    team_agents = ("helper", "expert", "helper")
+    surfaces: ClassVar[dict[str, Surface]] = {
+        "ask_model": by_hand(lambda agent, said: agent.ask_model(said)),
+        "aask_model": by_hand(lambda agent, said: agent.aask_model(said)),
+        "stream_model": by_hand(lambda agent, said: [p.text for p in agent.stream_model(said)]),
+        "astream_model": by_hand(pieces),
+    }
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Agent:
         return Agent("helper", Noting(wire), SYSTEM, tools)

@@ -1,0 +1,85 @@
+"""What adapters get wrong about who asks the model, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ce_integrations.base import Adapter, Hooks
+from ce_integrations.patches import ClassPatches
+
+
+Patch = pytest.MonkeyPatch
+Mutate = Callable[[Patch, Adapter[Any, Any]], None]
+
+
+def overlooks(*names: str) -> Mutate:
+    """One of the ways to ask a model is not governed."""
+
+    def mutate(patch: Patch, _: Adapter[Any, Any]) -> None:
+        hold = ClassPatches.hold
+
+        def without(self: Any, wanted: Any, holder: object) -> Any:
+            return hold(self, [each for each in wanted if each[1] not in names], holder)
+
+        patch.setattr(ClassPatches, "hold", without)
+
+    mutate.__name__ = f"overlooks_{names[0]}"
+    return mutate
+
+
+def forgets_who_spoke(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What another agent said is taken for something new that nobody said before."""
+    mapped, begin = Hooks._mapped, Hooks._begin
+
+    def nobody_s(self: Any, native: Any) -> Any:
+        host = mapped(self, native)
+        host.message.author = None
+        return host
+
+    def told(self: Any, natives: Any, info: Any) -> Any:
+        info.shared_history = False
+        return begin(self, natives, info)
+
+    patch.setattr(Hooks, "_mapped", nobody_s)
+    patch.setattr(Hooks, "_begin", told)
+
+
+def brings_something_into_everything(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What a framework asks for itself is a part of the talk."""
+    begin = Hooks._begin
+
+    def told(self: Any, natives: Any, info: Any) -> Any:
+        info.purpose = "chat"
+        return begin(self, natives, info)
+
+    patch.setattr(Hooks, "_begin", told)
+
+
+def forgets_retrievals(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What is found goes unnoticed."""
+    patch.setattr(Hooks, "retrieval", lambda *_: None)
+
+
+def forgets_where_pages_are_from(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Evidence says no origin."""
+    retrieval = Hooks.retrieval
+
+    def bare(self: Any, info: Any, hit: Any) -> None:
+        documents = [replace(document, uri="") for document in hit.documents]
+        retrieval(self, info, replace(hit, documents=documents))
+
+    patch.setattr(Hooks, "retrieval", bare)
+
+
+def records_retrievals_of_nobody(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What is found belongs to no run, so that no answer rests on it."""
+    retrieval = Hooks.retrieval
+
+    def lost(self: Any, info: Any, hit: Any) -> None:
+        retrieval(self, replace(info, request_id="another"), hit)
+
+    patch.setattr(Hooks, "retrieval", lost)
