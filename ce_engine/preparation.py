@@ -321,6 +321,7 @@ class Preparation:
         redactor = self.view.redactor
         done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
         outcome.used += done.restored + done.injected
+        outcome.cut.tokens += done.restored
         outcome.injected_tokens += done.injected
         return done
 

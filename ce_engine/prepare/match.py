@@ -106,9 +106,13 @@ class Matcher:
     # One message and one entry
 
     def compatible(self, n: int, m: Incoming) -> bool:
-        """The key holds no role: compare the speakers where both are named, else the roles."""
+        """The key holds no role: compare the speakers where both are named, else the roles.
+
+        Who spoke is not guessed where the framework's id says which message it is.
+        """
         entry = self.log.entries[n]
-        speaker = self.reader.speaker(m)
+        has_id = m.host_id is not None and m.host_id == entry.host_id
+        speaker = m.author if has_id else self.reader.speaker(m)
         if speaker and entry.speaker:
             return speaker == entry.speaker
         return m.role == entry.role

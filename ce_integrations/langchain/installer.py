@@ -86,6 +86,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
             )
         for graph in filter(is_graph, found):
             hooks.agents.update(graph.nodes)
+            mark.agents.update({graph.name} - {type(graph).name})
         agreed = not is_graph(found[0])  # a graph says who governs its runs; leaves alone cannot
         makers = {**MAKERS, **ENTRIES, **graph_entries(), **copies()}
         with ExitStack() as undo:

@@ -21,7 +21,7 @@ from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 
 from ce_integrations import marks
-from ce_integrations.base import CallInfo, Detach
+from ce_integrations.base import CallInfo, Detach, Hooks
 from ce_integrations.patches import Make, put
 from ce_integrations.runs import RunTree
 from ce_integrations.wrappers import same_kind
@@ -53,6 +53,11 @@ class Mark(marks.Mark, BaseCallbackHandler):
     copies = "share"  # all that an installation marks has one
 
     ignore_llm = ignore_chat_model = ignore_chain = True  # properties of the base that say no
+
+    def __init__(self, hooks: Hooks[Any]) -> None:
+        super().__init__(hooks)
+        self.agents: set[str] = set()
+        """The names that the app gave to its graphs: langchain before 1.2 tells no others of its agents."""
 
 
 class MarkedManager(BaseCallbackManager):
@@ -227,7 +232,9 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
             run_id = kwargs["run_id"] = kwargs.get("run_id") or new_run_id()
             told = (args[0] if args else kwargs.get("serialized")) or {}
             tool = str(told.get("name") or "") if original.__name__ == "on_tool_start" else ""
-            owner = tree.add(run_id, self.parent_run_id, mark_of(self), tool)
+            mark, name = mark_of(self), kwargs.get("name")
+            agent = {"agent": name} if mark is not None and name in mark.agents else {}
+            owner = tree.add(run_id, self.parent_run_id, mark, tool, **agent)
             if owner is not None and all(handler is not owner for handler in self.handlers):
                 # Runs that the middleware claims have no mark to hand down. Copied, since it may be
                 # the app's own manager.

@@ -16,6 +16,23 @@ Patch = pytest.MonkeyPatch
 Mutate = Callable[[Patch, Adapter[Any, Any]], None]
 
 
+def tells(**wrong: Any) -> Mutate:
+    """What is told of a call is wrong."""
+
+    def mutate(patch: Patch, _: Adapter[Any, Any]) -> None:
+        begin = Hooks._begin
+
+        def told(self: Any, natives: Any, info: Any) -> Any:
+            for name, value in wrong.items():
+                setattr(info, name, value)
+            return begin(self, natives, info)
+
+        patch.setattr(Hooks, "_begin", told)
+
+    mutate.__name__ = f"tells_wrong_{'_'.join(wrong)}"
+    return mutate
+
+
 def overlooks(*names: str) -> Mutate:
     """One of the ways to ask a model is not governed."""
 
@@ -32,12 +49,12 @@ def overlooks(*names: str) -> Mutate:
 
 
 def forgets_who_spoke(patch: Patch, _: Adapter[Any, Any]) -> None:
-    """What another agent said is taken for something new that nobody said before."""
+    """What another agent said has no author and no id: it is taken for something new."""
     mapped, begin = Hooks._mapped, Hooks._begin
 
     def nobody_s(self: Any, native: Any) -> Any:
         host = mapped(self, native)
-        host.message.author = None
+        host.message.author = host.host_id = None
         return host
 
     def told(self: Any, natives: Any, info: Any) -> Any:
@@ -45,17 +62,6 @@ def forgets_who_spoke(patch: Patch, _: Adapter[Any, Any]) -> None:
         return begin(self, natives, info)
 
     patch.setattr(Hooks, "_mapped", nobody_s)
-    patch.setattr(Hooks, "_begin", told)
-
-
-def brings_something_into_everything(patch: Patch, _: Adapter[Any, Any]) -> None:
-    """What a framework asks for itself is a part of the talk."""
-    begin = Hooks._begin
-
-    def told(self: Any, natives: Any, info: Any) -> Any:
-        info.purpose = "chat"
-        return begin(self, natives, info)
-
     patch.setattr(Hooks, "_begin", told)
 
 

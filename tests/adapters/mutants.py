@@ -19,11 +19,11 @@ from ce_integrations.testing import adapter_ends
 from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.trial import Trial
 from tests.adapters.agent_mutants import (
-    brings_something_into_everything,
     forgets_retrievals,
     forgets_where_pages_are_from,
     forgets_who_spoke,
     records_retrievals_of_nobody,
+    tells,
 )
 from tests.adapters.session_mutants import (
     forgets_its_answers,
@@ -287,23 +287,6 @@ def changes_the_app_s_messages(patch: Patch, adapter: Adapter[Any, Any]) -> None
     patch.setattr(type(adapter), "to_native", written)
 
 
-def tells(**wrong: Any) -> Mutate:
-    """What is told of a call is wrong."""
-
-    def mutate(patch: Patch, _: Adapter[Any, Any]) -> None:
-        begin = Hooks._begin
-
-        def told(self: Any, natives: Any, info: Any) -> Any:
-            for name, value in wrong.items():
-                setattr(info, name, value)
-            return begin(self, natives, info)
-
-        patch.setattr(Hooks, "_begin", told)
-
-    mutate.__name__ = f"tells_wrong_{'_'.join(wrong)}"
-    return mutate
-
-
 def calls_errors_of_tools_results(patch: Patch, _: Adapter[Any, Any]) -> None:
     """A tool that failed is recorded as one that did not."""
     tool_call = Hooks.tool_call
@@ -381,7 +364,7 @@ SHARED = [
     Mutant(tells(agent=""), "agent", AUTHORS),
     Mutant(forgets_who_spoke, "agent", GROUP),
     Mutant(tells(lane_key=None, agent="", shared_history=False), "agent", SEEN),
-    Mutant(brings_something_into_everything, "plain", ASIDE),
+    Mutant(tells(purpose="chat"), "plain", ASIDE),
     Mutant(forgets_retrievals, "plain", FOUND),
     Mutant(forgets_where_pages_are_from, "plain", FOUND),
     Mutant(records_retrievals_of_nobody, "plain", FOUND),

@@ -80,6 +80,20 @@ def test_agents_that_go_on_with_one_list_store_it_once(
     ]
 
 
+@pytest.mark.req("B-16")
+def test_an_id_of_the_framework_s_says_which_message_it_is(engine: ContextEngine) -> None:
+    """In a graph of agents the next one's list has the other's answer, and its id, and no name."""
+    listed = [HostMessage(user("who can help?").message, Origin.TASK, host_id="m0")]
+    for agent in ("ann", "bob"):
+        scope = Scope(session_id="s", agent_id=agent)
+        prepared = engine.sync.prepare(ModelCall(scope, list(listed), request_id="r"))
+        said = assistant(f"{agent} can not").message
+        engine.sync.commit(prepared.turn, Answer(said, host_id=f"of {agent}"))
+        listed.append(HostMessage(said.model_copy(deep=True), Origin.ANSWER, host_id=f"of {agent}"))
+    found = [message.content for message in stored(engine).session.messages]
+    assert found == ["who can help?", "ann can not", "bob can not"]
+
+
 @pytest.mark.req("D-10")
 def test_what_an_agent_found_is_its_own_line_s(engine: ContextEngine, hooks: Hooks[Note]) -> None:
     words = "The password of the harbour gate is swordfish. " + "Boats lie there. " * 4

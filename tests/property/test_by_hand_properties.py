@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ce_engine import (
@@ -56,6 +56,19 @@ sessions = st.fixed_dictionaries(
         "turns": st.lists(turns, min_size=1, max_size=3),
     }
 )
+
+
+LIVE = {
+    "budget": 250,
+    "placement": "cache",
+    "enable_share_context": True,
+    "locale": "en",
+    "tasks": [],
+    "blocks": [],
+    "facts": [WORDS[0]],
+    "turns": [{"said": said, "answer": WORDS[0], "steps": 0} for said in (WORDS[3], WORDS[0])],
+}
+"""What was redacted stands in the history that is brought in, and goes out as it was said."""
 
 
 def made(session: dict[str, Any]) -> ContextEngine:
@@ -141,5 +154,6 @@ def check(result: PrepareResult) -> None:
 @pytest.mark.req("A-13", "A-17", "D-02")
 @settings(max_examples=60)
 @given(sessions)
+@example(LIVE)
 def test_the_input_is_within_the_budget_and_the_numbers_add_up(session: dict[str, Any]) -> None:
     anyio.run(talk, session)

@@ -246,3 +246,20 @@ def test_a_thread_of_the_app_s_own_in_a_node(
         assert [m.content for m in found] == ["q", "fine"]
         assert str(wire.bodies[0]["messages"]).count(RULE) == int(governed)
     assert len(sessions()) == int(governed)
+
+
+@pytest.mark.req("B-16")
+def test_a_graph_that_has_a_name_is_the_author_of_its_answers(
+    chat: Any, engine: ContextEngine, stored: Any
+) -> None:
+    """A graph without one says no author: the framework's own default is no name."""
+    with Wire("yes") as wire:
+        for name in ("planner", None):
+            made = StateGraph(MessagesState).add_node("answer", closure(chat(wire)))
+            graph = made.add_edge(START, "answer").add_edge("answer", END).compile(name=name)
+            config: Any = {"configurable": {"thread_id": str(name)}}
+            with install_ce(graph, engine=engine):
+                graph.invoke({"messages": [HumanMessage("plan?")]}, config)
+    said = {name: stored(name).session.messages[-1].author for name in ("planner", "None")}
+    assert said["planner"].id == "planner"
+    assert said["None"] is None
