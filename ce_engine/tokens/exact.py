@@ -33,6 +33,9 @@ _SEAM = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")
 class TiktokenEstimator(FramedEstimator):
     """Counts with tiktoken; for a model that tiktoken does not know, with a margin of 20 %.
 
+    Such a model may be an older one under a name of somebody's own (a deployment's), and older
+    vocabularies cut Chinese, for one, into two fifths more tokens: outside ASCII it is no less than theirs.
+
     Where the vocabulary that a model needs is not on the machine, it counts with one that is no
     worse, and without any like `CharBasedEstimator`. Nothing is downloaded.
     """
@@ -68,7 +71,16 @@ class TiktokenEstimator(FramedEstimator):
         if encoding is None:
             return self._chars.estimate_text(text)
         tokens = _count(encoding, text)
-        return tokens if margin == 1.0 else math.ceil(tokens * margin)
+        if margin == 1.0:
+            return tokens
+        bound = math.ceil(tokens * margin)
+        return bound if text.isascii() else max(bound, self._by_older(encoding, text))
+
+    def _by_older(self, encoding: Encoding, text: str) -> int:
+        if encoding.name == KNOWN[-1]:
+            return 0
+        older = load_encoding(KNOWN[-1])
+        return self._chars.estimate_text(text) if older is None else _count(older, text)
 
 
 def _count(encoding: Encoding, text: str) -> int:

@@ -154,6 +154,18 @@ def test_for_other_models_a_margin_is_added_and_told() -> None:
     assert "upper bound" in estimator.describe("some-model")
 
 
+@pytest.mark.req("A-08", "D-03")
+@pytest.mark.parametrize(
+    "text", [ENGLISH, CHINESE, "退款 请求 北京 仓库 没有 🚚 客户 龘靐 仓库 " * 9]
+)
+def test_a_known_model_under_another_name_is_within_the_bound(text: str) -> None:
+    """As hosted ones are, whose deployments have names of their own."""
+    estimator = TiktokenEstimator()
+    deployed = estimator.estimate_text(text, "our-deployment")
+    assert deployed >= estimator.estimate_text(text, "gpt-4")
+    assert deployed >= estimator.estimate_text(text, "gpt-4o")
+
+
 def test_messages_are_their_texts_with_framing() -> None:
     estimator = TiktokenEstimator()
     messages = [Message(role=Role.USER, content="hi"), Message(role=Role.ASSISTANT, content="")]
