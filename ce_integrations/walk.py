@@ -46,14 +46,22 @@ def walk(
     waiting: deque[tuple[object, int, bool]] = deque([(root, 0, True)])
     while waiting and len(seen) < MAX_OBJECTS:
         found, depth, is_own = waiting.popleft()
-        if isinstance(found, _LEAVES) or id(found) in seen:
+        if _is_leaf(found) or id(found) in seen:
             continue
         seen[id(found)] = found
         yield found
         if depth < MAX_DEPTH:
             for child, child_is_own in _children(found, packages, is_own=is_own):
-                waiting.append((child, depth + 1, child_is_own))
+                if not _is_leaf(child):
+                    waiting.append((child, depth + 1, child_is_own))
             waiting.extend((child, depth + 1, True) for child in more(found))
+
+
+def _is_leaf(found: object) -> bool:
+    """Whether nothing is in it that could ask a model: vectors are most of what an index holds."""
+    if isinstance(found, list | tuple):
+        return not found or isinstance(found[0], int | float)
+    return isinstance(found, _LEAVES)
 
 
 def _children(

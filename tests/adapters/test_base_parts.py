@@ -260,6 +260,18 @@ def test_the_walk_evaluates_nothing() -> None:
     assert target in [each for each in walk(cyclic, ("no_such_package",)) if isinstance(each, Note)]
 
 
+def test_the_walk_reads_no_vector() -> None:
+    """An index in memory holds millions of numbers, and is a part of every engine over it."""
+
+    class Vector(list[float]):
+        def __iter__(self) -> Any:
+            raise AssertionError("a vector was read")
+
+    target = Note("user", "found me")
+    held = {"vectors": {"a": Vector([0.5, 0.25])}, "model": [Vector([1.0]), target]}
+    assert target in list(walk(held, ("no_such_package",)))
+
+
 def test_the_walk_goes_where_it_is_told() -> None:
     target = Note("user", "found me")
     registered: dict[int, list[Any]] = {}
