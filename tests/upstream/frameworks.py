@@ -1,0 +1,61 @@
+"""Which of a framework's own tests are run without us and with us, what they need, and what may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Framework:
+    """Attributes:
+    distributions: whose source distributions hold the tests; the first one's release is all's.
+    tests: the folder in each.
+    needs: what pip installs for them; `{source}` is the folder of the first distribution.
+    proof: notes of the plugin without which nothing was governed.
+    may_differ: tests whose outcome may be another one with us, by name, and why.
+    may_fail: faults of ours that the guard may keep from a test, by kind, and why.
+    """
+
+    distributions: tuple[str, ...]
+    tests: str
+    needs: tuple[str, ...]
+    proof: str = "kept"
+    may_differ: Mapping[str, str] = field(default_factory=dict)
+    may_fail: Mapping[str, str] = field(default_factory=dict)
+
+
+FRAMEWORKS = {
+    "langchain": Framework(
+        ("langchain-core",),
+        "tests/unit_tests",
+        ("--group", "{source}/pyproject.toml:test"),
+        may_differ={"test_benchmark_model": "asserts that 500 calls take less than a second"},
+        may_fail={
+            "BlockingError": "the test calls a sync method on an event loop, and forbids to wait there"
+        },
+    ),
+    "autogen": Framework(
+        ("autogen-core", "autogen-agentchat"),
+        "tests",
+        (
+            "autogen-ext[anthropic,mcp,ollama,openai]=={release}",
+            "mcp<1.27",
+            "aiofiles",
+            "asyncio_atexit",
+            "email-validator",
+            "grpcio",
+            "opentelemetry-sdk",
+            "pandas",
+            "pytest-asyncio",
+            "pytest-mock",
+        ),
+    ),
+    # The distribution of its core has no tests; these are of the spans that the adapter hears.
+    "llamaindex": Framework(
+        ("llama-index-instrumentation",),
+        "tests",
+        ("--group", "{source}/pyproject.toml:dev"),
+        proof="heard",
+    ),
+}
