@@ -1,4 +1,4 @@
-"""Makes every span of LlamaIndex one of ours, by one installation, and governs every model that tests make."""
+"""Governs every model, agent and engine of LlamaIndex that is made, and hears every span."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any
 from llama_index.core.llms import MockLLM
 
 from ce_engine import ContextEngine, RuntimeConfig
-from ce_integrations.llamaindex import install_ce, recorder
+from ce_integrations.llamaindex import recorder
+from ce_integrations.llamaindex.installer import ADAPTER
+from ce_integrations.llamaindex.marking import PACKAGES
 from ce_integrations.llamaindex.spans import mark_of
+from making import install_on_all
 
 
 def govern(engine: ContextEngine, config: RuntimeConfig, note: Callable[[str], None]) -> None:
-    """Hear spans as if what they are of had the mark of the one installation; note each."""
-    target = MockLLM()
-    install_ce(target, engine=engine, config=config)
-    mark = mark_of(target)
+    """Install on each, and hear the spans of all else as one installation's; note each span."""
+    install_on_all(ADAPTER, PACKAGES, engine, config)
+    mark = mark_of(MockLLM())
     explicit, entered = recorder.owner_of, recorder._entered
 
     def owner_of(instance: object) -> Any:
