@@ -85,8 +85,12 @@ def _is_of(found: object, packages: tuple[str, ...]) -> bool:
 
 def _attributes(found: object) -> Iterator[object]:
     """Values of instance attributes and slots, never of properties."""
-    yield from list(getattr(found, "__dict__", {}).values())
-    yield from list((getattr(found, "__pydantic_private__", None) or {}).values())
+    for name in ("__dict__", "__pydantic_private__"):
+        try:
+            held = object.__getattribute__(found, name)  # a proxy's own would ask what it stands for
+        except Exception:  # noqa: BLE001 - a property of that name may raise anything
+            continue
+        yield from list((held or {}).values())
     for cls in type(found).__mro__:
         slots = vars(cls).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
