@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from making import install_on_all
+
 from ce_engine import ContextEngine, RuntimeConfig
 from ce_integrations.autogen.installer import ADAPTER, PACKAGES
-from making import install_on_all
 
 
 def govern(engine: ContextEngine, config: RuntimeConfig, _: Callable[[str], None]) -> None:

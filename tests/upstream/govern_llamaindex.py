@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from llama_index.core.llms import MockLLM
+from making import install_on_all
 
 from ce_engine import ContextEngine, RuntimeConfig
 from ce_integrations.llamaindex import recorder
 from ce_integrations.llamaindex.installer import ADAPTER
 from ce_integrations.llamaindex.marking import PACKAGES
 from ce_integrations.llamaindex.spans import mark_of
-from making import install_on_all
 
 
 def govern(engine: ContextEngine, config: RuntimeConfig, note: Callable[[str], None]) -> None:
     """Install on each, and hear the spans of all else as one installation's; note each span."""
     install_on_all(ADAPTER, PACKAGES, engine, config)
     mark = mark_of(MockLLM())
-    explicit, entered = recorder.owner_of, recorder._entered
+    spans = cast("Any", recorder)
+    explicit, entered = spans.owner_of, spans._entered
 
     def owner_of(instance: object) -> Any:
         return explicit(instance) or mark
@@ -28,5 +29,4 @@ def govern(engine: ContextEngine, config: RuntimeConfig, note: Callable[[str], N
         entered(*told)
         note("heard")
 
-    recorder.owner_of = owner_of
-    recorder._entered = heard
+    spans.owner_of, spans._entered = owner_of, heard

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from ce_engine import ContextEngine, RuntimeConfig, UnsupportedTargetError
 from ce_integrations.base import Adapter
 
 
 def install_on_all(
-    adapter: Adapter[Any, Any], packages: tuple[str, ...], engine: ContextEngine, config: RuntimeConfig
+    adapter: Adapter[Any, Any],
+    packages: tuple[str, ...],
+    engine: ContextEngine,
+    config: RuntimeConfig,
 ) -> None:
     """Install on what the adapter takes, and is made of a class of the packages, or of one of those.
 
@@ -26,4 +29,4 @@ def install_on_all(
                 adapter.install_ce(it, engine=engine, config=config)
         return it
 
-    ABCMeta.__call__ = made  # type: ignore[method-assign]
+    cast("Any", ABCMeta).__call__ = made

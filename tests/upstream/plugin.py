@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import Any, cast
 
 from ce_engine import BudgetConfig, MemoryStore, RuntimeConfig, create_context_engine
 from ce_integrations.guard import Guard
@@ -27,20 +25,20 @@ def note(kind: str) -> None:
 
 def _note_all() -> None:
     """Note each input, and each fault of ours that the guard keeps from a test."""
-    ready, swallows = Hooks._ready, Guard.swallows
+    hooks_class, guard_class = cast("Any", Hooks), cast("Any", Guard)  # of all installations
+    ready, swallows = hooks_class._ready, guard_class.swallows
 
     def noted(hooks: Any, natives: list[Any], *told: Any) -> Any:
         goes, turn = ready(hooks, natives, *told)
         note("kept" if goes is natives else "changed")
         return goes, turn
 
-    def kept_from(guard: Guard, error: BaseException, where: str) -> bool:
+    def kept_from(guard: Guard, error: BaseException, where: str) -> Any:
         if isinstance(error, Exception):
             note(type(error).__name__)
         return swallows(guard, error, where)
 
-    Hooks._ready = noted  # type: ignore[method-assign]  # of all installations
-    Guard.swallows = kept_from  # type: ignore[method-assign]  # of all installations
+    hooks_class._ready, guard_class.swallows = noted, kept_from
 
 
 _note_all()

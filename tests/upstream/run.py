@@ -13,7 +13,6 @@ import tarfile
 import venv
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,12 +40,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Frameworks' own tests, without us and with us.")
     parser.add_argument("--framework", choices=FRAMEWORKS, nargs="+", default=[*FRAMEWORKS])
     parser.add_argument("--release", help="of the one framework; else the one that is installed")
-    parser.add_argument("--source", type=Path, help="a checkout in the place of what is published")
+    parser.add_argument(
+        "--source",
+        type=Path,
+        help="a checkout that has the tests, in the place of what is published",
+    )
     parser.add_argument("--tests", nargs="+", help="of these folders and files only")
     parser.add_argument("--folder", type=Path, help="where to keep sources and environments")
     parser.add_argument("--jobs", default="2", help="how many processes")
     parser.add_argument("--timeout", type=int, default=900, help="seconds for each of the two runs")
     options = parser.parse_args()
+    if len(options.framework) > 1 and (options.release or options.source or options.tests):
+        parser.error("--release, --source and --tests are of one --framework")
     wrong = 0
     with TemporaryDirectory() as scratch:
         for name in options.framework:
@@ -161,6 +166,11 @@ def outcome(case: ET.Element) -> str:
     return min(found) if found else "passed"
 
 
+def short(name: str) -> str:
+    """A test's name without its file, its parameters, and what pytest says of its stage."""
+    return name.rsplit("::", 1)[-1].split("[")[0].partition(" ")[0]
+
+
 def told(found: Mapping[str, str]) -> str:
     kinds = sorted(set(found.values()))
     return ", ".join(f"{list(found.values()).count(kind)} {kind}" for kind in kinds)
@@ -175,8 +185,7 @@ def differences(
         before, after = bare.get(name, "not run"), ours.get(name, "not run")
         if before == after:
             continue
-        short = name.rsplit("::", 1)[-1].split("[")[0]
-        reason = may_differ.get(short)
+        reason = may_differ.get(short(name))
         wrong += reason is None
         print(f"{'DIFFERS' if reason is None else 'may differ'}: {name}: {before}, with us {after}")
         if reason is not None:
@@ -185,17 +194,19 @@ def differences(
 
 
 def noted(framework: Framework, notes: Sequence[str]) -> int:
-    """Print what was changed and what failed; how much of it may not."""
+    """Print what was changed and what failed; how much of it may not, or whether nothing was governed."""
     kinds = Counter(note.split()[0] for note in notes)
-    print(f"{kinds['kept']} inputs of models kept, {kinds['changed']} changed")
-    print(f"{kinds['heard']} spans heard" if kinds["heard"] else "", end="\n" * bool(kinds["heard"]))
-    faults = [note for note in notes if note.split()[0] not in {"kept", "changed", "heard"}]
-    for note in (*(note for note in notes if note.startswith("changed")), *faults):
-        print(f"    {note}")
-    for kind in kinds.keys() & framework.may_fail.keys():
-        print(f"    {kind} is no fault: {framework.may_fail[kind]}")
-    wrong = sum(note.split()[0] not in framework.may_fail for note in faults)
-    return wrong + (not kinds[framework.proof])
+    print(
+        f"{kinds['kept']} inputs of models kept, {kinds['changed']} changed; {kinds['heard']} spans"
+    )
+    wrong = int(not kinds[framework.proof])
+    for note in notes:
+        kind, _, test = note.partition(" ")
+        if kind not in {"kept", "heard"}:
+            reason = framework.may_note.get(f"changed {short(test)}" if kind == "changed" else kind)
+            wrong += reason is None
+            print(f"    {note}: {reason or 'WRONG'}")
+    return wrong
 
 
 if __name__ == "__main__":

@@ -45,9 +45,7 @@ FORMS: dict[str, Any] = {
     "ollama": {"id": "call_1", "function": {"name": "lookup", "arguments": {"word": "lane"}}},
     "bedrock": {"toolUseId": "call_1", "name": "lookup", "input": {"word": "lane"}},
     # as the framework's own model for tests keeps them
-    "selections": ToolSelection(
-        tool_id="call_1", tool_name="lookup", tool_kwargs={"word": "lane"}
-    ),
+    "selections": ToolSelection(tool_id="call_1", tool_name="lookup", tool_kwargs={"word": "lane"}),
 }
 
 

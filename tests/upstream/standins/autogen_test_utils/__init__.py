@@ -18,9 +18,6 @@ from autogen_core import (
 from pydantic import BaseModel
 
 
-# ruff: noqa: N802, ARG002 - the names and signatures are the framework's
-
-
 @dataclass
 class MessageType: ...
 
