@@ -168,7 +168,7 @@ def outcome(case: ET.Element) -> str:
 
 def short(name: str) -> str:
     """A test's name without its file, its parameters, and what pytest says of its stage."""
-    return name.rsplit("::", 1)[-1].split("[")[0].partition(" ")[0]
+    return name.rsplit("::", 1)[-1].split("[", maxsplit=1)[0].partition(" ")[0]
 
 
 def told(found: Mapping[str, str]) -> str:
