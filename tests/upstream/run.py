@@ -64,16 +64,18 @@ def main() -> int:
 def compared(name: str, folder: Path, options: argparse.Namespace) -> int:
     """Run one framework's tests; how much is wrong."""
     framework = FRAMEWORKS[name]
-    release = options.release or version(framework.distributions[0])
+    release = options.release or version(next(iter(framework.tests)))
     python, found = environment(folder), sources(folder, framework, release)
-    needs = [each.format(source=found[0], release=release) for each in framework.needs]
-    pinned = [f"{each}=={release}" for each in framework.distributions]
+    needs = [each.format(source=next(iter(found)), release=release) for each in framework.needs]
+    pinned = [f"{each}=={release}" for each in framework.tests]
     ours = [f"{ROOT}[{name}]", "pytest-xdist", "pytest-socket"]
     pip(python, "install", *needs, *pinned, *ours)
     wrong, notes = 0, []
-    for source in [options.source] if options.source else found:
+    if options.source:
+        found = {options.source: options.tests or ["tests"]}
+    for source, tests in found.items():
         run = Run(name, folder, python, source.resolve(), options.jobs, options.timeout)
-        wrong += run.differences(options.tests or [framework.tests])
+        wrong += run.differences(options.tests or tests)
         notes += run.notes
     return wrong + noted(framework, notes)
 
@@ -87,17 +89,17 @@ def environment(folder: Path) -> Path:
     return python
 
 
-def sources(folder: Path, framework: Framework, release: str) -> list[Path]:
-    """The folders of the release's source distributions."""
-    python, found = folder / "venv" / "bin" / "python", []
-    for name in framework.distributions:
+def sources(folder: Path, framework: Framework, release: str) -> dict[Path, Sequence[str]]:
+    """The folders of the release's source distributions, with the tests in each."""
+    python, found = folder / "venv" / "bin" / "python", dict[Path, Sequence[str]]()
+    for name, tests in framework.tests.items():
         source = folder / f"{name.replace('-', '_')}-{release}"
         if not source.exists():
             wanted = ("--no-binary", name, f"{name}=={release}")
             pip(python, "download", "--no-deps", *wanted, "-d", str(folder))
             with tarfile.open(folder / f"{source.name}.tar.gz") as archive:
                 archive.extractall(folder, filter="data")
-        found.append(source)
+        found[source] = tests
     return found
 
 
@@ -203,7 +205,8 @@ def noted(framework: Framework, notes: Sequence[str]) -> int:
     for note in notes:
         kind, _, test = note.partition(" ")
         if kind not in {"kept", "heard"}:
-            reason = framework.may_note.get(f"changed {short(test)}" if kind == "changed" else kind)
+            reasons = framework.may_note
+            reason = reasons.get(f"{kind} {short(test)}") or reasons.get(kind)
             wrong += reason is None
             print(f"    {note}: {reason or 'WRONG'}")
     return wrong
