@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -93,8 +94,10 @@ def _is_of(found: object, packages: tuple[str, ...]) -> bool:
 
 def _attributes(found: object) -> Iterator[object]:
     """Values of instance attributes and slots, never of properties."""
-    yield from list(getattr(found, "__dict__", {}).values())
-    yield from list((getattr(found, "__pydantic_private__", None) or {}).values())
+    for name in ("__dict__", "__pydantic_private__"):
+        with suppress(Exception):  # a property of that name may raise anything
+            # Not by `getattr`: a proxy would ask what it stands for.
+            yield from list((object.__getattribute__(found, name) or {}).values())
     for cls in type(found).__mro__:
         slots = vars(cls).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:

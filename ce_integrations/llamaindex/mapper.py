@@ -27,6 +27,9 @@ _ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\}
 _OBSERVATION = "Observation: "
 """How a ReAct agent writes a call and its result: as texts of the assistant and of the user."""
 
+_CALL_IDS = ("id", "tool_id", "tool_call_id", "toolUseId")
+"""Keys of a call's id: those of most providers, of the framework's `ToolSelection`, of Bedrock."""
+
 _TOKENS = (
     ("input_tokens", ("prompt_token_count", "prompt_eval_count")),
     ("output_tokens", ("candidates_token_count", "eval_count")),
@@ -92,7 +95,9 @@ def _of_provider(calls: Iterable[Any]) -> Iterator[ce.ToolRequest]:
         told = _fields(call)
         function = _fields(told.get("function") or told)
         name = function.get("name") or function.get("tool_name") or ""
-        yield ce.ToolRequest(name=name, id=told.get("id"), args=call_args(function))
+        args = call_args(_args(told["tool_kwargs"]) if "tool_kwargs" in told else function)
+        call_id = next((told[key] for key in _CALL_IDS if told.get(key)), None)
+        yield ce.ToolRequest(name=name, id=call_id, args=args)
 
 
 def _fields(value: object) -> Mapping[Any, Any]:

@@ -249,6 +249,9 @@ def test_the_walk_evaluates_nothing() -> None:
         def expensive(self) -> None:
             raise AssertionError("a property was evaluated")
 
+        def __getattr__(self, name: str) -> None:
+            raise RuntimeError(f"a proxy was asked for its {name} outside of a request")
+
     target = Note("user", "found me")
     helper = Lazy()
 

@@ -1,70 +1,52 @@
-"""A pytest plugin for LangChain's own tests: every model call goes through the adapter, in an engine with much room."""
+"""A pytest plugin for a framework's own tests: what they make goes through the adapter, in an engine with much room."""
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import pytest
-from langchain_core.language_models import FakeListChatModel
-
-from ce_engine import (
-    BudgetConfig,
-    MemoryStore,
-    RuntimeConfig,
-    create_context_engine,
-)
-from ce_integrations.langchain import injection, install_ce
-from ce_integrations.langchain.marks import mark_of
+from ce_engine import BudgetConfig, MemoryStore, RuntimeConfig, create_context_engine
+from ce_integrations.guard import Guard
+from ce_integrations.hooks import Hooks
 
 
 ROOM = 10_000_000
 
-_target = FakeListChatModel(responses=["never asked"])
 _engine = create_context_engine(MemoryStore())
-_installation = install_ce(
-    _target, engine=_engine, config=RuntimeConfig(budget=BudgetConfig(max_input_tokens=ROOM))
-)
+_config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=ROOM))
 _notes: list[str] = []
 
 
-def _mark_for_all() -> None:
-    """Give a model that nobody marked the mark of the one installation; nothing else is different."""
-    mark = mark_of(_target.callbacks)
-    explicit = injection._mark_for
-
-    def mark_for(model: Any, callbacks: Any) -> Any:
-        return explicit(model, callbacks) or mark
-
-    injection._mark_for = mark_for
+def note(kind: str) -> None:
+    _notes.append(f"{kind} {os.environ.get('PYTEST_CURRENT_TEST', '')}")
 
 
 def _note_all() -> None:
-    ready = _installation.hooks._ready
+    """Note each input, and each fault of ours that the guard keeps from a test."""
+    hooks_class, guard_class = cast("Any", Hooks), cast("Any", Guard)  # of all installations
+    ready, swallows = hooks_class._ready, guard_class.swallows
 
-    def noted(natives: list[Any], *told: Any) -> Any:
-        goes, turn = ready(natives, *told)
-        kind = "kept" if goes is natives else "changed"
-        _notes.append(f"{kind} {os.environ.get('PYTEST_CURRENT_TEST')}")
+    def noted(hooks: Any, natives: list[Any], *told: Any) -> Any:
+        goes, turn = ready(hooks, natives, *told)
+        note("kept" if goes is natives else "changed")
         return goes, turn
 
-    vars(_installation.hooks)["_ready"] = noted
+    def kept_from(guard: Guard, error: BaseException, where: str) -> Any:
+        if isinstance(error, Exception):
+            note(type(error).__name__)
+        return swallows(guard, error, where)
+
+    hooks_class._ready, guard_class.swallows = noted, kept_from
 
 
-_mark_for_all()
 _note_all()
-
-
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Note the faults of ours that the guard kept from the test."""
-    faults = _installation.hooks.guard.faults
-    while faults:
-        _notes.append(f"{faults.popleft().kind} {item.nodeid}")
+import_module(f"govern_{os.environ['CE_UPSTREAM_FRAMEWORK']}").govern(_engine, _config, note)
 
 
 def pytest_sessionfinish() -> None:
-    """Leave a line for each input and each fault, for who asked."""
+    """Leave a line for each note, for who asked."""
     _engine.sync.close()
     with Path(os.environ["CE_UPSTREAM_NOTES"]).open("a", encoding="utf-8") as file:
-        file.writelines(f"{note}\n" for note in _notes)
+        file.writelines(f"{line}\n" for line in _notes)

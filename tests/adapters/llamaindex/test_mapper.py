@@ -16,6 +16,7 @@ from llama_index.core.base.llms.types import (
     MessageRole,
     TextBlock,
 )
+from llama_index.core.llms.llm import ToolSelection
 from openai.types.chat import ChatCompletionMessageToolCall
 
 from ce_engine import (
@@ -42,6 +43,9 @@ FORMS: dict[str, Any] = {
     "dicts": OPENAI,
     "anthropic": {"id": "call_1", "name": "lookup", "input": {"word": "lane"}, "type": "tool_use"},
     "ollama": {"id": "call_1", "function": {"name": "lookup", "arguments": {"word": "lane"}}},
+    "bedrock": {"toolUseId": "call_1", "name": "lookup", "input": {"word": "lane"}},
+    # as the framework's own model for tests keeps them
+    "selections": ToolSelection(tool_id="call_1", tool_name="lookup", tool_kwargs={"word": "lane"}),
 }
 
 

@@ -1,0 +1,64 @@
+"""Which of a framework's own tests are run without us and with us, what they need, and what may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Framework:
+    """Attributes:
+    tests: folders and files by the distribution whose source has them; the first one's release is all's.
+    needs: what pip installs for them; `{source}` is the folder of the first distribution.
+    proof: notes of the plugin without which nothing was governed.
+    may_differ: tests whose outcome may be another one with us, by name, and why.
+    may_note: other notes of the plugin that are no fault, by kind or as `KIND TEST`, and why.
+    """
+
+    tests: Mapping[str, Sequence[str]]
+    needs: tuple[str, ...]
+    proof: str = "kept"
+    may_differ: Mapping[str, str] = field(default_factory=dict)
+    may_note: Mapping[str, str] = field(default_factory=dict)
+
+
+FRAMEWORKS = {
+    "langchain": Framework(
+        {"langchain-core": ["tests/unit_tests"]},
+        ("--group", "{source}/pyproject.toml:test"),
+        may_differ={"test_benchmark_model": "asserts that 500 calls take less than a second"},
+        may_note={
+            "BlockingError": "the test calls a sync method on an event loop, and forbids to wait there",
+            "changed test_runnable_with_message_history": "two files have it, with one session id",
+        },
+    ),
+    "autogen": Framework(
+        {
+            "autogen-core": ["tests"],
+            "autogen-agentchat": ["tests"],
+            "autogen-ext": ["tests/models", "tests/memory/test_text_canvas_memory.py"],
+        },
+        (
+            "autogen-ext[anthropic,canvas,mcp,ollama,openai]=={release}",
+            "mcp<1.27",
+            "aiofiles",
+            "asyncio_atexit",
+            "email-validator",
+            "grpcio",
+            "opentelemetry-sdk",
+            "pandas",
+            "pytest-asyncio",
+            "pytest-mock",
+        ),
+        may_note={
+            "KeyError test_openai_model_unknown_message_type": "it asks with what is no message"
+        },
+    ),
+    # The distribution of its core has no tests; these are of the spans that the adapter hears.
+    "llamaindex": Framework(
+        {"llama-index-instrumentation": ["tests"]},
+        ("--group", "{source}/pyproject.toml:dev"),
+        proof="heard",
+    ),
+}
