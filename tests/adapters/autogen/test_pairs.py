@@ -9,7 +9,7 @@ import pytest
 
 from ce_integrations.autogen.installer import AutoGenAdapter
 from ce_integrations.hooks import Hooks
-from tests.property.tool_autogen import Rig, run_case
+from tests.property.tool_autogen import Case, Rig
 
 
 pytestmark = [pytest.mark.scenario(2), pytest.mark.req("A-10", "A-11", "A-12")]
@@ -26,7 +26,7 @@ def rig() -> Iterator[Rig]:
 @pytest.mark.parametrize("block", range(4))
 def test_every_property_holds(rig: Rig, block: int) -> None:
     for seed in range(block * CASES // 4, (block + 1) * CASES // 4):
-        assert run_case(seed, rig)["calls"]
+        assert Case.of(seed, rig).run()["calls"]
 
 
 def splits_no_results(patch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_the_judge_finds(
 
     def fails(seed: int) -> bool:
         try:
-            run_case(seed, rig)
+            Case.of(seed, rig).run()
         except Exception:
             return True
         return False
