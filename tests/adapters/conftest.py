@@ -16,6 +16,9 @@ from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
 
 
+pytest.register_assert_rewrite("tests.adapters.canary", "tests.adapters.examples")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect, and count as such, what needs a thing that the installed release does not have."""
     lacking = [item for item in items if not all(_has(item, need) for need in _needs(item))]
