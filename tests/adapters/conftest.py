@@ -16,7 +16,9 @@ from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
 
 
-pytest.register_assert_rewrite("tests.adapters.canary", "tests.adapters.examples")
+pytest.register_assert_rewrite(
+    "tests.adapters.canary", "tests.adapters.demos", "tests.adapters.examples"
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
