@@ -16,9 +16,8 @@ from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
 
 
-pytest.register_assert_rewrite(
-    "tests.adapters.canary", "tests.adapters.demos", "tests.adapters.examples"
-)
+SHARED = ("canary", "demos", "examples", "pairs")
+pytest.register_assert_rewrite(*(f"tests.adapters.{name}" for name in SHARED))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
