@@ -16,6 +16,10 @@ from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
 
 
+SHARED = ("canary", "demos", "examples", "pairs")
+pytest.register_assert_rewrite(*(f"tests.adapters.{name}" for name in SHARED))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect, and count as such, what needs a thing that the installed release does not have."""
     lacking = [item for item in items if not all(_has(item, need) for need in _needs(item))]

@@ -9,9 +9,9 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from ce_engine import Report
-from tests.property import tool_cases, tool_histories_run
-from tests.property.tool_cases import Rig, run_case
+from tests.property import tool_histories_run
 from tests.property.tool_judge import Seen, judge
+from tests.property.tool_langchain import Case, Rig
 from tests.property.tool_messages import TAG
 
 
@@ -34,12 +34,12 @@ def rig() -> Iterator[Rig]:
 @pytest.mark.parametrize("block", range(4))
 def test_every_property_holds(rig: Rig, block: int) -> None:
     for seed in range(block * CASES // 4, (block + 1) * CASES // 4):
-        assert run_case(seed, rig, over_wire=seed % 20 == 0)
+        assert Case.of(seed, rig).run()
 
 
 @pytest.mark.parametrize("seed", KEPT, ids=lambda seed: KEPT[seed])
 def test_what_failed_once_holds(rig: Rig, seed: int) -> None:
-    assert run_case(seed, rig, over_wire=seed % 20 == 0)
+    assert Case.of(seed, rig).run()
 
 
 def test_the_command_counts_its_cases(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,11 +52,11 @@ def test_the_command_counts_its_cases(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_command_fails_and_names_the_case(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def faulty(seed: int, *_: object, **__: object) -> dict[str, int]:
-        assert seed != 20_000_003, "torn apart"
+    def faulty(case: Case) -> dict[str, int]:
+        assert case.seed != 20_000_003, "torn apart"
         return {}
 
-    monkeypatch.setattr(tool_cases, "run_case", faulty)
+    monkeypatch.setattr(Case, "run", faulty)
     assert tool_histories_run.main(["--cases", "5", "--seed", "2", "--jobs", "1"]) == 1
     assert "FAILED --case 20000003: AssertionError: torn apart" in capsys.readouterr().out
     assert tool_histories_run.main(["--case", "20000003"]) == 1

@@ -20,7 +20,7 @@ if __name__ == "__main__":  # as a plain script, from any folder
 
 CASES = {
     "autogen": "tests.property.tool_autogen",
-    "langchain": "tests.property.tool_cases",
+    "langchain": "tests.property.tool_langchain",
     "llamaindex": "tests.property.tool_llamaindex",
 }
 """The module with the cases of a framework, imported when it is asked for."""
@@ -81,10 +81,8 @@ def run_block(framework: str, seeds: range) -> tuple[Counter[str], list[str]]:
     module = import_module(CASES[framework])
     with module.Rig() as rig:
         for seed in seeds:
-            over_wire = seed % module.EVERY == 0
             try:
-                done += module.run_case(seed, rig, over_wire=over_wire)
-                done["cases on the wire"] += over_wire
+                done += module.Case.of(seed, rig).run()
             except Exception as error:
                 faults.append(f"--case {seed}: {type(error).__name__}: {str(error)[:300]}")
     return done, faults

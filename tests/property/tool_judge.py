@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from ce_engine.schema.report import Report
+from tests.property.tool_cases import judge_budget
 from tests.property.tool_oracle import (
     Walk,
     answered,
@@ -79,7 +80,7 @@ def judge(seen: Seen, sent: list[BaseMessage], tokens: int) -> None:
         expected = [id(m) for m in given if tag(m) not in out]
         kept = [id(m) for m in sent if tag(m)]
         assert kept == expected, "changed, though there was room"
-    _judge_budget(seen, tokens)
+    judge_budget(seen.budget, seen.report, tokens)
     if seen.report.over_budget:
         assert goes - {0} <= must, f"over the budget, with more than must be: {goes - must}"
 
@@ -120,19 +121,9 @@ def _judge_copy(host: BaseMessage, goes: BaseMessage) -> None:
         assert len(text(goes)) < len(text(host)), "shortened, and longer"
 
 
-def _judge_budget(seen: Seen, tokens: int) -> None:
-    report, budget = seen.report, seen.budget
-    if budget is None:
-        assert not report.over_budget
-    elif report.over_budget:
-        assert report.token_used > budget
-    else:
-        assert tokens <= budget, f"{tokens} of {budget} tokens; told: {report.token_used}"
-
-
 def judge_body(seen: Seen, body: dict[str, Any], tokens: int) -> None:
     """The same of a request as the provider got it; that pairs are whole, the wire says itself."""
-    _judge_budget(seen, tokens)
+    judge_budget(seen.budget, seen.report, tokens)
     task = task_of(seen.given)
     said = [m["content"] for m in body["messages"] if m["role"] == "user"]
     texts = [s if isinstance(s, str) else "".join(p.get("text", "") for p in s) for s in said]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import (
@@ -16,29 +15,24 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from tests.property import tool_cases
+
 
 TAG = "history_tag"
 """In `additional_kwargs` of every message: what tells the host's messages apart, copies included."""
-
-ENGLISH = "the order 17 was shipped to Berlin on Monday; status ok, see ann@example.com".split()
-CHINESE = "订单 已经 发往 北京 客户 请求 退款 仓库 确认 数量 没有 问题 🚚 龘靐".split()
-JSON = ['{"id":', "4711,", '"state":', '"ok"},', "[]", '{"rows":', "null}"]
 
 FORMS = ("openai", "anthropic", "responses", "mixed")
 FAULTS = ("missing", "shuffled", "orphan", "twice", "system between", "none at all")
 
 
 @dataclass
-class Messages:
-    """Makes messages; `form` is how calls and results look, `faults` what may be wrong with them."""
+class Messages(tool_cases.Messages[BaseMessage]):
+    """Makes messages; `form` is how calls and results look."""
 
-    rng: Random
-    form: str
-    faults: tuple[str, ...] = FAULTS
+    form: str = "mixed"
     odd: bool = True
     """Whether there may be messages that only some providers take."""
     made: int = 0
-    ids: list[str] = field(default_factory=list)
 
     def tagged(self, message: BaseMessage) -> BaseMessage:
         self.made += 1
@@ -46,13 +40,6 @@ class Messages:
         if self.rng.random() < 0.5:
             message.id = f"m{self.made}"
         return message
-
-    def chance(self, share: float) -> bool:
-        return self.rng.random() < share
-
-    def words(self, most: int) -> str:
-        kind = self.rng.choice((ENGLISH, CHINESE, JSON, [*ENGLISH, *CHINESE, *JSON]))
-        return " ".join(self.rng.choices(kind, k=self.rng.randint(1, most)))
 
     def long(self) -> str:
         lines = self.rng.choice((1, 1, 1, 1, 3, 25))
@@ -152,25 +139,15 @@ class Messages:
     # What tools say
 
     def results(self, asked: BaseMessage, ids: list[str]) -> list[BaseMessage]:
-        """Results for a message that asks, with what may be wrong with them."""
-        wanted = list(ids)
-        fault = self.rng.choice(self.faults) if self.faults and self.chance(0.3) else ""
-        if fault == "missing" and wanted:
-            wanted.pop(self.rng.randrange(len(wanted)))
-        elif fault == "shuffled":
-            self.rng.shuffle(wanted)
-        elif fault == "orphan":
-            wanted.insert(self.rng.randint(0, len(wanted)), "nobody-asked")
-        elif fault == "twice" and wanted:
-            wanted.append(wanted[0])
-        elif fault == "none at all":
+        fault = self.spoil(ids)
+        if fault == "none at all":
             return []
         if "function_call" in asked.additional_kwargs:
             return [self.tagged(FunctionMessage(name="lookup", content=self.words(9)))]
         if isinstance(asked.content, list) and self._is_anthropic(asked.content):
-            found = self._as_blocks(wanted)
+            found = self._as_blocks(ids)
         else:
-            found = [self.result(i) for i in wanted]
+            found = [self.result(i) for i in ids]
         if fault == "system between":
             found.insert(self.rng.randint(0, len(found)), self.system())
         return found

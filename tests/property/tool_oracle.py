@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from langchain_core.messages import (
@@ -18,8 +17,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from ce_engine.tokens.vocabulary import load_encoding
-from ce_integrations.testing.body_tokens import Encode, count_body_tokens
+from ce_integrations.testing.contract_case import count
 from tests.property.tool_messages import TAG
 
 
@@ -176,17 +174,10 @@ def never_out(host: Sequence[BaseMessage], walk: Walk, restored: Collection[int]
 # What a list costs
 
 
-@cache
-def encode() -> Encode:
-    encoding = load_encoding("cl100k_base")
-    assert encoding is not None
-    return encoding.encode_ordinary
-
-
 def cost(messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]] = ()) -> int:
     """Tokens of a list as a provider of OpenAI's kind would count it."""
     body = {"messages": [_shown(m) for m in messages], "tools": list(tools)}
-    return count_body_tokens(body, encode())
+    return count(body)
 
 
 def _shown(message: BaseMessage) -> dict[str, Any]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,23 +20,12 @@ from autogen_core.models import (
 )
 from autogen_core.tools import FunctionTool
 
-from ce_engine import ContextEngine, RuntimeConfig, StoreConfig, create_context_engine
+from ce_engine import ContextEngine
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
 from ce_integrations.testing.wire import Wire, text, tool_calls
+from tests.adapters.canary import CanaryTests, Places
 from tests.canary.canaries import Canaries
-
-
-KIND = "mail"
-"""The one that also stands in names: they are ASCII."""
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[ContextEngine]:
-    config = RuntimeConfig(store=StoreConfig(deadline_s=20))
-    made = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=config)
-    yield made
-    made.sync.close()
 
 
 def team(model: Any, canary: Canaries) -> Any:
@@ -93,10 +79,6 @@ def history(canary: Canaries) -> list[Any]:
     ]
 
 
-def files(folder: Path) -> list[bytes]:
-    return [path.read_bytes() for path in folder.glob("ce.db*")]
-
-
 async def talk(app: Any, model: Any, canary: Canaries) -> None:
     metadata = {canary("message key"): canary("message metadata")}
     task = TextMessage(content=canary("question"), source="user", metadata=metadata)
@@ -105,44 +87,22 @@ async def talk(app: Any, model: Any, canary: Canaries) -> None:
         await model.create(history(canary))
 
 
-@pytest.mark.req("B-02")
-async def test_no_canary_is_left(
-    client: Any,
-    engine: ContextEngine,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.DEBUG, "ce_engine")
-    caplog.set_level(logging.DEBUG, "ce_integrations")
-    canary, told = Canaries(3, KIND), list[str]()
-    engine.bus.on_all(lambda event: told.append(event.model_dump_json()))
-    script = [
-        tool_calls([("send", {"to": canary("tool args")})]),
-        tool_calls([("send", {"to": "nobody"}), ("transfer_to_bob", {})]),
-        *(text(canary("answer")) for _ in range(2)),
-    ]
-    with Wire(script) as wire:
-        model = client(wire, multiple_system_messages=True)
-        app = team(model, canary)
-        with install_ce(app, engine=engine) as installation, install_ce(model, engine=engine):
-            await talk(app, model, canary)
-            assert installation.flush()
-        assert wire.refusals == []
-        assert len(wire.requests) == len(script)
-    report = installation.last_report("s")
-    assert report is not None
-    stored = files(tmp_path)
-    assert any(b"[EMAIL_" in data for data in stored)
-    engine.sync.close()
-    stored += files(tmp_path)
-    ours = [repr(vars(r)) for r in caplog.records if r.name.startswith("ce_")]
-    left = {
-        "store": canary.found_in(*stored),
-        "events": canary.found_in(*told),
-        "report": canary.found_in(report.model_dump_json()),
-        "logs": canary.found_in(*ours),
-        "output": canary.found_in(*capfd.readouterr()),
-    }
-    assert told
-    assert {place: doors for place, doors in left.items() if doors} == {}
+class TestCanaries(CanaryTests):
+    @pytest.mark.req("B-02")
+    async def test_no_canary_is_left(
+        self, client: Any, engine: ContextEngine, canary: Canaries, places: Places
+    ) -> None:
+        script = [
+            tool_calls([("send", {"to": canary("tool args")})]),
+            tool_calls([("send", {"to": "nobody"}), ("transfer_to_bob", {})]),
+            *(text(canary("answer")) for _ in range(2)),
+        ]
+        with Wire(script) as wire:
+            model = client(wire, multiple_system_messages=True)
+            app = team(model, canary)
+            with install_ce(app, engine=engine) as installation, install_ce(model, engine=engine):
+                await talk(app, model, canary)
+                assert installation.flush()
+            assert wire.refusals == []
+            assert len(wire.requests) == len(script)
+        places.judge(canary, installation.last_report("s"))

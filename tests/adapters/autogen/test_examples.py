@@ -2,86 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import difflib
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
-import pytest
-
-from ce_engine import Scope, open_store
-from ce_integrations.testing.wire import Wire, text, tool_calls
+from ce_engine import SessionDocument
+from tests.adapters.examples import Example, ExampleTests, agent_script
 
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "autogen"
-SCRIPTS: dict[str, Any] = {
-    "agent": [
-        tool_calls([("version_of", {"distribution": "pydantic"})]),
-        text("It is there."),
-        tool_calls([("summary_of", {"distribution": "openai"})]),
-        text("And so is that."),
-    ],
-    "team": None,
-}
-SESSIONS = {"agent": "distributions", "team": "texts"}
-
-
-def run(app: str, wire: Wire) -> str:
-    """Run an example as a user does."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / app)],
-        env={**os.environ, "OPENAI_BASE_URL": wire.base_url, "OPENAI_API_KEY": "no key"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
+class TestExamples(ExampleTests):
+    framework = "autogen"
+    examples = (
+        Example("agent", agent_script("openai"), "distributions", 8),
+        Example("team", None, "texts", 8),
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    options = ("-W", "ignore")
 
-
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_the_examples_differ_by_the_lines_that_install_us(name: str) -> None:
-    folder = EXAMPLES / name
-    plain, ours = ((folder / app).read_text("utf-8") for app in ("app.py", "app_ce.py"))
-    lines = difflib.ndiff(plain.splitlines(), ours.splitlines())
-    changed = [line for line in lines if line[0] in "+-" and line[1:].strip()]
-    assert [line[0] for line in changed] == ["+", "+"]
-    assert changed[0] == "+ from ce_integrations.autogen import install_ce"
-    assert changed[1].startswith("+     install_ce(")
-
-
-@pytest.mark.req("A-24")
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_the_examples_send_the_same(name: str) -> None:
-    with Wire(SCRIPTS[name]) as wire:
-        printed = run(f"{name}/app.py", wire)
-        plain = [sent.raw for sent in wire.requests]
-    with Wire(SCRIPTS[name]) as wire:
-        assert run(f"{name}/app_ce.py", wire) == printed
-        assert [sent.raw for sent in wire.requests] == plain
-        assert wire.refusals == []
-    assert printed.strip()
-
-    async def read() -> Any:
-        store = open_store("sqlite:///ce.db")
-        try:
-            return await store.get_session(Scope(session_id=SESSIONS[name]))
-        finally:
-            await store.close()
-
-    messages = asyncio.run(read()).session.messages
-    assert len(messages) == 8
-    authors = {m.author.id for m in messages if m.author is not None}
-    speakers = {"agent": {"librarian"}, "team": {"writer", "critic", "editor"}}[name]
-    assert authors - {"version_of", "summary_of"} == {"user", *speakers}
-
-
-def test_each_folder_is_an_example_that_is_run_and_told_of() -> None:
-    page = (EXAMPLES / "README.md").read_text("utf-8")
-    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
-    assert folders - {"__pycache__"} == set(SCRIPTS)
-    assert all(f"| [{name}]({name}) |" in page for name in SCRIPTS)
+    def judge(self, name: str, document: SessionDocument) -> None:
+        authors = {m.author.id for m in document.session.messages if m.author is not None}
+        speakers = {"agent": {"librarian"}, "team": {"writer", "critic", "editor"}}[name]
+        assert authors - {"version_of", "summary_of"} == {"user", *speakers}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,21 +11,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import StructuredTool
 
-from ce_engine import ContextEngine, RuntimeConfig, StoreConfig, create_context_engine
 from ce_integrations.testing.wire import text, tool_calls
+from tests.adapters.canary import CanaryTests, Places
 from tests.canary.canaries import Canaries
-
-
-KIND = "mail"
-"""The one that also stands in names: they are ASCII."""
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[ContextEngine]:
-    config = RuntimeConfig(store=StoreConfig(deadline_s=20))
-    made = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=config)
-    yield made
-    made.sync.close()
 
 
 class Shelf(BaseRetriever):
@@ -84,41 +69,16 @@ def talk(model: Any, canary: Canaries) -> None:
             pass
 
 
-@pytest.mark.req("B-02")
-def test_no_canary_is_left(
-    twins: Any,
-    chat: Any,
-    engine: ContextEngine,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.DEBUG, "ce_engine")
-    caplog.set_level(logging.DEBUG, "ce_integrations")
-    canary = Canaries(3, KIND)
-    told: list[str | bytes] = []
-    engine.bus.on_all(lambda event: told.append(event.model_dump_json()))
-    script = [
-        tool_calls([("send", {"to": canary("tool args")})]),
-        text(canary("answer")),
-        tool_calls([("send", {"to": "nobody"})]),
-    ]
-    found = twins(chat, lambda model: talk(model, canary), script)
-    assert len(found.ours) == len(script)
-    report = found.installation.last_report("s")
-    assert report is not None
-    assert engine.sync.flush()
-    stored = [path.read_bytes() for path in tmp_path.glob("ce.db*")]
-    assert any(b"[EMAIL_" in data for data in stored)
-    engine.sync.close()
-    stored += [path.read_bytes() for path in tmp_path.glob("ce.db*")]
-    ours = [repr(vars(r)) for r in caplog.records if r.name.startswith("ce_")]
-    left = {
-        "store": canary.found_in(*stored),
-        "events": canary.found_in(*told),
-        "report": canary.found_in(report.model_dump_json()),
-        "logs": canary.found_in(*ours),
-        "output": canary.found_in(*capfd.readouterr()),
-    }
-    assert told
-    assert {place: doors for place, doors in left.items() if doors} == {}
+class TestCanaries(CanaryTests):
+    @pytest.mark.req("B-02")
+    def test_no_canary_is_left(
+        self, twins: Any, chat: Any, canary: Canaries, places: Places
+    ) -> None:
+        script = [
+            tool_calls([("send", {"to": canary("tool args")})]),
+            text(canary("answer")),
+            tool_calls([("send", {"to": "nobody"})]),
+        ]
+        found = twins(chat, lambda model: talk(model, canary), script)
+        assert len(found.ours) == len(script)
+        places.judge(canary, found.installation.last_report("s"))

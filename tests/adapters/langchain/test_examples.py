@@ -2,95 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import difflib
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
-import pytest
-
-from ce_engine import open_store
-from ce_engine.schema.rows import SessionInfo
-from ce_integrations.testing.wire import Wire, text, tool_calls
+from tests.adapters.examples import Example, ExampleTests, agent_script
 
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "langchain"
-SCRIPTS: dict[str, Any] = {
-    "chain": "An answer.",
-    "retrieval": "From the documents.",
-    "agent": [
-        tool_calls([("version_of", {"distribution": "pydantic"})]),
-        text("It is there."),
-        tool_calls([("summary_of", {"distribution": "langchain-core"})]),
-        text("And so is that."),
-    ],
-}
-
-
-def run(app: str, wire: Wire) -> str:
-    """Run an example as a user does."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / app)],
-        env={**os.environ, "OPENAI_BASE_URL": wire.base_url, "OPENAI_API_KEY": "no key"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
+class TestExamples(ExampleTests):
+    framework = "langchain"
+    examples = (
+        Example("chain", "An answer.", "chat-1", 4),
+        Example("retrieval", "From the documents.", "reader-1", 4, is_forgetful=True),
+        Example(
+            "agent", agent_script("langchain-core"), "distributions", 8, needs=("create_agent",)
+        ),
     )
-    assert done.returncode == 0, done.stderr
-    # A machine under load may need more than the 250 ms that an app waits for its store.
-    said = [line for line in done.stderr.splitlines() if "unavailable (too slow)" not in line]
-    assert said == []
-    return done.stdout
-
-
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_the_examples_differ_by_the_lines_that_install_us(name: str) -> None:
-    folder = EXAMPLES / name
-    plain, ours = ((folder / app).read_text("utf-8") for app in ("app.py", "app_ce.py"))
-    lines = difflib.ndiff(plain.splitlines(), ours.splitlines())
-    changed = [line for line in lines if line[0] in "+-" and line[1:].strip()]
-    assert [line[0] for line in changed] == ["+", "+"]
-    assert changed[0] == "+ from ce_integrations.langchain import install_ce"
-    assert changed[1].startswith("+     install_ce(")
-
-
-AGENT = pytest.param("agent", marks=pytest.mark.needs("create_agent"))
-
-
-@pytest.mark.req("A-24")
-@pytest.mark.parametrize("name", ["chain", "retrieval", AGENT])
-def test_the_examples_send_the_same(name: str) -> None:
-    with Wire(SCRIPTS[name]) as wire:
-        printed = run(f"{name}/app.py", wire)
-        plain = wire.bodies
-    with Wire(SCRIPTS[name]) as wire:
-        assert run(f"{name}/app_ce.py", wire) == printed
-        ours = wire.bodies
-        assert wire.refusals == []
-    assert printed.strip()
-    assert ours[0] == plain[0]
-    assert len(ours) == len(plain)
-    if name != "retrieval":  # that one has no memory of its own, and gets one
-        assert ours == plain
-    assert Path("ce.db").exists()
-
-    async def sessions() -> list[SessionInfo]:
-        store = open_store("sqlite:///ce.db")
-        try:
-            return await store.list_sessions()
-        finally:
-            await store.close()
-
-    (session,) = asyncio.run(sessions())
-    assert session.messages == {"chain": 4, "retrieval": 4, "agent": 8}[name]
-
-
-def test_each_folder_is_an_example_that_is_run_and_told_of() -> None:
-    page = (EXAMPLES / "README.md").read_text("utf-8")
-    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
-    assert folders - {"__pycache__"} == set(SCRIPTS)
-    assert all(f"| [{name}]({name}) |" in page for name in SCRIPTS)

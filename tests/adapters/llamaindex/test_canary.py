@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from contextvars import copy_context
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,23 +14,12 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation.dispatcher import instrument_tags
 
-from ce_engine import ContextEngine, RuntimeConfig, StoreConfig, create_context_engine
+from ce_engine import ContextEngine
 from ce_integrations.llamaindex import install_ce
 from ce_integrations.testing.wire import Wire, text, tool_calls
+from tests.adapters.canary import CanaryTests, Places
 from tests.adapters.llamaindex import shelf
 from tests.canary.canaries import Canaries
-
-
-KIND = "mail"
-"""The one that also stands in names: they are ASCII."""
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[ContextEngine]:
-    config = RuntimeConfig(store=StoreConfig(deadline_s=20))
-    made = create_context_engine(f"sqlite:///{tmp_path / 'ce.db'}", config=config)
-    yield made
-    made.sync.close()
 
 
 class Telling(BaseRetriever):
@@ -85,48 +71,21 @@ async def talk(agent: Any, chat: Any, llm: Any, canary: Canaries) -> None:
         await llm.achat([ChatMessage(role="system", content=canary("system")), asked])
 
 
-def _hear_all(caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("ce_engine", "ce_integrations"):
-        caplog.set_level(logging.DEBUG, name)
-
-
-@pytest.mark.req("B-02")
-def test_no_canary_is_left(
-    model: Any,
-    runner: Any,
-    engine: ContextEngine,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    _hear_all(caplog)
-    canary, told = Canaries(3, KIND), list[str]()
-    engine.bus.on_all(lambda event: told.append(event.model_dump_json()))
-    script = [
-        tool_calls([("send", {"to": canary("tool args")})]),
-        tool_calls([("send", {"to": "nobody"})]),
-        *(text(canary("answer")) for _ in range(4)),
-    ]
-    with Wire(script, message_keys=["reference"]) as wire:
-        llm = model(wire)
-        agent, chat = parts(llm, canary)
-        with install_ce(agent, engine=engine) as installation, install_ce(chat, engine=engine):
-            runner.run(talk(agent, chat, llm, canary), context=copy_context())
-            assert installation.flush()
-        assert len(wire.requests) == len(script)
-    report = installation.last_report("s")
-    assert engine.sync.flush()
-    stored = [path.read_bytes() for path in tmp_path.glob("ce.db*")]
-    assert any(b"[EMAIL_" in data for data in stored)
-    engine.sync.close()
-    stored += [path.read_bytes() for path in tmp_path.glob("ce.db*")]
-    ours = [repr(vars(r)) for r in caplog.records if r.name.startswith("ce_")]
-    left = {
-        "store": canary.found_in(*stored),
-        "events": canary.found_in(*told),
-        "report": canary.found_in(report.model_dump_json() if report else "nothing"),
-        "logs": canary.found_in(*ours),
-        "output": canary.found_in(*capfd.readouterr()),
-    }
-    assert (bool(told), bool(report)) == (True, True)
-    assert {place: doors for place, doors in left.items() if doors} == {}
+class TestCanaries(CanaryTests):
+    @pytest.mark.req("B-02")
+    def test_no_canary_is_left(
+        self, model: Any, runner: Any, engine: ContextEngine, canary: Canaries, places: Places
+    ) -> None:
+        script = [
+            tool_calls([("send", {"to": canary("tool args")})]),
+            tool_calls([("send", {"to": "nobody"})]),
+            *(text(canary("answer")) for _ in range(4)),
+        ]
+        with Wire(script, message_keys=["reference"]) as wire:
+            llm = model(wire)
+            agent, chat = parts(llm, canary)
+            with install_ce(agent, engine=engine) as installation, install_ce(chat, engine=engine):
+                runner.run(talk(agent, chat, llm, canary), context=copy_context())
+                assert installation.flush()
+            assert len(wire.requests) == len(script)
+        places.judge(canary, installation.last_report("s"))
