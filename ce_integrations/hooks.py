@@ -125,7 +125,9 @@ class Hooks(Generic[Native]):
         if not self.active or is_own_call():
             return None
         around = call_around()
-        if around is not None and around.adapter != self.adapter.name:
+        if around is not None and (
+            around.adapter != self.adapter.name or self._hands_on(around.turn, natives)
+        ):
             return Turn(outer=around.turn)
         resolved, outer = resolve(info, self.choice, partial(self._mapped_all, natives)), None
         if around is not None and around.turn is not None:
@@ -144,7 +146,8 @@ class Hooks(Generic[Native]):
             response_format=info.response_format,
             model_hint=info.model,
             context_window=info.context_window,
-            purpose=info.purpose,
+            # What a model asks another one on its own account is no part of the talk.
+            purpose=info.purpose if outer is None else "helper",
             config=self._silent if info.opaque or resolved.ephemeral else self.config,
             framework=self.adapter.name,
             ephemeral=resolved.ephemeral,
@@ -154,6 +157,15 @@ class Hooks(Generic[Native]):
             role=role,
             want=want,
         )
+
+    def _hands_on(self, turn: Turn | None, natives: list[Native]) -> bool:
+        """Whether a model (a fallback, a router) asks another one what it was asked itself."""
+        given = turn.prepared.call.messages if turn is not None and turn.prepared else ()
+        if not given or not natives:
+            return False
+        asked, now = given[-1].message, self._known(natives[-1])[-1].message
+        # With `placement="cache"` something may have been put before it.
+        return now.role is asked.role and now.content.endswith(asked.content)
 
     def _mapped(self, native: Native) -> HostMessage:
         host = self.adapter.to_schema(native)
@@ -297,9 +309,10 @@ class Hooks(Generic[Native]):
         return answer
 
     def _usage(self, turn: Turn, answer: Answer, usage: Usage | None) -> Usage:
-        """What the call used: as the provider said, else as calls inside it said, else estimated."""
-        if usage is None and turn.inner:
-            usage = _sum(turn.inner)
+        """What the call used: as the provider said, or those of all calls inside it, else estimated."""
+        if turn.inner:
+            inner = _sum(turn.inner)
+            usage = inner if usage is None else max(usage, inner, key=_total)
         if usage is None:
             usage = self._estimated(turn, answer)
         took = int((time.perf_counter() - turn.started) * 1000)
@@ -367,6 +380,10 @@ class Hooks(Generic[Native]):
                 except TimeoutError:
                     return False
         return True
+
+
+def _total(usage: Usage) -> int:
+    return usage.total_tokens
 
 
 def _sum(usages: list[Usage]) -> Usage:

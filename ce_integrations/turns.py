@@ -16,8 +16,8 @@ from ce_integrations.session import Resolved
 class Turn:
     """One model call between its preparation and its record; an adapter only hands it around.
 
-    A call of another framework inside a governed one has `outer`: it is passed through, and what it
-    used is added to that turn. `provider` and `agent` count where the answer does not name them.
+    A call of another framework inside a governed one, or of a model that was handed what another was
+    asked, has `outer`: it is passed through, and what it used is added to that turn. `provider` and `agent` count where the answer does not name them.
     """
 
     handle: TurnHandle | None = None

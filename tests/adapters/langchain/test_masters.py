@@ -18,6 +18,7 @@ from ce_engine import (
 )
 from ce_integrations.base import Turn, governing
 from ce_integrations.langchain import install_ce
+from ce_integrations.testing.answers import simple_count
 from ce_integrations.testing.wire import Wire, text, tool_calls
 from tests.adapters.langchain.releases import HAS, MODEL_NODE, make_agent
 
@@ -195,30 +196,62 @@ def test_the_app_can_say_that_a_call_is_its_own_helper(
     assert recorded(engine) == (2, 0)
 
 
-def test_a_model_that_asks_another(engine: Any, chat: Any) -> None:
-    """A call nested in an open turn gets its own, which names that one as its parent."""
+def routing(asked: Any, route: Any) -> Any:
+    """A model of the app's own, which asks another."""
     from langchain_core.language_models.chat_models import SimpleChatModel
 
-    with Wire("inner says") as wire:
-        asked = chat(wire)
+    class Router(SimpleChatModel):
+        model: Any
 
-        class Router(SimpleChatModel):
-            model: Any
+        @property
+        def _llm_type(self) -> str:
+            return "router"
 
-            @property
-            def _llm_type(self) -> str:
-                return "router"
+        def _call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
+            return str(route(self.model, messages))
 
-            def _call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
-                return f"routed: {self.model.invoke(messages).content}"
+    return Router(model=asked)
 
-        router = Router(model=asked)
-        with install_ce(router, engine=engine, session_id="t"):
-            assert router.invoke([HumanMessage("q")]).content == "routed: inner says"
+
+def talk_with(router: Any, engine: Any) -> tuple[list[Any], list[str], list[Any]]:
+    """Its turns, the texts that are stored, and the usage, after two questions."""
+    with install_ce(router, engine=engine, session_id="t"):
+        for question in ("q", "and?"):
+            router.invoke([HumanMessage(question)])
     assert engine.sync.flush()
-    turns = engine.loop.run(engine.store.list_turns(Scope(session_id="t")))
-    assert [t.parent_turn_id for t in turns] == [None, turns[0].turn_id]
-    assert [t.status for t in turns] == ["committed"] * 2
+    scope = Scope(session_id="t")
+    session = engine.loop.run(engine.store.get_session(scope)).session
+    turns = engine.loop.run(engine.store.list_turns(scope))
+    return turns, [m.content for m in session.messages], session.model_usage
+
+
+def test_a_model_that_hands_on_what_it_was_asked(engine: Any, chat: Any) -> None:
+    """A fallback, a router: it is one call, recorded once, with what the provider told."""
+    with Wire(["one", "two"]) as wire:
+        router = routing(chat(wire), lambda model, messages: model.invoke(messages).content)
+        turns, texts, usage = talk_with(router, engine)
+        sent = [[m["content"] for m in body["messages"]] for body in wire.bodies]
+        told = [simple_count(body) for body in wire.bodies]
+    assert [turn.status for turn in turns] == ["committed"] * 2
+    assert texts == ["q", "one", "and?", "two"]
+    assert sent == [["q"], ["q", "one", "and?"]]
+    assert [each.prompt_tokens for each in usage] == told
+
+
+def test_a_model_that_asks_another_something_of_its_own(engine: Any, chat: Any) -> None:
+    """That one's turn names the one around it, and is no part of the talk."""
+
+    def route(model: Any, messages: Any) -> str:
+        return f"routed: {model.invoke('Which department?').content}"
+
+    with Wire("sales") as wire:
+        turns, texts, _ = talk_with(routing(chat(wire), route), engine)
+        assert [[m["content"] for m in b["messages"]] for b in wire.bodies] == [
+            ["Which department?"]
+        ] * 2
+    assert [turn.purpose for turn in turns] == ["chat", "helper"] * 2
+    assert [turn.parent_turn_id for turn in turns[:2]] == [None, turns[0].turn_id]
+    assert texts == ["q", "routed: sales", "and?", "routed: sales"]
 
 
 def test_what_another_agent_says_in_the_user_s_role_is_no_task(engine: Any, chat: Any) -> None:
