@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ce_engine.prepare.line import Below, Group, Item, Line
+from ce_engine.prepare.line import Below, Group, Item, Line, asked_before
 from ce_engine.prepare.pins import Pins
 
 
@@ -120,11 +120,12 @@ class _State:
         anchors = {group.anchor: position for position, group in enumerate(self.groups)}
         drop = anchors.get(marks.drop, 0) if marks.drop else 0
         shorten = anchors.get(marks.shorten, 0) if marks.shorten else 0
+        asked = asked_before(self.groups, drop)
         for position in range(drop):
-            self.drop(position)
+            if position != asked:
+                self.drop(position)
         for position in range(shorten):
-            if not self.groups[position].past:
-                self.shorten(position)
+            self.shorten(position)
 
     def deepen(self, line: Line, target: int, ceiling: int) -> None:
         past = [p for p, group in enumerate(self.groups) if group.past]
@@ -144,8 +145,7 @@ class _State:
 
     def _drop_past(self, past: Sequence[int], target: int) -> None:
         for position in past:
-            starts_turn = self.groups[position].items[0].origin.value == "task"
-            if self.tokens <= target and starts_turn:
+            if self.tokens <= target and self.groups[position].begins_turn:
                 return
             self.drop(position)
 

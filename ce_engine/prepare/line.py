@@ -53,6 +53,20 @@ class Group:
     def anchor(self) -> str:
         return self.items[0].message_id
 
+    @property
+    def begins_turn(self) -> bool:
+        return self.items[0].origin is Origin.TASK
+
+
+def asked_before(groups: Sequence[Group], at: int) -> int | None:
+    """The task of a turn that a cut stands in the midst of: without it nobody knows what is answered.
+
+    Providers may refuse a talk that begins with the assistant.
+    """
+    if at >= len(groups) or groups[at].begins_turn:
+        return None
+    return max((n for n in range(at) if groups[n].begins_turn), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Below:
@@ -84,7 +98,8 @@ class Below:
 def below_cut(line: Line, drop: str, counted_by: str) -> Below | None:
     """What stands before a cut, if it is a plain stretch of the host's list and all of it is out."""
     at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
-    gone = line.groups[:at]
+    asked = asked_before(line.groups, at)
+    gone = line.groups[: at if asked is None else asked]
     if any(group.must or not group.past for group in gone):
         return None
     items = [item for group in gone for item in group.items]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
-from ce_engine.prepare.line import Item, Line, split
+from ce_engine.prepare.line import Item, Line, below_cut, split
 from ce_engine.schema.enums import Origin
 
 
@@ -114,6 +114,22 @@ def test_then_whole_groups_go_oldest_first_and_the_newest_stays() -> None:
     assert 60 not in found.dropped  # the newest group
     assert found.dropped == set(range(1, 1 + len(found.dropped)))
     assert found.tokens <= 450
+
+
+def test_a_cut_inside_a_turn_leaves_its_question_when_the_next_one_comes() -> None:
+    """What is sent goes on as it was, and begins with a question as providers want it."""
+    items = steps(60)
+    made = cut(items, room=600)
+    more = [
+        Item(Origin.ANSWER, 10, 121, 121, "a"),
+        Item(Origin.TASK, 20, 122, 122, "next"),
+    ]
+    kept = left(split(items), made)
+    found = cut([*items, *more], room=600, marks=made.marks)
+    assert not found.moved
+    assert left(split([*items, *more]), found) == [*kept, "a", "next"]
+    below = below_cut(split([*turns(3)[:-1], *items, *more]), made.marks.drop or "", "a counter")
+    assert below is None or below.anchor == "q0"
 
 
 def test_what_must_stay_is_not_touched_even_over_the_room() -> None:
