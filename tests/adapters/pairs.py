@@ -49,14 +49,12 @@ class PairTests:
         with module.Rig() as rig:
             yield lambda seed: module.Case.of(seed, rig).run()
 
-    @pytest.mark.scenario(2)
     @pytest.mark.req("A-10", "A-11", "A-12")
     @pytest.mark.parametrize("block", range(4))
     def test_every_property_holds(self, play: Play, block: int) -> None:
         for seed in range(block * CASES // 4, (block + 1) * CASES // 4):
             assert play(seed)["calls"]
 
-    @pytest.mark.scenario(2)
     @pytest.mark.req("A-10", "A-11", "A-12")
     def test_the_judge_finds(
         self, play: Play, monkeypatch: pytest.MonkeyPatch, fault: Fault

@@ -17,6 +17,7 @@ def joins_all_but_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AutoGenAdapter, "join", lambda self, native, parts: join(self, native, parts[1:]))
 
 
+@pytest.mark.scenario(2)
 class TestPairs(PairTests):
     cases = "tests.property.tool_autogen"
     faults = (splits_no_results, joins_all_but_one, *PairTests.faults)

@@ -8,5 +8,6 @@ from tests.adapters.pairs import PairTests
 
 
 @pytest.mark.needs("call_blocks")
+@pytest.mark.scenario(8)
 class TestPairs(PairTests):
     cases = "tests.property.tool_llamaindex"
