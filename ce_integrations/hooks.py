@@ -133,9 +133,7 @@ class Hooks(Generic[Native]):
         if around is not None and around.turn is not None:
             outer = around.turn.handle
             if resolved.ephemeral and around.turn.resolved is not None:
-                resolved = (
-                    around.turn.resolved
-                )  # a model inside a model: whose it is was said outside
+                resolved = around.turn.resolved  # whose it is was said outside
         role, want = current_role(info.context)
         return ModelCall(
             scope=resolved.scope,
