@@ -190,7 +190,7 @@ def what_a_span_tells(
         return _of_a_step(method, event)
     if kind in _ENGINES:
         named = {**_session(_memory(args, instance)), **_line(instance)}
-        return kind, {"keeps_history": True, "purpose": "chat", **named}
+        return kind, {"keeps_history": True, **named}
     if kind in ("helper", "retriever"):
         return kind, _HELPER
     place = kind if kind == "tool" else around.place
@@ -208,7 +208,7 @@ def _of_a_step(method: str, event: Any) -> tuple[str, dict[str, Any]]:
     """An agent's own steps have names, and events that tell who is at work; others are the app's."""
     if method == "call_tool" and hasattr(event, "tool_id"):
         return "tool", {}
-    return method, {"purpose": "chat"} if hasattr(event, "current_agent_name") else {}
+    return method, {}
 
 
 def _line(instance: object) -> dict[str, Any]:
@@ -245,7 +245,7 @@ _aside: ContextVar[bool] = ContextVar("ce_llamaindex_aside", default=False)
 
 @contextmanager
 def aside(*_: object, **__: object) -> Iterator[None]:
-    """A memory (for summaries, for facts) or a reranker asks inside: that is its own business."""
+    """What asks inside (a memory for summaries, a reranker, an evaluator) does so for itself."""
     token = _aside.set(True)
     try:
         yield
