@@ -8,9 +8,13 @@ from functools import partial
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+from llama_index.core.evaluation import BaseEvaluator
+from llama_index.core.indices.base import BaseIndex
 from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts.mixin import PromptMixin
+from llama_index.core.schema import TransformComponent
 
 from ce_integrations.asking import Asked, as_one_text, governed, schema_of
 from ce_integrations.base import CallInfo
@@ -67,6 +71,10 @@ def _joined(chunks: list[Any]) -> Any:
     return last.model_copy(update={"message": message})
 
 
+def _twins(*names: str) -> list[str]:
+    return [f"{a}{name}" for a in ("", "a") for name in names]
+
+
 _governed = partial(
     governed,
     owner_here,
@@ -78,7 +86,17 @@ _governed = partial(
 )
 _WHOLE = ("chat", "achat", "complete", "acomplete")
 _PIECES = ("stream_chat", "astream_chat", "stream_complete", "astream_complete")
-_MEMORY = [f"{a}{name}" for a in ("", "a") for name in ("get", "put", "put_messages")]
+_ASIDE: dict[type, list[str]] = {
+    BaseMemory: _twins("get", "put", "put_messages"),
+    BaseNodePostprocessor: _twins("postprocess_nodes"),
+    BaseEvaluator: _twins("evaluate"),
+    # The generators of questions for evaluations, which have no base of their own.
+    PromptMixin: ["agenerate_questions_from_nodes", "agenerate_dataset_from_nodes"],
+    BaseIndex: ["build_index_from_nodes", *_twins("insert_nodes")],
+    # Its `__call__` has a span; before 0.14 this may run on a thread that knows of none.
+    TransformComponent: ["acall"],
+}
+"""What asks models for itself where no span tells so: it judges answers, or prepares documents."""
 
 MAKERS: dict[type, dict[str, Make]] = {
     # A stream's method asks at once; what it gives is read later.
@@ -86,9 +104,6 @@ MAKERS: dict[type, dict[str, Make]] = {
         **dict.fromkeys(_WHOLE, _governed()),
         **dict.fromkeys(_PIECES, _governed(gives="stream")),
     },
-    BaseMemory: dict.fromkeys(_MEMORY, within(aside)),
-    BaseNodePostprocessor: dict.fromkeys(
-        ("postprocess_nodes", "apostprocess_nodes"), within(aside)
-    ),
+    **{cls: dict.fromkeys(names, within(aside)) for cls, names in _ASIDE.items()},
 }
 """What is wrapped. All others (`predict`, `chat_with_tools`, `structured_predict`) end in these."""

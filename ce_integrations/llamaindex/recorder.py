@@ -11,8 +11,9 @@ from llama_index.core.tools import BaseTool, ToolOutput
 from llama_index_instrumentation.dispatcher import Dispatcher
 
 from ce_engine import RetrievedDoc
+from ce_integrations.guard import Guard
 from ce_integrations.llamaindex.marking import owner_of
-from ce_integrations.llamaindex.spans import Span, SpanMark, tree, what_a_span_tells
+from ce_integrations.llamaindex.spans import UNKNOWN, Span, SpanMark, tree, what_a_span_tells
 from ce_integrations.patches import Make
 from ce_integrations.runs import retrieved_doc
 from ce_integrations.wrappers import same_kind
@@ -20,6 +21,9 @@ from ce_integrations.wrappers import same_kind
 
 UUID_LENGTH = 37
 """Of the end of a span's id: `FunctionAgent.run-<uuid>`."""
+
+_unowned = Guard()
+"""For spans that are nobody's: a fault of ours is logged there, and in no installation's list."""
 
 
 def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,9 +39,9 @@ def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
         around = tree.inside(parent_id)
         owner = tree.of(around)[1] if around else None
         owner = owner or owner_of(instance)
-        if owner is not None:
-            with owner.hooks.guard("span"):
-                _entered(owner, id_, bound_args.arguments, instance, around)
+        guard = _unowned if owner is None else owner.hooks.guard
+        with guard("span"):
+            _entered(owner, id_, bound_args.arguments, instance, around)
         return original(
             self, id_=id_, bound_args=bound_args, instance=instance, parent_id=parent_id, **kwargs
         )
@@ -46,47 +50,61 @@ def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _entered(
-    owner: SpanMark, id_: str, args: Mapping[str, Any], instance: Any, parent: str | None
+    owner: SpanMark | None, id_: str, args: Mapping[str, Any], instance: Any, parent: str | None
 ) -> None:
-    """A span of somebody's begins; of tools and retrievers inside one another the outermost counts."""
+    """A span begins; of tools and retrievers inside one another the owner's outermost is recorded.
+
+    Of a span that is nobody's only that is noted which the calls of a model inside are to know:
+    the model may be somebody's.
+    """
     method, around = id_[:-UUID_LENGTH].rpartition(".")[2], tree.span(parent)
     place, told = what_a_span_tells(method, args, instance, around)
-    work, name, given, call_id = "", "", None, None
+    if owner is None and not told and around is UNKNOWN:
+        return
     event: Any = args.get("ev")
-    if hasattr(event, "tool_id") and method == "call_tool":
-        work, name, given, call_id = "tool", event.tool_name, event.tool_kwargs, event.tool_id
-    elif around.recorded != "tool" and isinstance(instance, BaseTool):
-        work, name, given = "tool", instance.metadata.get_name(), _given(instance, args)
-    elif around.recorded != "retriever" and isinstance(instance, BaseRetriever):
-        work, name, given = "retriever", type(instance).__name__, _query(args)
-    begins = place == "workflow"
+    asked_for = event if method == "call_tool" and hasattr(event, "tool_id") else None
+    work, name = _work(instance, asked_for)
+    begins, is_part = place == "workflow", work == around.work
     span = Span(
         place,
-        recorded="" if begins else work or around.recorded,
+        work="" if begins else work or around.work,
         run=id_ if begins else around.run,
         before=parent if begins else around.before,
         agent=str(getattr(event, "current_agent_name", "") or around.agent),
     )
-    tree.add(id_, parent, owner, name if work == "tool" else "", **told)
+    tree.add(id_, parent, owner, name if work == "tool" and not is_part else "", **told)
     tree.begin(id_, span)
-    if work:
+    is_part = is_part and parent is not None and tree.of(parent)[1] is owner
+    if owner is not None and work and not is_part:
+        given, call_id = _given(instance, args, asked_for), getattr(asked_for, "tool_id", None)
         owner.runs.begin(id_, name, given, tree.info_in(parent or id_), call_id)
 
 
-def _given(tool: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a tool by their names, which its schema has for those that were given without."""
-    names = tool.metadata.get_parameters_dict().get("properties", {})
+def _work(instance: object, asked_for: Any) -> tuple[str, str]:
+    """What works in a span, and its name: a tool (a model may have `asked_for` it) or a retriever."""
+    if asked_for is not None:
+        return "tool", asked_for.tool_name
+    if isinstance(instance, BaseTool):
+        return "tool", instance.metadata.get_name()
+    return (
+        ("retriever", type(instance).__name__) if isinstance(instance, BaseRetriever) else ("", "")
+    )
+
+
+def _given(instance: object, args: Mapping[str, Any], asked_for: Any) -> Any:
+    """A retriever's query, or a tool's arguments by the names that its schema has for them."""
+    if asked_for is not None:
+        return asked_for.tool_kwargs
+    if not isinstance(instance, BaseTool):
+        asked = next(iter(args.values()), "")
+        return str(getattr(asked, "query_str", asked))
+    names = instance.metadata.get_parameters_dict().get("properties", {})
     told = {
         **dict(zip(names, args.get("args", ()), strict=False)),
         **args,
         **args.get("kwargs", {}),
     }
     return {key: value for key, value in told.items() if key not in ("args", "kwargs")}
-
-
-def _query(args: Mapping[str, Any]) -> str:
-    asked = next(iter(args.values()), "")
-    return str(getattr(asked, "query_str", asked))
 
 
 def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,9 +117,9 @@ def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
         result: Any = None,
         **kwargs: Any,
     ) -> Any:
+        tree.end(id_)
         if (owner := tree.of(id_)[1]) is not None:
             with owner.hooks.guard("span"):
-                tree.end(id_)
                 _ended(owner, id_, result)
         return original(
             self, id_=id_, bound_args=bound_args, instance=instance, result=result, **kwargs
@@ -143,12 +161,12 @@ def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
         err: BaseException | None = None,
         **kwargs: Any,
     ) -> Any:
+        tree.end(id_)
         if (owner := tree.of(id_)[1]) is not None:
             with owner.hooks.guard("span"):
-                tree.end(id_)
                 # The step pauses for somebody's word, and runs the tool again later.
                 waits = type(err).__name__ == "WaitingForEvent"
-                if err is None or waits or tree.span(id_).recorded != "tool":
+                if err is None or waits or tree.span(id_).work != "tool":
                     owner.runs.forget(id_)
                 else:
                     owner.runs.tool_failed(id_, err)

@@ -15,6 +15,7 @@ from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.base_selector import BaseSelector
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.base import BaseLLM
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
@@ -49,6 +50,7 @@ KINDS: tuple[tuple[type, str], ...] = (
     (BaseRetriever, "retriever"),
     (BaseTool, "tool"),
     (type(Settings), "settings"),
+    (BaseEmbedding, ""),  # a transformation that asks no model of ours, and very many of them
     *(
         (cls, "helper")
         for cls in (
@@ -120,21 +122,24 @@ class Span:
 
     Attributes:
         place: the kind of what works, or the name of an agent's step; a model's is that around it.
-        recorded: whether a `tool` or a `retriever` is at work in it, which is recorded.
+        work: whether a `tool` or a `retriever` is at work in it.
         run: the span of the workflow's run around it, or its own.
         before: the span around that run.
         agent: who of the run's agents speaks.
     """
 
     place: str = ""
-    recorded: str = ""
+    work: str = ""
     run: str = ""
     before: str | None = None
     agent: str = ""
 
 
+UNKNOWN = Span()
+
+
 class Spans(RunTree[str, SpanMark]):
-    """The spans that are somebody's."""
+    """The spans that say something of the calls of models in them, or are in such; most have an owner."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +155,7 @@ class Spans(RunTree[str, SpanMark]):
             self._ended.put(id_, True)
 
     def span(self, id_: str | None) -> Span:
-        return (self._spans.get(id_) if id_ else None) or Span()
+        return (self._spans.get(id_) if id_ else None) or UNKNOWN
 
     def inside(self, id_: str | None) -> str | None:
         """The span, if it is in no run that is at its end; else what was around that."""
@@ -185,7 +190,7 @@ def what_a_span_tells(
         return _of_a_step(method, event)
     if kind in _ENGINES:
         named = {**_session(_memory(args, instance)), **_line(instance)}
-        return kind, {"keeps_history": True, "purpose": "chat", **named}
+        return kind, {"keeps_history": True, **named}
     if kind in ("helper", "retriever"):
         return kind, _HELPER
     place = kind if kind == "tool" else around.place
@@ -203,7 +208,7 @@ def _of_a_step(method: str, event: Any) -> tuple[str, dict[str, Any]]:
     """An agent's own steps have names, and events that tell who is at work; others are the app's."""
     if method == "call_tool" and hasattr(event, "tool_id"):
         return "tool", {}
-    return method, {"purpose": "chat"} if hasattr(event, "current_agent_name") else {}
+    return method, {}
 
 
 def _line(instance: object) -> dict[str, Any]:
@@ -240,7 +245,7 @@ _aside: ContextVar[bool] = ContextVar("ce_llamaindex_aside", default=False)
 
 @contextmanager
 def aside(*_: object, **__: object) -> Iterator[None]:
-    """A memory (for summaries, for facts) or a reranker asks inside: that is its own business."""
+    """What asks inside (a memory for summaries, a reranker, an evaluator) does so for itself."""
     token = _aside.set(True)
     try:
         yield
