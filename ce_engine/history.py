@@ -20,6 +20,7 @@ from ce_engine.prepare.line import Item, answers
 from ce_engine.prepare.material import Material
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.enums import Origin
+from ce_engine.schema.rows import MessageRow
 from ce_engine.view import SessionView
 
 
@@ -89,10 +90,11 @@ class History:
         message = row.message
         if entry.role == "tool" or entry.calls or row.withheld or not message.content:
             return None
-        tokens = (
-            row.tokens if row.counted_by == self.counter.name else self.counter.message(message)
-        )
-        return Item(Origin(row.origin), tokens, None, n, entry.message_id)
+        return Item(Origin(row.origin), self._tokens(row), None, n, entry.message_id)
+
+    def _tokens(self, row: MessageRow) -> int:
+        known = row.counted_by == self.counter.name
+        return row.tokens if known else self.counter.message(row.message)
 
     def answered(self, items: Sequence[Item]) -> list[Item]:
         """The host's list, with the results that are stored of calls whose results it left out.
@@ -121,7 +123,7 @@ class History:
             return  # half of them would not help
         for call_id in missing:
             n = known[call_id]
-            tokens, origin = self.counter.message(rows[n].message), Origin(rows[n].origin)
+            tokens, origin = self._tokens(rows[n]), Origin(rows[n].origin)
             name = log[n].message_id
             yield Item(origin, tokens, None, n, name, (), call_id, is_tool_result=True)
 

@@ -240,7 +240,7 @@ class Preparation:
             message_id=ingest.ids.generate(),
             keys=(arrived.key, arrived.loose_key or b""),
             speaker=speaker,
-            tokens=(self.counter.name, self.counter.host(host)),
+            tokens=(self.counter.name, self.counter.host(host) - host.media_tokens),
         )
         stored = row.message
         stored.parent_id = None if parent is None else view.log[parent].message_id

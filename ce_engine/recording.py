@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ce_engine.records import Records, tool_call_key
@@ -45,21 +45,20 @@ def find_call(
     One of the same request comes first: requests side by side may all say `call_0`. With `lane_key`,
     one of another lane is none.
     """
-    newest = view.log.caller(host_call_id)
-    if newest is None or host_call_id is None:
+    back = [n for n in _asking(view, host_call_id) if lane_key in (None, view.rows[n].lane_key)]
+    if not back or host_call_id is None:
         return None
-    back = [
-        n
-        for n in range(newest, max(-1, newest - CALLS_BACK), -1)
-        if host_call_id in view.log[n].calls and lane_key in (None, view.rows[n].lane_key)
-    ]
-    own = (n for n in back if view.rows[n].request_id == request_id)
-    n = next(own, back[0] if back else None)
-    if n is None:
-        return None
+    n = next((n for n in back if view.rows[n].request_id == request_id), back[0])
     entry = view.log[n]
     position = entry.calls.index(host_call_id)
     return tool_call_key(entry.message_id, position), entry.message_id, position
+
+
+def _asking(view: SessionView, host_call_id: str | None) -> Iterator[int]:
+    """The entries that ask for a call with the host's id, newest first."""
+    newest = view.log.caller(host_call_id)
+    back = range(newest, max(-1, newest - CALLS_BACK), -1) if newest is not None else ()
+    return (n for n in back if host_call_id in view.log[n].calls)
 
 
 def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | None) -> None:
@@ -146,9 +145,7 @@ def _has_result(view: SessionView, asked_by: str | None, caller: MessageRow | No
 
 def _asked_by(view: SessionView, caller: MessageRow, asked: ToolRequest) -> MessageRow:
     """Who asked for a call first: a list that is handed to another agent may hold an excerpt of calls."""
-    newest = view.log.caller(asked.id)
-    for n in range(newest or 0, max(-1, (newest or 0) - CALLS_BACK), -1):
-        row = view.rows[n]
+    for row in (view.rows[n] for n in _asking(view, asked.id)):
         if (
             (row.speaker, row.request_id) == (caller.speaker, caller.request_id)
             and row.lane_key != caller.lane_key

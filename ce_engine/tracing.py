@@ -13,7 +13,7 @@ from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.log import Log
-from ce_engine.schema.rows import HEAD_ONLY, TurnRow
+from ce_engine.schema.rows import HEAD_ONLY, MessageRow, TurnRow
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
@@ -77,20 +77,15 @@ async def trace(
     turns, events = await store.list_turns(scope), await store.list_events(scope)
     session = _Session(document, turns, events, selectors or RefSelector())
     evidence = [session.way_back(found) for found in refs]
-    seen_by = await _seen_by(store, scope, name, turns) if kind == "message" else []
+    seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
     return Trace(id=name, kind=kind, evidence=evidence, seen_by=seen_by)
 
 
-async def _seen_by(
-    store: Store, scope: Scope, message_id: str, turns: Sequence[TurnRow]
-) -> list[str]:
+def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnRow]) -> list[str]:
     """The lanes that have a name, and whose turns were archived with the message in their list."""
-    state = await store.state(scope)
-    if state is None:
-        return []
     log = Log()
-    for row in state.rows:
-        log.add(entry_of(log, row))
+    for message in messages:  # what recognises them is not needed: their places are
+        log.add(entry_of(log, MessageRow(message, key=b"", loose_key=b"", origin="")))
     n = log.by_message_id(message_id)
     found: dict[str, None] = {}
     for turn in turns:

@@ -32,7 +32,7 @@ class MessageRow:
         speaker: author, else the agent for an assistant message.
         host_id: MAC of the framework's message id.
         aside: stands on no path (a host summary, a preload).
-        tokens: tokens of the live content, counted by `counted_by`.
+        tokens: tokens of the live content without its media, which are not stored; counted by `counted_by`.
         has_sensitive: something was redacted.
         withheld: redaction failed, it was deleted, or only a pointer is wanted: the content is empty,
             `length` is the live one's in characters.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,29 @@ def test_results_that_the_host_left_out_come_back(
     assert prepared.report.orphans_removed == 0
     app.commit(prepared, assistant("well"))
     assert engine.sync.replay(SCOPE).equal
+
+
+@pytest.mark.parametrize("sends", ["the question again", "the list without the result"])
+def test_what_comes_back_costs_what_its_text_costs(engine: ContextEngine, sends: str) -> None:
+    """A picture is not stored: neither a question nor a result goes out with it again."""
+    is_question = sends == "the question again"
+
+    def used(session_id: str, media_tokens: int) -> int:
+        app = HostApp(engine, Scope(session_id=session_id))
+        shown = replace(tool_result("c1", "one"), media_tokens=media_tokens)
+        asked = replace(user("what is this?"), media_tokens=media_tokens * is_question)
+        app.commit(app.prepare(asked), tool_calls(("c1", "f", {"x": 1})))
+        prepared = app.prepare(shown, new_request=False)
+        assert prepared.report.token_used > media_tokens
+        app.commit(prepared, assistant("one"))
+        app.messages = [] if is_question else [*app.messages[:2], app.messages[3]]
+        prepared = app.prepare(user("and now?"), restore=is_question)
+        assert prepared.report.restored
+        app.commit(prepared, assistant("well"))
+        assert engine.sync.replay(app.scope).equal
+        return prepared.report.token_used
+
+    assert used("with pictures", 1000) == used("without", 0)
 
 
 @pytest.mark.req("A-10")
