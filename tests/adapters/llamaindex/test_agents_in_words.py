@@ -1,0 +1,78 @@
+"""Agents that write their calls as words: they have a budget, and each call is one call in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import ReActAgent
+
+from ce_engine import BudgetConfig, RuntimeConfig
+from ce_integrations.llamaindex import install_ce
+from ce_integrations.testing.wire import Wire
+from tests.adapters.llamaindex.shelf import memory
+
+
+pytestmark = pytest.mark.scenario(3)
+
+STEPS = 20
+LIMIT = 6000
+"""Tokens that the provider takes; a budget of half is far below what the steps come to."""
+
+DONE = "Thought: I can answer without using any more tools.\nAnswer: fin."
+
+
+def think(n: int) -> str:
+    return f'Thought: I need a word.\nAction: lookup\nAction Input: {{"word": "l{n}"}}'
+
+
+def lookup(word: str) -> str:
+    """Look a word up."""
+    return f"{word} means " + "alpha beta gamma delta " * 100
+
+
+def contents(body: Any) -> list[tuple[str, str]]:
+    return [(m["role"], str(m["content"])) for m in body["messages"]]
+
+
+@pytest.fixture
+def ask(runner: Any) -> Any:
+    def run(agent: Any, question: str, held: Any) -> str:
+        async def go() -> str:
+            return str(await agent.run(question, memory=held, max_iterations=100))
+
+        return str(runner.run(go()))
+
+    return run
+
+
+def test_an_agent_that_thinks_aloud_has_a_budget(model: Any, engine: Any, ask: Any) -> None:
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=LIMIT // 2))
+    with Wire([*map(think, range(STEPS)), DONE], max_tokens=LIMIT) as wire:
+        agent = ReActAgent(llm=model(wire), tools=[lookup])
+        with install_ce(agent, engine=engine, config=config) as ours:
+            assert ask(agent, "QUESTION", memory()) == "fin."
+            report = ours.last_report("s")
+        bodies = list(wire.bodies)
+    assert report is not None
+    assert not report.over_budget
+    assert len(bodies) == STEPS + 1
+    for sent in map(contents, bodies):
+        assert ("user", "QUESTION") in sent
+        told = [n for n, (_, text) in enumerate(sent) if text.startswith("Observation: ")]
+        assert all("Action: lookup" in sent[n - 1][1] for n in told)
+
+
+def test_a_person_who_begins_like_a_tool_keeps_every_word(
+    model: Any, engine: Any, ask: Any
+) -> None:
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=LIMIT // 2))
+    said = "Observation: the lamp is red"
+    held = memory()
+    with Wire([DONE, *map(think, range(8)), DONE], max_tokens=LIMIT) as wire:
+        agent = ReActAgent(llm=model(wire), tools=[lookup])
+        with install_ce(agent, engine=engine, config=config):
+            ask(agent, said, held)
+            ask(agent, "And then?", held)
+        assert len(wire.bodies) == 10
+        assert all(("user", said) in contents(body) for body in wire.bodies)
