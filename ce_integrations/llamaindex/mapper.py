@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 
 import ce_engine as ce
 from ce_integrations.blocks import CALLS, REASONING, call_args, changed
+from ce_integrations.llamaindex.written import call_in, result_prefix
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
 
@@ -22,10 +21,6 @@ TextBlock = types.TextBlock
 ToolCallBlock: Any = getattr(types, "ToolCallBlock", None)
 
 _NO_MEDIA = CALLS | {"text", "cache"}
-
-_ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\})\s*", re.DOTALL)
-_OBSERVATION = "Observation: "
-"""How a ReAct agent writes a call and its result: as texts of the assistant and of the user."""
 
 _TOKENS = (
     ("input_tokens", ("prompt_token_count", "prompt_eval_count")),
@@ -43,13 +38,13 @@ def to_schema(native: ChatMessage) -> ce.HostMessage:
     protected = said not in ROLES
     if role is ce.Role.ASSISTANT:
         calls = _calls(native)
-        if not calls and (action := _ACTION.fullmatch(text)):
-            text, calls = action[1], [ce.ToolRequest(name=action[2], args=_written(action[3]))]
+        if not calls:
+            text, calls = call_in(text)
         origin = ce.Origin.TOOL_CALL if calls else origin
     elif role is ce.Role.TOOL:
         call_id = native.additional_kwargs.get("tool_call_id")
         protected = not call_id  # nothing but its place pairs it
-    elif role is ce.Role.USER and text.startswith(_OBSERVATION):
+    elif role is ce.Role.USER and result_prefix(text):
         # A person may begin so, too, who must not lose a word by it.
         role, origin, protected = ce.Role.TOOL, ce.Origin.TOOL_RESULT, True
     message = ce.Message(role=role, content=text, tool_calls=calls or None, tool_call_id=call_id)
@@ -97,16 +92,6 @@ def _of_provider(calls: Iterable[Any]) -> Iterator[ce.ToolRequest]:
 
 def _fields(value: object) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else vars(value)
-
-
-def _written(args: str) -> dict[str, Any]:
-    """Arguments as a model wrote them, or as the framework writes them afterwards: JSON or Python."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return call_args(_args(read(args)))
-        except (ValueError, SyntaxError):
-            continue
-    return {"": args}
 
 
 # Answers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import ReActAgent
+from llama_index.core.agent.workflow import CodeActAgent, ReActAgent
 
 from ce_engine import BudgetConfig, RuntimeConfig
 from ce_integrations.llamaindex import install_ce
@@ -76,3 +76,25 @@ def test_a_person_who_begins_like_a_tool_keeps_every_word(
             ask(agent, "And then?", held)
         assert len(wire.bodies) == 10
         assert all(("user", said) in contents(body) for body in wire.bodies)
+
+
+def test_an_agent_that_writes_code_keeps_the_question(
+    model: Any, engine: Any, ask: Any, stored: Any
+) -> None:
+    async def run_code(code: str) -> str:
+        return f"{code} gave " + "alpha beta gamma delta " * 60
+
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=2500))
+    steps = [f"I run it.\n<execute>\nprint({n})\n</execute>" for n in range(STEPS)]
+    with Wire([*steps, "It is 1."]) as wire:
+        agent = CodeActAgent(llm=model(wire), tools=[], code_execute_fn=run_code)
+        with install_ce(agent, engine=engine, config=config):
+            assert ask(agent, "QUESTION", memory()) == "It is 1."
+        bodies = list(map(contents, wire.bodies))
+    assert all(("user", "QUESTION") in sent for sent in bodies)
+    assert len(bodies[-1]) < 2 * STEPS
+    session = stored("s").session
+    assert [m.content for m in session.messages if m.role == "user"] == ["QUESTION"]
+    first = session.messages[1]
+    assert [(c.name, c.args) for c in first.tool_calls] == [("execute", {"code": "print(0)"})]
+    assert first.content == "I run it."

@@ -124,6 +124,22 @@ def test_a_thought_that_calls_is_a_call_however_it_is_written(args: str) -> None
     assert last.origin is Origin.ANSWER
 
 
+def test_code_that_an_agent_writes_is_one_call() -> None:
+    said = "First.\n<execute>\na = 1\n</execute>\nThen.\n<execute>print(a)</execute> <execute>"
+    host = to_schema(ChatMessage(role="assistant", content=said))
+    assert (host.origin, host.message.content) == (
+        Origin.TOOL_CALL,
+        "First.\n\nThen.\n <execute>",
+    )
+    code = {"code": "a = 1\n\nprint(a)"}
+    assert host.message.tool_calls == [ToolRequest(name="execute", args=code)]
+    told = "Result of executing the code given:\n\n1"
+    result = to_schema(ChatMessage(role="user", content=told))
+    assert (result.origin, result.protected) == (Origin.TOOL_RESULT, True)
+    for none in ("<execute>", "</execute> <execute>", "<execute> </execute>"):
+        assert to_schema(ChatMessage(role="assistant", content=none)).origin is Origin.ANSWER
+
+
 def test_blocks_that_are_no_text_count_and_stay() -> None:
     image = ImageBlock(url="https://example.com/p.png", detail="low")
     native = ChatMessage(role="user", blocks=[TextBlock(text="What is it?"), image])
