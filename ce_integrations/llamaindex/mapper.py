@@ -10,8 +10,8 @@ from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import ce_engine as ce
-from ce_integrations.blocks import CALLS, REASONING, call_args, changed
-from ce_integrations.llamaindex.written import call_in, result_prefix
+from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, REASONING, call_args, changed
+from ce_integrations.llamaindex.written import Written, read
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
 
@@ -34,21 +34,23 @@ def to_schema(native: ChatMessage) -> ce.HostMessage:
     """Map one message; blocks that are no text count with digests and tokens and stay as they are."""
     said = getattr(native.role, "value", native.role)
     role, origin = ROLES.get(said, ROLES["user"])
-    text, call_id, calls = native.content or "", None, list[ce.ToolRequest]()
     protected = said not in ROLES
-    if role is ce.Role.ASSISTANT:
-        calls = _calls(native)
-        if not calls:
-            text, calls = call_in(text)
-        origin = ce.Origin.TOOL_CALL if calls else origin
-    elif role is ce.Role.TOOL:
-        call_id = native.additional_kwargs.get("tool_call_id")
-        protected = not call_id  # nothing but its place pairs it
-    elif role is ce.Role.USER and result_prefix(text):
-        # A person may begin so, too, who must not lose a word by it.
-        role, origin, protected = ce.Role.TOOL, ce.Origin.TOOL_RESULT, True
-    message = ce.Message(role=role, content=text, tool_calls=calls or None, tool_call_id=call_id)
-    return host_message(message, origin, _media(native), protected=protected)
+    calls = _calls(native) if role is ce.Role.ASSISTANT else []
+    call_id = native.additional_kwargs.get("tool_call_id") if role is ce.Role.TOOL else None
+    written = Written(native.content or "", calls)
+    if not (calls or call_id or role is ce.Role.SYSTEM):
+        written = read(role, native.content or "")
+    if written.calls:
+        origin = ce.Origin.TOOL_CALL
+    elif role is ce.Role.TOOL or (role is ce.Role.USER and written.beside):
+        role, origin = ROLES["tool"]
+        protected = not call_id  # nothing but its place pairs it, and it may be a person's words
+    message = ce.Message(
+        role=role, content=written.text, tool_calls=written.calls or None, tool_call_id=call_id
+    )
+    host = host_message(message, origin, _media(native), protected=protected)
+    host.media_tokens += -(-len(written.beside) // BYTES_PER_TOKEN)
+    return host
 
 
 def _media(native: ChatMessage) -> list[dict[str, Any]]:
@@ -157,7 +159,9 @@ def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
     kinds = {getattr(block, "block_type", "") for block in native.blocks}
     if isinstance(step, ce.Keep) or kinds & REASONING:
         return native  # what is signed must go back as it came
-    said = TextBlock(text=changed(native.content or "", step))
+    text, mapped = native.content or "", to_schema(native).message
+    prefix = text[: -len(mapped.content)] if mapped.role is ce.Role.TOOL and mapped.content else ""
+    said = TextBlock(text=prefix + changed(text[len(prefix) :], step))
     others = [block for block in native.blocks if not isinstance(block, TextBlock)]
     return native.model_copy(update={"blocks": [said, *others]})
 

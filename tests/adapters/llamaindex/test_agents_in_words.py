@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import CodeActAgent, ReActAgent
+from llama_index.core.tools import FunctionTool
 
-from ce_engine import BudgetConfig, RuntimeConfig
+from ce_engine import BudgetConfig, EvidenceType, RuntimeConfig, ToolType
 from ce_integrations.llamaindex import install_ce
 from ce_integrations.testing.wire import Wire
 from tests.adapters.llamaindex.shelf import memory
@@ -63,6 +64,38 @@ def test_an_agent_that_thinks_aloud_has_a_budget(model: Any, engine: Any, ask: A
         assert all("Action: lookup" in sent[n - 1][1] for n in told)
 
 
+def results(stored: Any) -> list[Any]:
+    """Texts of the evidence of tools, each a different call's, after a look at the links between them."""
+    document = stored("s")
+    runs = document.session.tool_state.tool_calls
+    found = [e for e in document.evidences.values() if e.type is EvidenceType.TOOL_RESULT]
+    assert [run.result_evidence_ids for run in runs] == [[e.evidence_id] for e in found]
+    assert [e.links.tool_call_id for e in found] == [run.tool_call_id for run in runs]
+    assert {run.type for run in runs} == {ToolType.FUNCTION_CALL}
+    return [e.content for e in found]
+
+
+@pytest.mark.req("A-24")
+def test_a_thought_that_calls_is_one_call_with_one_result(
+    model: Any, engine: Any, ask: Any, stored: Any
+) -> None:
+    def count(word: str) -> str:
+        """Count."""
+        return f"{next(numbers)} of {word}"
+
+    numbers = iter(range(9))
+    same = 'Thought: I count.\nAction: count\nAction Input: {"word": "%s"}'
+    words = ("lane", "lane", "ann@example.com", "lane")  # the same again, and what is redacted
+    with Wire([*(same % word for word in words), DONE]) as wire:
+        agent = ReActAgent(llm=model(wire), tools=[FunctionTool.from_defaults(count)])
+        with install_ce(agent, engine=engine):
+            ask(agent, "QUESTION", memory())
+    told = results(stored)
+    assert [text.partition(" of ")[0] for text in told] == ["0", "1", "2", "3"]
+    assert "ann@example.com" not in told[2]
+    assert told == [m.content for m in stored("s").session.messages if m.role == "tool"]
+
+
 def test_a_person_who_begins_like_a_tool_keeps_every_word(
     model: Any, engine: Any, ask: Any
 ) -> None:
@@ -98,3 +131,6 @@ def test_an_agent_that_writes_code_keeps_the_question(
     first = session.messages[1]
     assert [(c.name, c.args) for c in first.tool_calls] == [("execute", {"code": "print(0)"})]
     assert first.content == "I run it."
+    assert [text.partition(" gave ")[0] for text in results(stored)] == [
+        f"print({n})" for n in range(STEPS)
+    ]
