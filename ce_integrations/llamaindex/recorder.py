@@ -76,12 +76,11 @@ def _entered(
 def _given(tool: BaseTool, args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a tool by their names, which its schema has for those that were given without."""
     names = tool.metadata.get_parameters_dict().get("properties", {})
-    told = {
+    return {
         **dict(zip(names, args.get("args", ()), strict=False)),
-        **args,
+        **{name: value for name, value in args.items() if name not in ("args", "kwargs")},
         **args.get("kwargs", {}),
     }
-    return {key: value for key, value in told.items() if key not in ("args", "kwargs")}
 
 
 def _query(args: Mapping[str, Any]) -> str:

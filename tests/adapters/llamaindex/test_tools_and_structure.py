@@ -92,6 +92,19 @@ def test_a_tool_that_a_model_runs_itself_is_recorded(
     assert turn.request_id
 
 
+@pytest.mark.parametrize("given", [(("x", 5), {}), ((), {"args": "x", "kwargs": 5})])
+def test_a_tool_s_arguments_may_have_any_names(given: Any, engine: Any, stored: Any) -> None:
+    def odd(args: str, kwargs: int) -> str:
+        """Join."""
+        return f"{args}{kwargs}"
+
+    tool = FunctionTool.from_defaults(odd)
+    with install_ce(tool, engine=engine, session_id="s"):
+        assert str(tool(*given[0], **given[1])) == "x5"
+    (run, *_) = stored("s").session.tool_state.tool_calls
+    assert run.args_digest == {"args": "x", "kwargs": 5}
+
+
 @pytest.mark.parametrize("prompt", [PROMPT, MESSAGES], ids=["text", "messages"])
 @pytest.mark.parametrize("how", ["predict", "apredict", "stream", "astream"])
 def test_a_prompt_is_a_call(
