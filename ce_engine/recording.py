@@ -201,7 +201,8 @@ def _run_key(records: Records, run: ToolRun, key: str) -> bytes:
     if run.pure and run.status is ToolCallStatus.SUCCESS:
         return records.ingest.pure_key(run.name, run.provider_uri, run.args)
     view = records.view
-    content_key, _ = view.fingerprinter.message(Message(role=Role.TOOL, content=run.result))
+    told = Message(role=Role.TOOL, content=run.result)
+    content_key, _ = view.fingerprinter.message(told, run.media)
     return _result_key(view, key, content_key)
 
 
@@ -241,8 +242,7 @@ def record_tool_run(
         call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
     if asked:
         view.tool_runs[key] = call  # its message may never come: a tool's result can be an answer
-    message_id = asked[1] if asked else None
-    records.add_tool_call(ToolCallRow(call, host_call_id, message_id), request_id)
+    records.add_tool_call(ToolCallRow(call, host_call_id, asked[1] if asked else None), request_id)
     return call
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.base.llms import types
@@ -48,16 +48,16 @@ def to_schema(native: ChatMessage) -> ce.HostMessage:
     message = ce.Message(
         role=role, content=written.text, tool_calls=written.calls or None, tool_call_id=call_id
     )
-    host = host_message(message, origin, _media(native), protected=protected)
+    host = host_message(message, origin, media_of(native.blocks), protected=protected)
     host.media_tokens += -(-len(written.beside) // BYTES_PER_TOKEN)
     return host
 
 
-def _media(native: ChatMessage) -> list[dict[str, Any]]:
+def media_of(blocks: Sequence[Any]) -> list[dict[str, Any]]:
     """The blocks that are neither text nor calls, in the form that adapters share."""
-    if len(native.blocks) == 1 and isinstance(native.blocks[0], TextBlock):
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
         return []
-    kinds = ((block, getattr(block, "block_type", "")) for block in native.blocks)
+    kinds = ((block, getattr(block, "block_type", "")) for block in blocks)
     return [{"type": kind, **vars(block)} for block, kind in kinds if kind not in _NO_MEDIA]
 
 

@@ -11,6 +11,8 @@ from llama_index.core.tools import BaseTool, ToolOutput
 from llama_index_instrumentation.dispatcher import Dispatcher
 
 from ce_engine import RetrievedDoc
+from ce_integrations.blocks import media_digests
+from ce_integrations.llamaindex.mapper import media_of
 from ce_integrations.llamaindex.marking import owner_of
 from ce_integrations.llamaindex.spans import Span, SpanMark, tree, what_a_span_tells
 from ce_integrations.patches import Make
@@ -116,7 +118,8 @@ def _ended(owner: SpanMark, id_: str, result: Any) -> None:
         if output.is_error and error is not None:
             owner.runs.tool_failed(id_, error)
         else:
-            owner.runs.tool_ended(id_, output.content, failed=output.is_error)
+            media = media_digests(media_of(output.blocks))
+            owner.runs.tool_ended(id_, output.content, failed=output.is_error, media=media)
     elif isinstance(result, list) and all(isinstance(hit, NodeWithScore) for hit in result):
         owner.runs.retrieved(id_, [_document(hit) for hit in result])
     else:
