@@ -39,8 +39,8 @@ CALLS_BACK = 64
 
 def find_call(
     view: SessionView, host_call_id: str | None, request_id: str = "", lane_key: str | None = None
-) -> tuple[str, str, int] | None:
-    """(our id, message id, position) of the newest call with the host's id, if a message asked for it.
+) -> tuple[str, str] | None:
+    """(our id, message id) of the newest call with the host's id, if a message asked for it.
 
     One of the same request comes first: requests side by side may all say `call_0`. With `lane_key`,
     one of another lane is none.
@@ -50,8 +50,21 @@ def find_call(
         return None
     n = next((n for n in back if view.rows[n].request_id == request_id), back[0])
     entry = view.log[n]
-    position = entry.calls.index(host_call_id)
-    return tool_call_key(entry.message_id, position), entry.message_id, position
+    return tool_call_key(entry.message_id, entry.calls.index(host_call_id)), entry.message_id
+
+
+def _find_nameless(
+    view: SessionView, asked: ToolRequest, request_id: str
+) -> tuple[str, str] | None:
+    """The same of a call that has no id, by what it asks for: it waits in the run's own request."""
+    waiting = (
+        (tool_call_key(view.log[n].message_id, position), view.log[n].message_id)
+        for n in _asking(view, "")
+        if view.rows[n].request_id == request_id and not view.log.results(n)
+        for position, call in enumerate(view.rows[n].message.tool_calls or ())
+        if (call.id or None, call.name, call.args) == (None, asked.name, asked.args)
+    )
+    return next((found for found in waiting if found[0] not in view.tool_runs), None)
 
 
 def _asking(view: SessionView, host_call_id: str | None) -> Iterator[int]:
@@ -188,7 +201,8 @@ def _run_key(records: Records, run: ToolRun, key: str) -> bytes:
     if run.pure and run.status is ToolCallStatus.SUCCESS:
         return records.ingest.pure_key(run.name, run.provider_uri, run.args)
     view = records.view
-    content_key, _ = view.fingerprinter.message(Message(role=Role.TOOL, content=run.result))
+    told = Message(role=Role.TOOL, content=run.result)
+    content_key, _ = view.fingerprinter.message(told, run.media)
     return _result_key(view, key, content_key)
 
 
@@ -199,6 +213,9 @@ def record_tool_run(
     view, ingest = records.view, records.ingest
     host_call_id, request_id = ingest.id(run.host_call_id), ingest.id(request_id)
     asked = find_call(view, host_call_id, request_id)
+    if asked is None and view.log.caller("") is not None:
+        told = ToolRequest(name=ingest.name(run.name), args=ingest.args(run.args))
+        asked = _find_nameless(view, told, request_id)
     key = asked[0] if asked else ingest.id(run.run_id) or ingest.ids.generate()
     call = ToolCall(
         tool_call_id=key,
@@ -225,8 +242,7 @@ def record_tool_run(
         call.result_evidence_ids = [records.add_evidence(evidence, request_id)]
     if asked:
         view.tool_runs[key] = call  # its message may never come: a tool's result can be an answer
-    message_id = asked[1] if asked else None
-    records.add_tool_call(ToolCallRow(call, host_call_id, message_id), request_id)
+    records.add_tool_call(ToolCallRow(call, host_call_id, asked[1] if asked else None), request_id)
     return call
 
 

@@ -148,10 +148,12 @@ class OpenRuns(Generic[Id]):
     def forget(self, run_id: Id) -> None:
         self._begun.pop(run_id)
 
-    def tool_ended(self, run_id: Id, result: object, *, failed: bool = False) -> None:
-        """A tool gave its result; `failed` where that says so."""
+    def tool_ended(
+        self, run_id: Id, result: object, *, failed: bool = False, media: Sequence[str] = ()
+    ) -> None:
+        """A tool gave its result; `failed` where that says so; `media` are digests of what is no text."""
         status = ToolCallStatus.ERROR if failed else ToolCallStatus.SUCCESS
-        self._tool(run_id, as_text(result), status, "")
+        self._tool(run_id, as_text(result), status, "", media)
 
     def tool_failed(self, run_id: Id, error: BaseException) -> None:
         """A tool raised; of the error only its type is kept."""
@@ -162,7 +164,14 @@ class OpenRuns(Generic[Id]):
             status = ToolCallStatus.FORBIDDEN
         self._tool(run_id, "", status, type(error).__name__)
 
-    def _tool(self, run_id: Id, result: str, status: ToolCallStatus, code: str) -> None:
+    def _tool(
+        self,
+        run_id: Id,
+        result: str,
+        status: ToolCallStatus,
+        code: str,
+        media: Sequence[str] = (),
+    ) -> None:
         begun = self._begun.pop(run_id)
         if begun is None:
             return
@@ -176,6 +185,7 @@ class OpenRuns(Generic[Id]):
             started_at=begun.at,
             duration_ms=_ms_since(begun.clock),
             error_code=code,
+            media=media,
         )
         self._hooks.tool_call(begun.info, run)
 

@@ -138,7 +138,8 @@ def split(items: Sequence[Item], below: Below | None = None) -> Line:
     the newest complete tool group of the current turn, and what the host protects. A tool result
     without its call is an orphan, and so is a call without all its results behind which the talk goes
     on: providers refuse both, so they are not passed on, unless the host protects them, or there is
-    nothing else: then they stand as the host sent them.
+    nothing else: then they stand as the host sent them. What is protected for having no id but its place
+    goes with its call where that stands before it.
     """
     line = Line(below=below)
     current: Group | None = None
@@ -150,7 +151,7 @@ def split(items: Sequence[Item], below: Below | None = None) -> Line:
             if current is not None and answers(item, open_calls):
                 current.items.append(item)
                 current.tokens += item.tokens
-                current.must = current.must or item.protected
+                current.must = current.must or (item.protected and item.call_id is not None)
                 current.complete = not open_calls
             elif item.protected:
                 line.groups.append(Group([item], must=True, tokens=item.tokens))

@@ -22,6 +22,7 @@ class ToolRun:
         pure: equal arguments always give an equal result, which is then stored once (A-09).
         status: how it ended; `error_code` is a short stable word, never an exception's text.
         started_at: UTC, ISO 8601 with `Z`.
+        media: digests of what it gave beside text, as in `HostMessage`: they are part of the result.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ToolRun:
     error_code: str = ""
     task_id: str | None = None
     pure: bool = False
+    media: Sequence[str] = ()
 
     @classmethod
     def from_mcp(

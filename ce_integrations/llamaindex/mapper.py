@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import ce_engine as ce
-from ce_integrations.blocks import CALLS, REASONING, call_args, changed
+from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, REASONING, call_args, changed
+from ce_integrations.llamaindex.written import Written, read
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
 
@@ -22,10 +21,6 @@ TextBlock = types.TextBlock
 ToolCallBlock: Any = getattr(types, "ToolCallBlock", None)
 
 _NO_MEDIA = CALLS | {"text", "cache"}
-
-_ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\})\s*", re.DOTALL)
-_OBSERVATION = "Observation: "
-"""How a ReAct agent writes a call and its result: as texts of the assistant and of the user."""
 
 _CALL_IDS = ("id", "tool_id", "tool_call_id", "toolUseId")
 """Keys of a call's id: those of most providers, of the framework's `ToolSelection`, of Bedrock."""
@@ -42,28 +37,30 @@ def to_schema(native: ChatMessage) -> ce.HostMessage:
     """Map one message; blocks that are no text count with digests and tokens and stay as they are."""
     said = getattr(native.role, "value", native.role)
     role, origin = ROLES.get(said, ROLES["user"])
-    text, call_id, calls = native.content or "", None, list[ce.ToolRequest]()
     protected = said not in ROLES
-    if role is ce.Role.ASSISTANT:
-        calls = _calls(native)
-        if not calls and (action := _ACTION.fullmatch(text)):
-            text, calls = action[1], [ce.ToolRequest(name=action[2], args=_written(action[3]))]
-        origin = ce.Origin.TOOL_CALL if calls else origin
-    elif role is ce.Role.TOOL:
-        call_id = native.additional_kwargs.get("tool_call_id")
-        protected = not call_id  # nothing but its place pairs it
-    elif role is ce.Role.USER and text.startswith(_OBSERVATION):
-        # A person may begin so, too, who must not lose a word by it.
-        role, origin, protected = ce.Role.TOOL, ce.Origin.TOOL_RESULT, True
-    message = ce.Message(role=role, content=text, tool_calls=calls or None, tool_call_id=call_id)
-    return host_message(message, origin, _media(native), protected=protected)
+    calls = _calls(native) if role is ce.Role.ASSISTANT else []
+    call_id = native.additional_kwargs.get("tool_call_id") if role is ce.Role.TOOL else None
+    written = Written(native.content or "", calls)
+    if not (calls or call_id or role is ce.Role.SYSTEM):
+        written = read(role, native.content or "")
+    if written.calls:
+        origin = ce.Origin.TOOL_CALL
+    elif role is ce.Role.TOOL or (role is ce.Role.USER and written.beside):
+        role, origin = ROLES["tool"]
+        protected = not call_id  # nothing but its place pairs it, and it may be a person's words
+    message = ce.Message(
+        role=role, content=written.text, tool_calls=written.calls or None, tool_call_id=call_id
+    )
+    host = host_message(message, origin, media_of(native.blocks), protected=protected)
+    host.media_tokens += -(-len(written.beside) // BYTES_PER_TOKEN)
+    return host
 
 
-def _media(native: ChatMessage) -> list[dict[str, Any]]:
+def media_of(blocks: Sequence[Any]) -> list[dict[str, Any]]:
     """The blocks that are neither text nor calls, in the form that adapters share."""
-    if len(native.blocks) == 1 and isinstance(native.blocks[0], TextBlock):
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
         return []
-    kinds = ((block, getattr(block, "block_type", "")) for block in native.blocks)
+    kinds = ((block, getattr(block, "block_type", "")) for block in blocks)
     return [{"type": kind, **vars(block)} for block, kind in kinds if kind not in _NO_MEDIA]
 
 
@@ -102,16 +99,6 @@ def _of_provider(calls: Iterable[Any]) -> Iterator[ce.ToolRequest]:
 
 def _fields(value: object) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else vars(value)
-
-
-def _written(args: str) -> dict[str, Any]:
-    """Arguments as a model wrote them, or as the framework writes them afterwards: JSON or Python."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return call_args(_args(read(args)))
-        except (ValueError, SyntaxError):
-            continue
-    return {"": args}
 
 
 # Answers
@@ -177,7 +164,9 @@ def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
     kinds = {getattr(block, "block_type", "") for block in native.blocks}
     if isinstance(step, ce.Keep) or kinds & REASONING:
         return native  # what is signed must go back as it came
-    said = TextBlock(text=changed(native.content or "", step))
+    text, mapped = native.content or "", to_schema(native).message
+    prefix = text[: -len(mapped.content)] if mapped.role is ce.Role.TOOL and mapped.content else ""
+    said = TextBlock(text=prefix + changed(text[len(prefix) :], step))
     others = [block for block in native.blocks if not isinstance(block, TextBlock)]
     return native.model_copy(update={"blocks": [said, *others]})
 

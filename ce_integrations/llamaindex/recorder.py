@@ -11,7 +11,9 @@ from llama_index.core.tools import BaseTool, ToolOutput
 from llama_index_instrumentation.dispatcher import Dispatcher
 
 from ce_engine import RetrievedDoc
+from ce_integrations.blocks import media_digests
 from ce_integrations.guard import Guard
+from ce_integrations.llamaindex.mapper import media_of
 from ce_integrations.llamaindex.marking import owner_of
 from ce_integrations.llamaindex.spans import UNKNOWN, Span, SpanMark, tree, what_a_span_tells
 from ce_integrations.patches import Make
@@ -99,12 +101,11 @@ def _given(instance: object, args: Mapping[str, Any], asked_for: Any) -> Any:
         asked = next(iter(args.values()), "")
         return str(getattr(asked, "query_str", asked))
     names = instance.metadata.get_parameters_dict().get("properties", {})
-    told = {
+    return {
         **dict(zip(names, args.get("args", ()), strict=False)),
-        **args,
+        **{name: value for name, value in args.items() if name not in ("args", "kwargs")},
         **args.get("kwargs", {}),
     }
-    return {key: value for key, value in told.items() if key not in ("args", "kwargs")}
 
 
 def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,7 +136,8 @@ def _ended(owner: SpanMark, id_: str, result: Any) -> None:
         if output.is_error and error is not None:
             owner.runs.tool_failed(id_, error)
         else:
-            owner.runs.tool_ended(id_, output.content, failed=output.is_error)
+            media = media_digests(media_of(output.blocks))
+            owner.runs.tool_ended(id_, output.content, failed=output.is_error, media=media)
     elif isinstance(result, list) and all(isinstance(hit, NodeWithScore) for hit in result):
         owner.runs.retrieved(id_, [_document(hit) for hit in result])
     else:

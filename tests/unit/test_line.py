@@ -90,6 +90,14 @@ def test_a_result_without_an_id_answers_a_call_without_one() -> None:
     assert split([TASK, call("a"), nameless]).orphans == [nameless]
 
 
+def test_a_result_that_is_protected_for_want_of_an_id_goes_with_its_call() -> None:
+    held = Item(Origin.TOOL_RESULT, 10, 0, 0, "r", is_tool_result=True, protected=True)
+    line = split([TASK, call(""), held, call(""), held, ANSWER])
+    assert [group.must for group in line.groups] == [True, False, True, True]
+    alone = split([TASK, ANSWER, held, TASK])
+    assert [group.must for group in alone.groups] == [False, False, True, True]
+
+
 def test_a_group_that_waits_for_results_is_never_out() -> None:
     line = split([TASK, call("a", "b"), result("a")])
     assert not line.groups[1].complete

@@ -158,7 +158,7 @@ def test_an_agent_that_thinks_aloud(
     assert found.results[0] == found.results[1] == ["A line.", "As I said."]
     first = rows(stored)[:4]
     assert [role for role, _ in first] == ["user", "assistant", "tool", "assistant"]
-    assert first[2][1] == "Observation: lane means 意思"
+    assert first[2][1] == "lane means 意思"
     call = stored("s").session.messages[1]
     assert [(c.name, c.args) for c in call.tool_calls] == [("lookup", {"word": "lane"})]
     assert [turn.status for turn in turns(engine)] == ["committed"] * 3

@@ -122,10 +122,32 @@ def test_a_thought_that_calls_is_a_call_however_it_is_written(args: str) -> None
     host = to_schema(ChatMessage(role="assistant", content=said))
     assert (host.origin, host.message.content) == (Origin.TOOL_CALL, "Thought: I need it.")
     assert host.message.tool_calls == [ToolRequest(name="lookup", args={"word": "lane"})]
-    result = to_schema(ChatMessage(role="user", content="Observation: it is fine"))
-    assert (result.origin, result.protected) == (Origin.TOOL_RESULT, True)
+    for role in ("user", "tool"):
+        native = ChatMessage(role=role, content="Observation: it is fine")
+        result = to_schema(native)
+        assert (result.origin, result.message.content) == (Origin.TOOL_RESULT, "it is fine")
+        assert (result.protected, result.media_tokens > 0) == (True, True)
+        shorter = to_native(Shorten(0, "it is"), native)
+        assert shorter.content == "Observation: it is"
     last = to_schema(ChatMessage(role="assistant", content="Thought: I know.\nAnswer: a line"))
     assert last.origin is Origin.ANSWER
+
+
+def test_code_that_an_agent_writes_is_one_call() -> None:
+    said = "First.\n<execute>\na = 1\n</execute>\nThen.\n<execute>print(a)</execute> <execute>"
+    host = to_schema(ChatMessage(role="assistant", content=said))
+    assert (host.origin, host.message.content) == (
+        Origin.TOOL_CALL,
+        "First.\n\nThen.\n <execute>",
+    )
+    code = {"code": "a = 1\n\nprint(a)"}
+    assert host.message.tool_calls == [ToolRequest(name="execute", args=code)]
+    told = "Result of executing the code given:\n\n1"
+    result = to_schema(ChatMessage(role="user", content=told))
+    assert (result.origin, result.protected) == (Origin.TOOL_RESULT, True)
+    assert result.message.content == "1"
+    for none in ("<execute>", "</execute> <execute>", "<execute> </execute>"):
+        assert to_schema(ChatMessage(role="assistant", content=none)).origin is Origin.ANSWER
 
 
 def test_blocks_that_are_no_text_count_and_stay() -> None:

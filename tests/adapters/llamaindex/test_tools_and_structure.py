@@ -6,15 +6,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
-from ce_engine import BudgetConfig, RuntimeConfig, Scope, ToolCallStatus
+from ce_engine import BudgetConfig, EvidenceType, RuntimeConfig, Scope, ToolCallStatus
 from ce_integrations.llamaindex import install_ce
 from ce_integrations.testing.answers import text, tool_calls
 from ce_integrations.testing.wire import Wire
+from tests.adapters.llamaindex.releases import make_agent
+from tests.adapters.llamaindex.shelf import memory
 
 
 pytestmark = pytest.mark.scenario(2)
@@ -90,6 +92,43 @@ def test_a_tool_that_a_model_runs_itself_is_recorded(
     assert run.args_digest == {"word": "lane"}
     assert run.result_evidence_ids
     assert turn.request_id
+
+
+@pytest.mark.parametrize("given", [(("x", 5), {}), ((), {"args": "x", "kwargs": 5})])
+def test_a_tool_s_arguments_may_have_any_names(given: Any, engine: Any, stored: Any) -> None:
+    def odd(args: str, kwargs: int) -> str:
+        """Join."""
+        return f"{args}{kwargs}"
+
+    tool = FunctionTool.from_defaults(odd)
+    with install_ce(tool, engine=engine, session_id="s"):
+        assert str(tool(*given[0], **given[1])) == "x5"
+    (run, *_) = stored("s").session.tool_state.tool_calls
+    assert run.args_digest == {"args": "x", "kwargs": 5}
+
+
+def draw(word: str) -> list[Any]:
+    """Draw a word."""
+    return [TextBlock(text=f"a picture of {word}"), ImageBlock(url="https://example.com/p.png")]
+
+
+def test_what_a_tool_shows_beside_its_words_is_one_result(
+    twins: Any, model: Any, runner: asyncio.Runner, stored: Any
+) -> None:
+    def drive(agent: Any) -> str:
+        async def run() -> str:
+            return str(await agent.run("Draw it.", memory=memory()))
+
+        return runner.run(run())
+
+    script = [tool_calls([("draw", {"word": "lane"})]), text("There.")]
+    found = twins(lambda wire: make_agent(model(wire), [draw], "S"), drive, script)
+    assert found.ours == found.plain
+    document = stored("s")
+    told = [e for e in document.evidences.values() if e.type is EvidenceType.TOOL_RESULT]
+    assert ["a picture of lane" in e.content for e in told] == [True]
+    (run,) = document.session.tool_state.tool_calls
+    assert run.result_evidence_ids == [told[0].evidence_id]
 
 
 @pytest.mark.parametrize("prompt", [PROMPT, MESSAGES], ids=["text", "messages"])

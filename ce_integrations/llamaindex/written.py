@@ -1,0 +1,68 @@
+"""Calls of tools and their results as agents write them: in words of the assistant and of the user."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any, NamedTuple
+
+from ce_engine import Role, ToolRequest
+from ce_integrations.blocks import call_args
+
+
+_ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\})\s*", re.DOTALL)
+"""A ReAct agent's call."""
+
+_CODE_BEGIN, _CODE_END = "<execute>", "</execute>"
+_CODE = re.compile(f"{_CODE_BEGIN}(.*?){_CODE_END}", re.DOTALL)
+_EXECUTE = "execute"
+"""A CodeAct agent's call: all the code of a text is run at once, by a tool of this name."""
+
+_RESULTS = ("Observation: ", "Result of executing the code given:\n\n")
+"""What their results begin with; a person's words may, too."""
+
+
+class Written(NamedTuple):
+    """What a text says.
+
+    Attributes:
+        text: what is said beside the call, or what the tool gave.
+        calls: the call, if it is one.
+        beside: further words, that cost but say nothing; of a result what it begins with.
+    """
+
+    text: str
+    calls: list[ToolRequest]
+    beside: str = ""
+
+
+def read(role: Role, text: str) -> Written:
+    """Find a call in what an assistant wrote, or a result in what anybody else did."""
+    if role is Role.ASSISTANT:
+        return _call(text)
+    prefix = next((prefix for prefix in _RESULTS if text.startswith(prefix)), "")
+    return Written(text[len(prefix) :], [], prefix)
+
+
+def _call(text: str) -> Written:
+    """The call of a text, as the agent's own parser reads it."""
+    if action := _ACTION.fullmatch(text):  # its further words cost less than the framing of a call
+        return Written(action[1], [ToolRequest(name=action[2], args=_args(action[3]))])
+    head, end, tail = text.rpartition(_CODE_END)  # behind the last end nothing is searched for one
+    found = _CODE.findall(head + end)
+    if code := "\n\n".join(part.strip() for part in found):
+        said = (_CODE.sub("", head + end) + tail).strip()
+        call = ToolRequest(name=_EXECUTE, args={"code": code})
+        return Written(said, [call], f"{_CODE_BEGIN}{_CODE_END}" * len(found))
+    return Written(text, [])
+
+
+def _args(written: str) -> dict[str, Any]:
+    """Arguments as a model wrote them, or as the framework writes them afterwards: JSON or Python."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return call_args({"args": read(written)})
+        except (ValueError, SyntaxError):
+            continue
+    return {"": written}
