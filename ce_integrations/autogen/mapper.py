@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,9 @@ from ce_integrations.messages import author_of
 NOBODY = "assistant"
 """The source that core agents give their own answers, whatever they are called."""
 
+SKIPPED = re.compile(r"Skipped \d+ messages\.")
+"""What `HeadAndTailChatCompletionContext` says, as source "System", in place of its middle."""
+
 
 def split(native: LLMMessage) -> list[LLMMessage]:
     """A message with the results of several calls is as many messages."""
@@ -65,6 +69,9 @@ def to_schema(native: LLMMessage) -> HostMessage:
         return _from_model(native.content, native.thought, source)
     if isinstance(native, SystemMessage):
         return HostMessage(Message(role=Role.SYSTEM, content=native.content), Origin.SYSTEM)
+    if _is_placeholder(native):
+        said = Message(role=Role.USER, content=native.content)
+        return HostMessage(said, Origin.HOST_SUMMARY)
     author = author_of(native.source, Role.USER)
     images = [] if isinstance(native.content, str) else _images(native.content)
     return HostMessage(
@@ -73,6 +80,11 @@ def to_schema(native: LLMMessage) -> HostMessage:
         media=tuple(map(_digest, images)),
         media_tokens=sum(image_tokens(*image.image.size) for image in images),
     )
+
+
+def _is_placeholder(native: UserMessage) -> bool:
+    content = native.content
+    return native.source == "System" and isinstance(content, str) and bool(SKIPPED.fullmatch(content))
 
 
 def _from_model(
