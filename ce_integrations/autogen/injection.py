@@ -42,7 +42,7 @@ def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:
     subject = None
     if step is not None:
         subject = step.subject
-        asked.owner.hooks.agents.update(filter(None, [info.agent]))
+        asked.owner.hooks.agents.update(filter(None, [info.agent, *step.speakers]))
     asked.kept = prompt_of(subject, natives, info)
     return asked.kept.natives or natives, info
 

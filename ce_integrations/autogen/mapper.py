@@ -84,7 +84,9 @@ def to_schema(native: LLMMessage) -> HostMessage:
 
 def _is_placeholder(native: UserMessage) -> bool:
     content = native.content
-    return native.source == "System" and isinstance(content, str) and bool(SKIPPED.fullmatch(content))
+    return (
+        native.source == "System" and isinstance(content, str) and bool(SKIPPED.fullmatch(content))
+    )
 
 
 def _from_model(
