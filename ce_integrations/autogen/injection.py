@@ -14,6 +14,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from ce_integrations.asking import Asked, Owner, governed, schema_of
 from ce_integrations.autogen.marks import PLACE
 from ce_integrations.autogen.routing import prompt_of
+from ce_integrations.autogen.told import as_given, as_told
 from ce_integrations.base import CallInfo, call_around
 from ce_integrations.patches import Make
 from ce_integrations.steps import Step, step_around
@@ -44,11 +45,12 @@ def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:
         subject = step.subject
         asked.owner.hooks.agents.update(filter(None, [info.agent, *step.speakers]))
     asked.kept = prompt_of(subject, natives, info)
-    return asked.kept.natives or natives, info
+    return as_told(asked.kept.natives or natives), info
 
 
 def _replaced(asked: Asked, sent: list[LLMMessage]) -> list[LLMMessage]:
-    written: list[LLMMessage] = asked.kept.written(asked.messages, sent)
+    ours = as_given(sent, asked.kept.natives or asked.messages)
+    written: list[LLMMessage] = asked.kept.written(asked.messages, ours)
     return written
 
 

@@ -34,6 +34,7 @@ from ce_engine import (
     Usage,
     image_tokens,
 )
+from ce_integrations.autogen.told import Told
 from ce_integrations.blocks import changed, text_of, tool_requests
 from ce_integrations.messages import author_of
 
@@ -70,9 +71,11 @@ def to_schema(native: LLMMessage) -> HostMessage:
     if isinstance(native, SystemMessage):
         return HostMessage(Message(role=Role.SYSTEM, content=native.content), Origin.SYSTEM)
     if _is_placeholder(native):
-        said = Message(role=Role.USER, content=native.content)
+        said = Message(role=Role.USER, content=text_of(native.content))
         return HostMessage(said, Origin.HOST_SUMMARY)
     author = author_of(native.source, Role.USER)
+    if isinstance(native, Told):
+        author = author_of(native.by, Role.ASSISTANT)
     images = [] if isinstance(native.content, str) else _images(native.content)
     return HostMessage(
         Message(role=Role.USER, content=text_of(native.content), author=author),

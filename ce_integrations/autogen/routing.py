@@ -11,6 +11,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import LLMMessage, SystemMessage
 
 from ce_integrations.autogen.marks import loaded
+from ce_integrations.autogen.told import noting_tellers
 from ce_integrations.base import CallInfo
 from ce_integrations.patches import Make
 from ce_integrations.steps import step_around
@@ -103,5 +104,7 @@ def _orchestrators() -> tuple[type, ...]:
     return loaded(f"{TEAMS}_magentic_one._magentic_one_orchestrator", "MagenticOneOrchestrator")
 
 
-MAKERS: dict[type, dict[str, Make]] = {ChatCompletionContext: {"get_messages": _noting}}
+MAKERS: dict[type, dict[str, Make]] = {
+    ChatCompletionContext: {"get_messages": _noting, "add_message": noting_tellers}
+}
 """What is wrapped of contexts."""
