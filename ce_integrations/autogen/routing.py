@@ -1,4 +1,4 @@
-"""Prompts that AutoGen's managers put together: of a selector's one text, and of an orchestrator's list."""
+"""Prompts that AutoGen puts together: a selector's one text, an orchestrator's list, a society's talk."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Prompt:
     Attributes:
         natives: the messages that the engine decides upon; empty where those are the call's own.
         kept: how many at the end are the call's own.
-        write: the framework's first message, of those in between that go out; without it they go
-            out one by one, behind the first message as it came.
+        write: the framework's first message, of those in between that go out; without it each goes
+            out as it came.
     """
 
     natives: list[LLMMessage] = field(default_factory=list)
@@ -40,10 +40,11 @@ class Prompt:
         """The call's messages, of those that the engine lets go out."""
         if not self.natives:
             return sent
+        if self.write is None:
+            own = {id(seen): each for seen, each in zip(self.natives, given, strict=True)}
+            return [own.get(id(each), each) for each in sent]
         first = self.natives[0]
         between = [each for each in sent if each is not first]
-        if self.write is None:
-            return [given[0], *between]
         ends = {id(each) for each in self.natives[len(self.natives) - self.kept :]}
         history = [each for each in between if id(each) not in ends]
         return [self.write(history), *(each for each in between if id(each) in ends)]
@@ -59,8 +60,23 @@ def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Pr
     if isinstance(subject, _orchestrators()):
         # Its first message holds the task and the plan: it never goes, as no system message does.
         info.opaque = True
-        return Prompt([SystemMessage(content=str(messages[0].content)), *messages[1:]])
+        return Prompt([_as_rule(messages[0]), *messages[1:]])
+    if isinstance(subject, _societies()) and _is_society_s(subject, messages):
+        # Not all models take the society's prompts as system messages: then it says them as a user.
+        info.opaque = True
+        first, *talk, last = messages
+        return Prompt([_as_rule(first), *talk, _as_rule(last)])
     return Prompt()
+
+
+def _as_rule(prompt: LLMMessage) -> LLMMessage:
+    return SystemMessage(content=str(prompt.content))
+
+
+def _is_society_s(society: Any, messages: list[LLMMessage]) -> bool:
+    """Whether a call has a talk between the two prompts, as the framework writes it."""
+    prompts = [society._instruction, society._response_prompt]
+    return len(messages) > 1 and [messages[0].content, messages[-1].content] == prompts
 
 
 def _selecting(manager: Any, messages: list[LLMMessage]) -> Prompt:
@@ -102,6 +118,10 @@ def _selectors() -> tuple[type, ...]:
 
 def _orchestrators() -> tuple[type, ...]:
     return loaded(f"{TEAMS}_magentic_one._magentic_one_orchestrator", "MagenticOneOrchestrator")
+
+
+def _societies() -> tuple[type, ...]:
+    return loaded("autogen_agentchat.agents", "SocietyOfMindAgent")
 
 
 MAKERS: dict[type, dict[str, Make]] = {

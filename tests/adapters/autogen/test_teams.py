@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from itertools import cycle, groupby
 from typing import Any
 
 import pytest
-from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.agents import AssistantAgent, SocietyOfMindAgent
 from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import (
     MagenticOneGroupChat,
@@ -164,6 +165,37 @@ async def test_a_society(client: Any, engine: Any, stored: Any) -> None:
     answers = [name for kind, name, _ in stored.said() if kind == "agent"]
     assert answers == ["ann", "bob", "society"]
     assert {lane.partition("/")[0] for lane in lanes(stored)} == {"society"}
+
+
+@pytest.mark.req("A-08")
+@pytest.mark.parametrize("several", [False, True], ids=["as a user", "as system messages"])
+async def test_a_society_s_prompts_are_its_own_and_stay(
+    several: bool, client: Any, engine: Any, stored: Any
+) -> None:
+    """Over the budget of its last call, what an inner agent said goes, and no prompt of its own."""
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=500, reserved_reply_tokens=0))
+    numbers = itertools.count(1)
+    with Wire(lambda _: f"FACT{next(numbers)} " + LONG * 2) as wire:
+        model = client(wire, multiple_system_messages=several)
+        inner = RoundRobinGroupChat(agents(model)[:2], max_turns=6)
+        society = SocietyOfMindAgent("society", inner, model)
+        with install_ce(society, engine=engine, config=config) as installation, ce_session("s"):
+            await society.run(task="FIRST: what?")
+            await society.run(task="SECOND: what?")
+        assert (installation.faults, wire.refusals) == ((), [])
+    last = [wire.bodies[6], wire.bodies[13]]
+    for body, newest in zip(last, ("FACT6", "FACT13"), strict=True):
+        first, *talk, end = body["messages"]
+        role = "system" if several else "user"
+        assert (first["role"], end["role"]) == (role, role)
+        assert first["content"] == SocietyOfMindAgent.DEFAULT_INSTRUCTION
+        assert end["content"] == SocietyOfMindAgent.DEFAULT_RESPONSE_PROMPT
+        assert 0 < len(talk) < 6
+        assert newest in talk[-1]["content"]
+        assert "FIRST" not in str(talk)
+        assert count(body) <= 500
+    people = [content for kind, _, content in stored.said() if kind == "user"]
+    assert people == ["FIRST: what?", "SECOND: what?"]
 
 
 async def test_a_person_who_takes_part_is_a_person(client: Any, engine: Any, stored: Any) -> None:
