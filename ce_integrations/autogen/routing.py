@@ -27,7 +27,7 @@ class Prompt:
 
     Attributes:
         natives: the messages that the engine decides upon; empty where those are the call's own.
-        kept: how many at the end are the call's own.
+        kept: how many at the end are the call's own, which all go out behind the first message.
         write: the framework's first message, of those in between that go out; without it each goes
             out as it came.
     """
@@ -41,13 +41,11 @@ class Prompt:
         if not self.natives:
             return sent
         if self.write is None:
-            own = {id(seen): each for seen, each in zip(self.natives, given, strict=True)}
-            return [own.get(id(each), each) for each in sent]
-        first = self.natives[0]
-        between = [each for each in sent if each is not first]
-        ends = {id(each) for each in self.natives[len(self.natives) - self.kept :]}
-        history = [each for each in between if id(each) not in ends]
-        return [self.write(history), *(each for each in between if id(each) in ends)]
+            came = {id(seen): each for seen, each in zip(self.natives, given, strict=False)}
+            return [came.get(id(each), each) for each in sent]
+        ours = (self.natives[0], *self.natives[len(self.natives) - self.kept :])
+        own = {id(each) for each in ours}
+        return [self.write([each for each in sent if id(each) not in own]), *given[1:]]
 
 
 def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Prompt:
@@ -75,7 +73,7 @@ def _as_rule(prompt: LLMMessage) -> LLMMessage:
 
 def _is_society_s(society: Any, messages: list[LLMMessage]) -> bool:
     """Whether a call has a talk between the two prompts, as the framework writes it."""
-    prompts = [society._instruction, society._response_prompt]
+    prompts = [vars(society).get(name) for name in ("_instruction", "_response_prompt")]
     return len(messages) > 1 and [messages[0].content, messages[-1].content] == prompts
 
 
@@ -92,7 +90,9 @@ def _selecting(manager: Any, messages: list[LLMMessage]) -> Prompt:
         return first.model_copy(update={"content": said})
 
     bare = SystemMessage(content=before + after)
-    return Prompt([bare, *history, *messages[1:]], len(messages) - 1, write)
+    # Wrong answers and what it says of them follow: it asks nothing new, and tells the way it failed.
+    told = map(_as_rule, messages[1:])
+    return Prompt([bare, *history, *told], len(messages) - 1, write)
 
 
 _talks: WeakKeyDictionary[Any, list[LLMMessage]] = WeakKeyDictionary()

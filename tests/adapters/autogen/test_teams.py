@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from itertools import cycle, groupby
 from typing import Any
 
@@ -289,6 +290,33 @@ async def test_a_selector_that_must_ask_again(client: Any, engine: Any, stored: 
             await app.run(task=TASK)
         roles = [[m["role"] for m in body["messages"]] for body in prompts(wire.bodies)]
     assert roles == [["system"], ["system", "assistant", "user"], ["system"]]
+
+
+@pytest.mark.req("A-08")
+async def test_a_selector_that_must_ask_again_has_the_talk(client: Any, engine: Any) -> None:
+    """Over the budget, each attempt shows who spoke, the task, and all wrong answers before it."""
+    names = itertools.cycle(["nobody", "somebody", "ann", "nobody", "somebody", "bob"])
+
+    def script(body: Any) -> str:
+        return next(names) if prompts([body]) else LONG
+
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=500, reserved_reply_tokens=0))
+    with Wire(script) as wire:
+        app = SelectorGroupChat(agents(client(wire)), client(wire), max_turns=10)
+        with install_ce(app, engine=engine, config=config) as installation, ce_session("s"):
+            await app.run(task=TASK)
+        assert (installation.faults, wire.refusals) == ((), [])
+        attempts = prompts(wire.bodies)
+    talks = [
+        re.findall(r"^(user|ann|bob): ", body["messages"][0]["content"], re.MULTILINE)[2:]
+        for body in attempts
+    ]
+    assert [talk[0] for talk in talks] == ["user"] * 30, "the task is there, and the newest words"
+    assert [talk[-1] for talk in talks[3:]] == [*["ann"] * 3, *["bob"] * 3] * 4 + ["ann"] * 3
+    assert max(map(len, talks)) < 10, "nothing was cut: the test shows nothing"
+    wrong = [[m["content"] for m in b["messages"] if m["role"] == "assistant"] for b in attempts]
+    assert wrong == [[], ["nobody"], ["nobody", "somebody"]] * 10
+    assert [count(body) for body in attempts if count(body) > 500] == []
 
 
 # Sessions and agents beside each other
