@@ -168,7 +168,9 @@ class Hooks(Generic[Native]):
     def _mapped(self, native: Native) -> HostMessage:
         host = self.adapter.to_schema(native)
         author = host.message.author
-        if host.origin is Origin.TASK and author is not None and author.id in self.agents:
+        if host.origin is not Origin.TASK or author is None or author.kind is AuthorKind.AGENT:
+            return host  # an agent's request that the mapper knows for one stays a task
+        if author.id in self.agents:
             # Frameworks let one agent speak to another in the role of the user.
             host.origin = Origin.COLLEAGUE
             host.message.author = Author(kind=AuthorKind.AGENT, id=author.id)

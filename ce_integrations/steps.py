@@ -24,6 +24,7 @@ class Step:
         request_id: the app's own call, the same in all the steps inside.
         conversation: the object that keeps the messages, as in `CallInfo`; the outermost one.
         context: where the app asked.
+        speakers: names of agents in the teams at work, governed or not: what they say is no task.
     """
 
     hooks: Hooks[Any] | None
@@ -34,6 +35,7 @@ class Step:
     user_id: object = None
     conversation: object = None
     context: Context | None = None
+    speakers: frozenset[str] = frozenset()
 
     def info(self, **others: Any) -> CallInfo:
         """What is known of a call in this step; `others` are what the call itself knows."""
@@ -70,6 +72,7 @@ def deeper(
     session_id: object = None,
     user_id: object = None,
     conversation: object = None,
+    speakers: frozenset[str] = frozenset(),
 ) -> Step:
     """The step of an object that begins to work now, inside the one around it or as the first one.
 
@@ -91,6 +94,7 @@ def deeper(
         session_id=around.session_id if session_id is None else session_id,
         user_id=around.user_id if user_id is None else user_id,
         conversation=conversation if around.conversation is None else around.conversation,
+        speakers=around.speakers | speakers,
     )
 
 

@@ -14,6 +14,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from ce_integrations.asking import Asked, Owner, governed, schema_of
 from ce_integrations.autogen.marks import PLACE
 from ce_integrations.autogen.routing import prompt_of
+from ce_integrations.autogen.told import as_given, as_told
 from ce_integrations.base import CallInfo, call_around
 from ce_integrations.patches import Make
 from ce_integrations.steps import Step, step_around
@@ -42,13 +43,14 @@ def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:
     subject = None
     if step is not None:
         subject = step.subject
-        asked.owner.hooks.agents.update(filter(None, [info.agent]))
+        asked.owner.hooks.agents.update(filter(None, [info.agent, *step.speakers]))
     asked.kept = prompt_of(subject, natives, info)
-    return asked.kept.natives or natives, info
+    return as_told(asked.kept.natives or natives), info
 
 
 def _replaced(asked: Asked, sent: list[LLMMessage]) -> list[LLMMessage]:
-    written: list[LLMMessage] = asked.kept.written(asked.messages, sent)
+    ours = as_given(sent, asked.kept.natives or asked.messages)
+    written: list[LLMMessage] = asked.kept.written(asked.messages, ours)
     return written
 
 
@@ -56,8 +58,9 @@ def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
     """What is known of a call: of its step, and of what goes out with the messages."""
     info = CallInfo(request_id=secrets.token_hex(8)) if step is None else step.info()
     extra = named.get("extra_create_args") or {}
-    info.model = extra.get("model") or _model(client)
-    module = _module(client)
+    asks = _asking(client)
+    info.model = extra.get("model") or _settings(asks).get("model")
+    module = _module(asks)
     info.provider = module.removeprefix(MODELS).partition(".")[0]
     info.context_window = _window(module, info.model)
     tools = named.get("tools") or ()
@@ -66,13 +69,17 @@ def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
     return info
 
 
-def _model(client: Any) -> str | None:
-    """The name of a client's model, or of the client's that it asks."""
+def _settings(client: Any) -> Mapping[str, Any]:
+    """What a client asks its provider with."""
     told = vars(client).get("_create_args")
-    if isinstance(told, Mapping):
-        return told.get("model")
+    return told if isinstance(told, Mapping) else {}
+
+
+def _asking(client: Any) -> Any:
+    """The client that asks a provider: this one, or the innermost that it asks, as a cache does."""
     inner = (each for each in vars(client).values() if isinstance(each, ChatCompletionClient))
-    return next(filter(None, map(_model, inner)), None)
+    found = [] if _settings(client) else list(map(_asking, inner))
+    return next(filter(_settings, found), next(iter(found), client))
 
 
 def _module(client: object) -> str:

@@ -67,13 +67,14 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
 
     def attach(self, target: Any, hooks: Hooks[LLMMessage]) -> Detach:
         from ce_integrations.autogen.marks import PLACE, Mark
+        from ce_integrations.autogen.names import spoken
 
         found = _found(target)
         _check_governable(found)
         wanted = list(all_definitions(_makers()))
         mark = Mark(hooks)
         mark.wrapped = frozenset((cls, name) for cls, name, _ in wanted)
-        hooks.agents.update(filter(None, map(_spoken, found)))
+        hooks.agents.update(filter(None, map(spoken, found)))
         with ExitStack() as undo:
             undo.callback(_patches.hold(wanted, mark))
             undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=False))
@@ -115,16 +116,6 @@ def _check_governable(found: list[Any]) -> None:
                 "the provider, where no message of it can be governed; expected agents that ask a "
                 "ChatCompletionClient. Use an AssistantAgent with a model client in its place."
             )
-
-
-def _spoken(each: Any) -> str:
-    """The name under which an agent speaks; a proxy speaks for a person."""
-    from ce_integrations.autogen.marks import chat_agents, loaded
-
-    proxies = loaded("autogen_agentchat.agents", "UserProxyAgent")
-    if not isinstance(each, chat_agents()) or isinstance(each, proxies):
-        return ""
-    return str(getattr(each, "name", ""))
 
 
 def _makers() -> dict[type, dict[str, Make]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,12 +34,16 @@ from ce_engine import (
     Usage,
     image_tokens,
 )
-from ce_integrations.blocks import changed, text_of, tool_requests
+from ce_integrations.autogen.told import Told
+from ce_integrations.blocks import changed, tool_requests
 from ce_integrations.messages import author_of
 
 
 NOBODY = "assistant"
 """The source that core agents give their own answers, whatever they are called."""
+
+SKIPPED = re.compile(r"Skipped \d+ messages\.")
+"""What `HeadAndTailChatCompletionContext` says, as source "System", in place of its middle."""
 
 
 def split(native: LLMMessage) -> list[LLMMessage]:
@@ -65,13 +70,25 @@ def to_schema(native: LLMMessage) -> HostMessage:
         return _from_model(native.content, native.thought, source)
     if isinstance(native, SystemMessage):
         return HostMessage(Message(role=Role.SYSTEM, content=native.content), Origin.SYSTEM)
+    if _is_placeholder(native):
+        said = Message(role=Role.USER, content=_text(native.content))
+        return HostMessage(said, Origin.HOST_SUMMARY)
     author = author_of(native.source, Role.USER)
+    if isinstance(native, Told):
+        author = author_of(native.by, Role.ASSISTANT)
     images = [] if isinstance(native.content, str) else _images(native.content)
     return HostMessage(
-        Message(role=Role.USER, content=text_of(native.content), author=author),
+        Message(role=Role.USER, content=_text(native.content), author=author),
         Origin.TASK,
         media=tuple(map(_digest, images)),
         media_tokens=sum(image_tokens(*image.image.size) for image in images),
+    )
+
+
+def _is_placeholder(native: UserMessage) -> bool:
+    content = native.content
+    return (
+        native.source == "System" and isinstance(content, str) and bool(SKIPPED.fullmatch(content))
     )
 
 
@@ -99,6 +116,18 @@ def _from_result(result: FunctionExecutionResult | None) -> HostMessage:
         status="error" if result.is_error else None,
     )
     return HostMessage(message, Origin.TOOL_RESULT, error=bool(result.is_error))
+
+
+def _text(content: str | list[str | Image]) -> str:
+    """The text; parts that stand for themselves, an image between them or not, do not run together."""
+    if isinstance(content, str):
+        return content
+    said = ""
+    for part in content:
+        if isinstance(part, str) and part:
+            apart = not said or said[-1].isspace() or part[0].isspace()
+            said += part if apart else f" {part}"
+    return said
 
 
 def _images(content: list[str | Image]) -> list[Image]:

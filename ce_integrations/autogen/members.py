@@ -11,6 +11,7 @@ from autogen_core import BaseAgent
 from autogen_core.tool_agent import ToolAgent
 
 from ce_integrations.autogen.marks import PLACE, chat_agents, loaded, teams
+from ce_integrations.autogen.names import speakers
 from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
 from ce_integrations.session import SHARED_DEFAULTS
@@ -93,9 +94,9 @@ class _Entered(stepping):
 
 def _step_of(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
     """The step that an agent or a team enters."""
-    name, session_id, user_id = type(subject).__name__, None, None
+    name, session_id, user_id, names = type(subject).__name__, None, None, frozenset[str]()
     with suppress(Exception):  # an app's own class may do anything
-        name = str(getattr(subject, "name", name))
+        name, names = str(getattr(subject, "name", name)), frozenset(speakers(subject))
         session_id, user_id = _said(args[0] if args else kwargs.get("messages", kwargs.get("task")))
     return deeper(
         subject,
@@ -104,6 +105,7 @@ def _step_of(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ste
         session_id=session_id,
         user_id=user_id,
         conversation=subject,
+        speakers=names,
     )
 
 

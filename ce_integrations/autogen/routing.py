@@ -1,4 +1,4 @@
-"""Prompts that AutoGen's managers put together: of a selector's one text, and of an orchestrator's list."""
+"""Prompts that AutoGen puts together: a selector's one text, an orchestrator's list, a society's talk."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import LLMMessage, SystemMessage
 
 from ce_integrations.autogen.marks import loaded
+from ce_integrations.autogen.told import noting_tellers
 from ce_integrations.base import CallInfo
 from ce_integrations.patches import Make
 from ce_integrations.steps import step_around
@@ -26,9 +27,9 @@ class Prompt:
 
     Attributes:
         natives: the messages that the engine decides upon; empty where those are the call's own.
-        kept: how many at the end are the call's own.
-        write: the framework's first message, of those in between that go out; without it they go
-            out one by one, behind the first message as it came.
+        kept: how many at the end are the call's own, which all go out behind the first message.
+        write: the framework's first message, of those in between that go out; without it each goes
+            out as it came.
     """
 
     natives: list[LLMMessage] = field(default_factory=list)
@@ -39,13 +40,12 @@ class Prompt:
         """The call's messages, of those that the engine lets go out."""
         if not self.natives:
             return sent
-        first = self.natives[0]
-        between = [each for each in sent if each is not first]
         if self.write is None:
-            return [given[0], *between]
-        ends = {id(each) for each in self.natives[len(self.natives) - self.kept :]}
-        history = [each for each in between if id(each) not in ends]
-        return [self.write(history), *(each for each in between if id(each) in ends)]
+            came = {id(seen): each for seen, each in zip(self.natives, given, strict=False)}
+            return [came.get(id(each), each) for each in sent]
+        ours = (self.natives[0], *self.natives[len(self.natives) - self.kept :])
+        own = {id(each) for each in ours}
+        return [self.write([each for each in sent if id(each) not in own]), *given[1:]]
 
 
 def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Prompt:
@@ -58,8 +58,23 @@ def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Pr
     if isinstance(subject, _orchestrators()):
         # Its first message holds the task and the plan: it never goes, as no system message does.
         info.opaque = True
-        return Prompt([SystemMessage(content=str(messages[0].content)), *messages[1:]])
+        return Prompt([_as_rule(messages[0]), *messages[1:]])
+    if isinstance(subject, _societies()) and _is_society_s(subject, messages):
+        # Not all models take the society's prompts as system messages: then it says them as a user.
+        info.opaque = True
+        first, *talk, last = messages
+        return Prompt([_as_rule(first), *talk, _as_rule(last)])
     return Prompt()
+
+
+def _as_rule(prompt: LLMMessage) -> LLMMessage:
+    return SystemMessage(content=str(prompt.content))
+
+
+def _is_society_s(society: Any, messages: list[LLMMessage]) -> bool:
+    """Whether a call has a talk between the two prompts, as the framework writes it."""
+    prompts = [vars(society).get(name) for name in ("_instruction", "_response_prompt")]
+    return len(messages) > 1 and [messages[0].content, messages[-1].content] == prompts
 
 
 def _selecting(manager: Any, messages: list[LLMMessage]) -> Prompt:
@@ -75,7 +90,9 @@ def _selecting(manager: Any, messages: list[LLMMessage]) -> Prompt:
         return first.model_copy(update={"content": said})
 
     bare = SystemMessage(content=before + after)
-    return Prompt([bare, *history, *messages[1:]], len(messages) - 1, write)
+    # Wrong answers and what it says of them follow: it asks nothing new, and tells the way it failed.
+    told = map(_as_rule, messages[1:])
+    return Prompt([bare, *history, *told], len(messages) - 1, write)
 
 
 _talks: WeakKeyDictionary[Any, list[LLMMessage]] = WeakKeyDictionary()
@@ -103,5 +120,11 @@ def _orchestrators() -> tuple[type, ...]:
     return loaded(f"{TEAMS}_magentic_one._magentic_one_orchestrator", "MagenticOneOrchestrator")
 
 
-MAKERS: dict[type, dict[str, Make]] = {ChatCompletionContext: {"get_messages": _noting}}
+def _societies() -> tuple[type, ...]:
+    return loaded("autogen_agentchat.agents", "SocietyOfMindAgent")
+
+
+MAKERS: dict[type, dict[str, Make]] = {
+    ChatCompletionContext: {"get_messages": _noting, "add_message": noting_tellers}
+}
 """What is wrapped of contexts."""

@@ -73,6 +73,20 @@ def test_images_count_and_stay() -> None:
     assert ADAPTER.alike(native) is None
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ("what is", "and", "what is and"),
+        ("what is\n", "and", "what is\nand"),
+        ("what is", " and", "what is and"),
+        ("", "and", "and"),
+    ],
+)
+def test_texts_around_an_image_do_not_run_together(before: str, after: str, text: str) -> None:
+    native = UserMessage(content=[before, picture("red"), after], source="li")
+    assert ADAPTER.to_schema(native).message.content == text
+
+
 def test_what_a_model_thinks_beside_its_calls_is_its_text() -> None:
     native = AssistantMessage(content=CALLS, thought="I look it up.", source="ann")
     host = ADAPTER.to_schema(native)

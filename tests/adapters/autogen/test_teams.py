@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from itertools import cycle, groupby
 from typing import Any
 
 import pytest
-from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.agents import AssistantAgent, SocietyOfMindAgent
 from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import (
     MagenticOneGroupChat,
@@ -166,6 +168,37 @@ async def test_a_society(client: Any, engine: Any, stored: Any) -> None:
     assert {lane.partition("/")[0] for lane in lanes(stored)} == {"society"}
 
 
+@pytest.mark.req("A-08")
+@pytest.mark.parametrize("several", [False, True], ids=["as a user", "as system messages"])
+async def test_a_society_s_prompts_are_its_own_and_stay(
+    several: bool, client: Any, engine: Any, stored: Any
+) -> None:
+    """Over the budget of its last call, what an inner agent said goes, and no prompt of its own."""
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=500, reserved_reply_tokens=0))
+    numbers = itertools.count(1)
+    with Wire(lambda _: f"FACT{next(numbers)} " + LONG * 2) as wire:
+        model = client(wire, multiple_system_messages=several)
+        inner = RoundRobinGroupChat(agents(model)[:2], max_turns=6)
+        society = SocietyOfMindAgent("society", inner, model)
+        with install_ce(society, engine=engine, config=config) as installation, ce_session("s"):
+            await society.run(task="FIRST: what?")
+            await society.run(task="SECOND: what?")
+        assert (installation.faults, wire.refusals) == ((), [])
+    last = [wire.bodies[6], wire.bodies[13]]
+    for body, newest in zip(last, ("FACT6", "FACT13"), strict=True):
+        first, *talk, end = body["messages"]
+        role = "system" if several else "user"
+        assert (first["role"], end["role"]) == (role, role)
+        assert first["content"] == SocietyOfMindAgent.DEFAULT_INSTRUCTION
+        assert end["content"] == SocietyOfMindAgent.DEFAULT_RESPONSE_PROMPT
+        assert 0 < len(talk) < 6
+        assert newest in talk[-1]["content"]
+        assert "FIRST" not in str(talk)
+        assert count(body) <= 500
+    people = [content for kind, _, content in stored.said() if kind == "user"]
+    assert people == ["FIRST: what?", "SECOND: what?"]
+
+
 async def test_a_person_who_takes_part_is_a_person(client: Any, engine: Any, stored: Any) -> None:
     from autogen_agentchat.agents import UserProxyAgent
 
@@ -257,6 +290,33 @@ async def test_a_selector_that_must_ask_again(client: Any, engine: Any, stored: 
             await app.run(task=TASK)
         roles = [[m["role"] for m in body["messages"]] for body in prompts(wire.bodies)]
     assert roles == [["system"], ["system", "assistant", "user"], ["system"]]
+
+
+@pytest.mark.req("A-08")
+async def test_a_selector_that_must_ask_again_has_the_talk(client: Any, engine: Any) -> None:
+    """Over the budget, each attempt shows who spoke, the task, and all wrong answers before it."""
+    names = itertools.cycle(["nobody", "somebody", "ann", "nobody", "somebody", "bob"])
+
+    def script(body: Any) -> str:
+        return next(names) if prompts([body]) else LONG
+
+    config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=500, reserved_reply_tokens=0))
+    with Wire(script) as wire:
+        app = SelectorGroupChat(agents(client(wire)), client(wire), max_turns=10)
+        with install_ce(app, engine=engine, config=config) as installation, ce_session("s"):
+            await app.run(task=TASK)
+        assert (installation.faults, wire.refusals) == ((), [])
+        attempts = prompts(wire.bodies)
+    talks = [
+        re.findall(r"^(user|ann|bob): ", body["messages"][0]["content"], re.MULTILINE)[2:]
+        for body in attempts
+    ]
+    assert [talk[0] for talk in talks] == ["user"] * 30, "the task is there, and the newest words"
+    assert [talk[-1] for talk in talks[3:]] == [*["ann"] * 3, *["bob"] * 3] * 4 + ["ann"] * 3
+    assert max(map(len, talks)) < 10, "nothing was cut: the test shows nothing"
+    wrong = [[m["content"] for m in b["messages"] if m["role"] == "assistant"] for b in attempts]
+    assert wrong == [[], ["nobody"], ["nobody", "somebody"]] * 10
+    assert [count(body) for body in attempts if count(body) > 500] == []
 
 
 # Sessions and agents beside each other

@@ -1,0 +1,27 @@
+"""The names under which agents speak: what they say is no person's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ce_integrations.autogen.marks import chat_agents, loaded
+
+
+def spoken(each: Any) -> str:
+    """The name under which an agent speaks; a proxy speaks for a person."""
+    proxies = loaded("autogen_agentchat.agents", "UserProxyAgent")
+    if not isinstance(each, chat_agents()) or isinstance(each, proxies):
+        return ""
+    return str(getattr(each, "name", ""))
+
+
+def speakers(team: Any) -> Iterator[str]:
+    """Those who speak in a team and in the teams inside, its manager among them; none in an agent."""
+    members = getattr(team, "_participants", ())
+    names = [spoken(each) for each in members]
+    if members:
+        names.append(getattr(team, "_group_chat_manager_name", ""))
+    yield from filter(None, names)
+    for each in members:
+        yield from speakers(each)

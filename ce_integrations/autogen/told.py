@@ -1,0 +1,77 @@
+"""What an agent tells another one through a tool: the framework says that a user said it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from autogen_core.models import LLMMessage, UserMessage
+
+from ce_integrations.bounded import ByIdentity
+from ce_integrations.runs import at_work
+from ce_integrations.steps import Step, step_around
+from ce_integrations.wrappers import same_kind
+
+
+USER = "user"
+"""The source of every task that is a text."""
+
+
+class Told(UserMessage):
+    """A user's message as the engine sees it, which an agent wrote."""
+
+    by: str
+
+
+_told: ByIdentity[Told] = ByIdentity()
+
+
+def noting_tellers(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper of a context's `add_message(message)`."""
+
+    @same_kind(original)
+    async def add_message(self: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        with suppress(Exception):  # of ours: it is the app's own that counts
+            if isinstance(message, UserMessage) and (name := _teller(message)):
+                _told.put(message, Told.model_construct(**vars(message), by=name))
+        return await original(self, message, *args, **kwargs)
+
+    return add_message
+
+
+def _teller(message: UserMessage) -> str:
+    """Who wrote what a tool's agent is told: whose model gave these words to the tool that runs."""
+    run, around = at_work().config, step_around()
+    step, given = getattr(run, "step", None), getattr(run, "given", None)
+    if message.source != USER or not isinstance(step, Step) or not isinstance(given, Mapping):
+        return ""
+    if around is None or around.subject is step.subject:
+        return ""
+    words = (value for value in given.values() if isinstance(value, str) and value.strip())
+    return step.path[-1] if step.path and any(each in message.content for each in words) else ""
+
+
+def as_told(natives: list[LLMMessage]) -> list[LLMMessage]:
+    """A call's messages with who wrote them; the very same list where nothing is known."""
+    views = list(map(_view, natives)) if len(_told) else natives
+    return natives if all(map(_is_same, views, natives)) else views
+
+
+def as_given(sent: list[LLMMessage], natives: Sequence[LLMMessage]) -> list[LLMMessage]:
+    """What the engine lets go out of them, as the framework has it."""
+    own = {id(view): native for native in natives if (view := _view(native)) is not native}
+    return [own.get(id(each)) or _plain(each) for each in sent]
+
+
+def _view(native: LLMMessage) -> LLMMessage:
+    view = _told.get(native)
+    return view if view is not None and view.content == native.content else native
+
+
+def _is_same(view: object, native: object) -> bool:
+    return view is native
+
+
+def _plain(each: LLMMessage) -> LLMMessage:
+    return UserMessage(content=each.content, source=USER) if isinstance(each, Told) else each
