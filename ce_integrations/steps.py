@@ -61,6 +61,24 @@ def step_around() -> Step | None:
     return _step.get()
 
 
+def sent_from_here() -> Step:
+    """The step of work that is handed to a task or thread that inherits nothing from here.
+
+    What the app says here holds there, too.
+    """
+    around = step_around() or _first(copy_context())
+    return replace(around, context=copy_context())
+
+
+def sent_from_nowhere() -> Step:
+    """The same of work of which nobody knows who handed it over: nothing that the app said holds."""
+    return _first(Context())
+
+
+def _first(context: Context) -> Step:
+    return Step(None, None, request_id=secrets.token_hex(8), context=context)
+
+
 def deeper(
     subject: object,
     name: str = "",
@@ -79,7 +97,7 @@ def deeper(
     """
     around = around or step_around()
     if around is None:
-        around = Step(None, None, request_id=secrets.token_hex(8), context=copy_context())
+        around = _first(copy_context())
     elif around.subject is subject:
         return around
     governed = around.hooks is not None and around.hooks.active
@@ -127,4 +145,4 @@ class stepping:  # noqa: N801 - used like a function, in `with`
 
 def _is_elsewhere(step: Step) -> bool:
     around = _step.get()
-    return around is None or around.request_id != step.request_id
+    return around is None or around.context is not step.context

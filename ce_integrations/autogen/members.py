@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from autogen_core import BaseAgent
+from autogen_core import AgentRuntime, BaseAgent, MessageHandlerContext
 from autogen_core.tool_agent import ToolAgent
 
 from ce_integrations.autogen.marks import PLACE, chat_agents, loaded, teams
 from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
 from ce_integrations.session import SHARED_DEFAULTS
-from ce_integrations.steps import Step, deeper, stepping
+from ce_integrations.steps import Step, deeper, sent_from_here, sent_from_nowhere, stepping
 from ce_integrations.wrappers import run_within, same_kind
 
 
@@ -43,6 +46,35 @@ def core_entry(original: Callable[..., Any]) -> Callable[..., Any]:
         step = _of_core(self, ctx)
         with _known(str(self.id), step), stepping(step):
             return await original(self, message, ctx)
+
+    return call
+
+
+class _MessageId(str):
+    """An id of a message that knows who sent it; the context of who handles it has the very same object.
+
+    A copy knows it no more.
+    """
+
+    __slots__ = ("step",)
+
+    step: Step
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
+def sending(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper of a runtime's `send_message` and `publish_message`: who handles it is told who sent it."""
+    if "message_id" not in inspect.signature(original).parameters:
+        return original
+
+    @same_kind(original)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = uuid.uuid4()  # noqa: TID251 - as AutoGen makes it where the app gives none
+        message_id = _MessageId(kwargs.get("message_id") or made)
+        message_id.step = sent_from_here()
+        return await original(self, *args, **{**kwargs, "message_id": message_id})
 
     return call
 
@@ -135,14 +167,32 @@ def _of_core(agent: BaseAgent, ctx: Any) -> Step:
         name = ""
     if team is not None:
         return deeper(agent, name, hooks, around=team)
-    waits = _only_one(str(ctx.sender)) if getattr(ctx, "is_rpc", False) else None
     session_id = None if key in SHARED_DEFAULTS else key
-    return deeper(agent, name, hooks, around=waits, session_id=session_id, conversation=agent)
+    around = _sender(agent, ctx)
+    return deeper(agent, name, hooks, around=around, session_id=session_id, conversation=agent)
+
+
+def _sender(agent: BaseAgent, ctx: Any) -> Step | None:
+    """The step that a message comes from; `None` is the one around: the app calls the agent itself.
+
+    Who publishes waits for nobody: who hears it begins a line and a conversation.
+    """
+    with suppress(RuntimeError):
+        if MessageHandlerContext.agent_id() == agent.id:  # a runtime calls it, in a task of its own
+            message_id = ctx.message_id
+            waits = _only_one(str(ctx.sender)) if ctx.is_rpc else None
+            sent = message_id.step if isinstance(message_id, _MessageId) else waits
+            step = sent or sent_from_nowhere()
+            return step if ctx.is_rpc else replace(step, path=(), conversation=None)
+    return None
 
 
 def entries() -> dict[type, dict[str, Make]]:
     """The methods by which they begin to work, to be wrapped."""
-    found: dict[type, dict[str, Make]] = {BaseAgent: {"on_message": core_entry}}
+    found: dict[type, dict[str, Make]] = {
+        BaseAgent: {"on_message": core_entry},
+        AgentRuntime: dict.fromkeys(("send_message", "publish_message"), sending),
+    }
     for cls in chat_agents():
         found[cls] = dict.fromkeys(("on_messages", "on_messages_stream"), entry)
     for cls in teams():
