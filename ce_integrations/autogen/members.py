@@ -32,8 +32,8 @@ def entry(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @same_kind(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        enter = partial(_Entered, _step_of(self, args, kwargs))
-        return run_within(enter, original, (self, *args), kwargs)
+        step = _step_of(self, args, kwargs)
+        return run_within(partial(_Entered, step), original, (self, *args), kwargs, step.lasting)
 
     return call
 
@@ -86,7 +86,7 @@ def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
         step = _step_of(self, args, kwargs)
         events = run_within(partial(_Entered, step), original, (self, *args), kwargs)
-        with _known(getattr(self, "_team_id", ""), step):
+        with _known(getattr(self, "_team_id", ""), step), step.lasting():
             try:
                 async for event in events:
                     yield event
