@@ -18,6 +18,7 @@ from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
 from ce_integrations.session import SHARED_DEFAULTS
 from ce_integrations.steps import Step, deeper, sent_from_here, sent_from_nowhere, stepping
+from ce_integrations.unnamed import unnamed
 from ce_integrations.wrappers import run_within, same_kind
 
 
@@ -94,6 +95,24 @@ def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
                 await events.aclose()  # a team that is left goes on to its end
 
     return stream
+
+
+def forgetting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper of a method by which an agent or team is given another talk, or none."""
+
+    @same_kind(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return run_within(partial(_forgotten, self), original, (self, *args), kwargs)
+
+    return call
+
+
+@contextmanager
+def _forgotten(subject: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        unnamed.forget(subject)
 
 
 @contextmanager
@@ -188,13 +207,17 @@ def _sender(agent: BaseAgent, ctx: Any) -> Step | None:
 
 
 def entries() -> dict[type, dict[str, Make]]:
-    """The methods by which they begin to work, to be wrapped."""
+    """The methods by which they begin to work, and begin anew, to be wrapped."""
     found: dict[type, dict[str, Make]] = {
         BaseAgent: {"on_message": core_entry},
         AgentRuntime: dict.fromkeys(("send_message", "publish_message"), sending),
     }
     for cls in chat_agents():
         found[cls] = dict.fromkeys(("on_messages", "on_messages_stream"), entry)
+        found[cls] |= dict.fromkeys(("on_reset", "load_state"), forgetting)
     for cls in teams():
-        found[cls] = {"run_stream": team_entry}
+        found[cls] = {
+            "run_stream": team_entry,
+            **dict.fromkeys(("reset", "load_state"), forgetting),
+        }
     return found
