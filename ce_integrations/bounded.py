@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from ce_engine.runtime.fork import renew_after_fork
@@ -48,6 +48,12 @@ class BoundedMap(Generic[K, V]):
     def pop(self, key: K) -> V | None:
         with self._lock:
             return self._items.pop(key, None)
+
+    def forget(self, is_gone: Callable[[K], bool]) -> None:
+        """Drop the keys of which this is true."""
+        with self._lock:
+            for key in [key for key in self._items if is_gone(key)]:
+                del self._items[key]
 
 
 class ByIdentity(Generic[V]):

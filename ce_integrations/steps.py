@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, Token, copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +27,7 @@ class Step:
         conversation: the object that keeps the messages, as in `CallInfo`; the outermost one.
         context: where the app asked.
         speakers: names of agents in the teams at work, governed or not: what they say is no task.
+        at_work: what runs of the app's call; it is over where nothing does.
     """
 
     hooks: Hooks[Any] | None
@@ -36,6 +39,17 @@ class Step:
     conversation: object = None
     context: Context | None = None
     speakers: frozenset[str] = frozenset()
+    at_work: set[object] = field(default_factory=set)
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """For what waits while its user works, as a stream does: the step is not over before its end."""
+        token = object()
+        self.at_work.add(token)
+        try:
+            yield
+        finally:
+            self.at_work.discard(token)
 
     def info(self, **others: Any) -> CallInfo:
         """What is known of a call in this step; `others` are what the call itself knows."""
@@ -59,8 +73,47 @@ _SAID: tuple[ContextVar[Any], ...] = (chosen_session, chosen_role)
 
 
 def step_around() -> Step | None:
-    """The innermost step that runs around us, if any."""
-    return _step.get()
+    """The innermost step that runs around us, if any.
+
+    A task that the app's call has left behind (a connection's, a worker's) works for others by now:
+    what it asks is governed by the same installation, and is in nobody's session and conversation.
+    """
+    step = _step.get()
+    return step if step is None or step.at_work else replace(_first(_here()), hooks=step.hooks)
+
+
+def sent_from_here() -> Step:
+    """The step of work that is handed to a task or thread that inherits nothing from here.
+
+    What the app says here holds there, too.
+    """
+    around = _running()
+    return _first(_here()) if around is None else replace(around, context=copy_context())
+
+
+def _running() -> Step | None:
+    step = _step.get()
+    return step if step is not None and step.at_work else None
+
+
+def _here() -> Context:
+    """What the app says here; in a task that its call has left behind, only what was said since."""
+    left = None if _running() else _step.get()
+    if left is None:
+        return copy_context()
+    context, said = Context(), chosen_session.get()
+    if left.context is None or said is not left.context.get(chosen_session):
+        context.run(chosen_session.set, said)
+    return context
+
+
+def sent_from_nowhere() -> Step:
+    """The same of work of which nobody knows who handed it over: nothing that the app said holds."""
+    return _first(Context())
+
+
+def _first(context: Context) -> Step:
+    return Step(None, None, request_id=secrets.token_hex(8), context=context)
 
 
 def deeper(
@@ -80,9 +133,9 @@ def deeper(
     object again is the same step. A `name` adds to the path; without one the step is on its caller's
     line. The outermost `hooks` and `conversation` count, and the innermost ids.
     """
-    around = around or step_around()
+    around = around or _running()
     if around is None:
-        around = Step(None, None, request_id=secrets.token_hex(8), context=copy_context())
+        around = _first(_here())
     elif around.subject is subject:
         return around
     governed = around.hooks is not None and around.hooks.active
@@ -113,6 +166,7 @@ class stepping:  # noqa: N801 - used like a function, in `with`
 
     def __enter__(self) -> Step:
         step = self._step
+        step.at_work.add(self)
         if step.context is not None and _is_elsewhere(step):
             for said in _SAID:
                 self._tokens.append((said, said.set(step.context.get(said))))
@@ -127,8 +181,9 @@ class stepping:  # noqa: N801 - used like a function, in `with`
     ) -> None:
         while self._tokens:
             unset(*self._tokens.pop())
+        self._step.at_work.discard(self)
 
 
 def _is_elsewhere(step: Step) -> bool:
     around = _step.get()
-    return around is None or around.request_id != step.request_id
+    return around is None or around.context is not step.context

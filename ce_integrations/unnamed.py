@@ -52,6 +52,12 @@ class Unnamed:
             self._numbers.put(conversation, next(self._next))
         return self._numbers.get(conversation)
 
+    def forget(self, conversation: object) -> None:
+        """It holds another talk from now on, or none: what comes next goes on with an answer or with nothing."""
+        number = self._numbers.get(conversation)
+        if number is not None:
+            self._latest.forget(lambda key: key[-1] == number)
+
     def session_of(
         self,
         request_id: str,

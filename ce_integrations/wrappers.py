@@ -94,11 +94,16 @@ def within(
 
 
 def run_within(
-    around: Around, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+    around: Around,
+    original: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    lasting: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Any:
     """Call `original`, and await or step through what it gives, each time inside a new `around()`.
 
-    For wrappers that make something once a call, which `within` could not hand from step to step.
+    For wrappers that make something once a call, which `within` could not hand from step to step. An
+    async generator is inside one `lasting()`, too, from its first step to its end.
     """
     with around() as given:
         to, named = given or (args, kwargs)
@@ -107,7 +112,9 @@ def run_within(
         return _awaited(result, around)
     if inspect.isgenerator(result):
         return _steps(result, around)
-    return _async_generator(lambda: result, around)() if inspect.isasyncgen(result) else result
+    if inspect.isasyncgen(result):
+        return _async_generator(lambda: result, around, lasting)()
+    return result
 
 
 async def _awaited(result: Awaitable[Any], around: Around) -> Any:
@@ -135,27 +142,32 @@ def _steps(source: Generator[Any, Any, Any], around: Around) -> Generator[Any, A
             step = partial(source.send, sent)
 
 
-def _async_generator(start: Function, around: Around) -> Function:
+def _async_generator(
+    start: Function,
+    around: Around,
+    lasting: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Function:
     async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         # What `yield from` is for generators (PEP 380), which Python does not have for these.
         source = start(*args, **kwargs)
         step = partial(source.asend, None)
-        while True:
-            with around():
-                try:
-                    value = await step()
-                except StopAsyncIteration:
-                    return
-            try:
-                sent = yield value
-            except GeneratorExit:
+        with lasting():
+            while True:
                 with around():
-                    await source.aclose()
-                raise
-            except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
-                step = partial(source.athrow, error)
-            else:
-                step = partial(source.asend, sent)
+                    try:
+                        value = await step()
+                    except StopAsyncIteration:
+                        return
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    with around():
+                        await source.aclose()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
+                    step = partial(source.athrow, error)
+                else:
+                    step = partial(source.asend, sent)
 
     return async_generator
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from autogen_core import BaseAgent
+from autogen_core import AgentRuntime, BaseAgent, MessageHandlerContext
 from autogen_core.tool_agent import ToolAgent
 
 from ce_integrations.autogen.marks import PLACE, chat_agents, loaded, teams
@@ -15,7 +18,8 @@ from ce_integrations.autogen.names import speakers
 from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
 from ce_integrations.session import SHARED_DEFAULTS
-from ce_integrations.steps import Step, deeper, stepping
+from ce_integrations.steps import Step, deeper, sent_from_here, sent_from_nowhere, stepping
+from ce_integrations.unnamed import unnamed
 from ce_integrations.wrappers import run_within, same_kind
 
 
@@ -30,8 +34,8 @@ def entry(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @same_kind(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        enter = partial(_Entered, _step_of(self, args, kwargs))
-        return run_within(enter, original, (self, *args), kwargs)
+        step = _step_of(self, args, kwargs)
+        return run_within(partial(_Entered, step), original, (self, *args), kwargs, step.lasting)
 
     return call
 
@@ -48,6 +52,35 @@ def core_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+class _MessageId(str):
+    """An id of a message that knows who sent it; the context of who handles it has the very same object.
+
+    A copy knows it no more.
+    """
+
+    __slots__ = ("step",)
+
+    step: Step
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
+def sending(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper of a runtime's `send_message` and `publish_message`: who handles it is told who sent it."""
+    if "message_id" not in inspect.signature(original).parameters:
+        return original
+
+    @same_kind(original)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = uuid.uuid4()  # noqa: TID251 - as AutoGen makes it where the app gives none
+        message_id = _MessageId(kwargs.get("message_id") or made)
+        message_id.step = sent_from_here()
+        return await original(self, *args, **{**kwargs, "message_id": message_id})
+
+    return call
+
+
 def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     """The same of a team's `run_stream`; its step is known until the stream is at its end."""
 
@@ -55,7 +88,7 @@ def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
         step = _step_of(self, args, kwargs)
         events = run_within(partial(_Entered, step), original, (self, *args), kwargs)
-        with _known(getattr(self, "_team_id", ""), step):
+        with _known(getattr(self, "_team_id", ""), step), step.lasting():
             try:
                 async for event in events:
                     yield event
@@ -63,6 +96,24 @@ def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
                 await events.aclose()  # a team that is left goes on to its end
 
     return stream
+
+
+def forgetting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper of a method by which an agent or team is given another talk, or none."""
+
+    @same_kind(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return run_within(partial(_forgotten, self), original, (self, *args), kwargs)
+
+    return call
+
+
+@contextmanager
+def _forgotten(subject: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        unnamed.forget(subject)
 
 
 @contextmanager
@@ -137,16 +188,38 @@ def _of_core(agent: BaseAgent, ctx: Any) -> Step:
         name = ""
     if team is not None:
         return deeper(agent, name, hooks, around=team)
-    waits = _only_one(str(ctx.sender)) if getattr(ctx, "is_rpc", False) else None
     session_id = None if key in SHARED_DEFAULTS else key
-    return deeper(agent, name, hooks, around=waits, session_id=session_id, conversation=agent)
+    around = _sender(agent, ctx)
+    return deeper(agent, name, hooks, around=around, session_id=session_id, conversation=agent)
+
+
+def _sender(agent: BaseAgent, ctx: Any) -> Step | None:
+    """The step that a message comes from; `None` is the one around: the app calls the agent itself.
+
+    Who publishes waits for nobody: who hears it begins a line and a conversation.
+    """
+    with suppress(RuntimeError):
+        if MessageHandlerContext.agent_id() == agent.id:  # a runtime calls it, in a task of its own
+            message_id = ctx.message_id
+            waits = _only_one(str(ctx.sender)) if ctx.is_rpc else None
+            sent = message_id.step if isinstance(message_id, _MessageId) else waits
+            step = sent or sent_from_nowhere()
+            return step if ctx.is_rpc else replace(step, path=(), conversation=None)
+    return None
 
 
 def entries() -> dict[type, dict[str, Make]]:
-    """The methods by which they begin to work, to be wrapped."""
-    found: dict[type, dict[str, Make]] = {BaseAgent: {"on_message": core_entry}}
+    """The methods by which they begin to work, and begin anew, to be wrapped."""
+    found: dict[type, dict[str, Make]] = {
+        BaseAgent: {"on_message": core_entry},
+        AgentRuntime: dict.fromkeys(("send_message", "publish_message"), sending),
+    }
     for cls in chat_agents():
         found[cls] = dict.fromkeys(("on_messages", "on_messages_stream"), entry)
+        found[cls] |= dict.fromkeys(("on_reset", "load_state"), forgetting)
     for cls in teams():
-        found[cls] = {"run_stream": team_entry}
+        found[cls] = {
+            "run_stream": team_entry,
+            **dict.fromkeys(("reset", "load_state"), forgetting),
+        }
     return found

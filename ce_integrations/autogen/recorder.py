@@ -74,7 +74,7 @@ def _hit(content: MemoryContent) -> RetrievedDoc:
 def _begun(subject: Any, name: str, given: Any, call_id: Any = None) -> _Run | None:
     """A run, where somebody governs the step and it is no part of another one's in it."""
     step = step_around()
-    hooks = None if step is None else _hooks(step)
+    hooks = None if step is None or step.subject is None else _hooks(step)
     if step is None or hooks is None or _around(subject) is not None:
         return None
     return _Run(step, hooks, name, given, call_id)

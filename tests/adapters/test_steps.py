@@ -12,7 +12,7 @@ from ce_engine import ContextEngine, MemoryStore, create_context_engine
 from ce_integrations import Adapter, CallInfo, ce_role, ce_session
 from ce_integrations.role import current_role
 from ce_integrations.session import Choice, resolve
-from ce_integrations.steps import Step, deeper, step_around, stepping
+from ce_integrations.steps import Step, deeper, sent_from_here, step_around, stepping
 from tests.adapters.test_composite import NoteAdapter
 
 
@@ -143,3 +143,67 @@ def test_a_block_that_ends_in_another_context_raises_nothing() -> None:
     asyncio.run(enter())
     block.__exit__(None, None, None)
     assert step_around() is None
+
+
+async def test_a_task_that_its_run_left_behind_works_for_nobody(installed: Any) -> None:
+    runtime: asyncio.Queue[Any] = asyncio.Queue()
+    hooks = installed().hooks
+    with ce_session("theirs", user_id="bob"), stepping(deeper(Agent(), "ann", hooks)) as step:
+        task = asyncio.create_task(works(runtime))
+
+        async def within() -> None:
+            assert step_around() is step
+            assert session_of(step.info()) == "theirs"
+
+        await asked_of(runtime, within)
+
+    async def asks() -> None:
+        left = step_around()
+        assert left is not None
+        assert (left.hooks, left.subject, left.path, left.conversation) == (hooks, None, (), None)
+        found = resolve(left.info(), Choice())
+        assert (found.ephemeral, found.scope.user_id) == (True, "")
+        assert left.request_id != step.request_id
+
+    async def begins_anew() -> None:
+        own = installed().hooks
+        for new in (
+            deeper(Agent(), "bob", own),
+            deeper(Agent(), "bob", own, around=sent_from_here()),
+        ):
+            with stepping(new):
+                assert step_around() is new
+                assert (new.hooks, new.path) == (own, ("bob",))
+                assert resolve(new.info(), Choice()).ephemeral
+
+    async def says_whose() -> None:
+        with ce_session("ours", user_id="carl"):
+            left = step_around()
+            assert left is not None
+            assert session_of(left.info()) == "ours"
+            with stepping(deeper(Agent(), "bob")) as new:
+                assert session_of(new.info()) == "ours"
+
+    for work in (asks, begins_anew, says_whose, asks):
+        await asked_of(runtime, work)
+    task.cancel()
+
+
+async def test_a_step_lasts_while_one_of_its_own_does() -> None:
+    """A stream that waits for the app, and what it has going meanwhile."""
+    runtime: asyncio.Queue[Any] = asyncio.Queue()
+    outer = deeper(Agent(), "team")
+    found: list[Step | None] = []
+
+    async def looks() -> None:
+        found.append(step_around())
+
+    with outer.lasting():
+        with stepping(deeper(Agent(), "ann", around=outer)) as inner:
+            task = asyncio.create_task(works(runtime))
+        await asked_of(runtime, looks)
+    await asked_of(runtime, looks)
+    task.cancel()
+    assert found[0] is inner
+    assert found[1] is not None
+    assert found[1].request_id != inner.request_id

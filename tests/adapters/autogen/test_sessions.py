@@ -6,9 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import AgentId, CancellationToken, SingleThreadedAgentRuntime
+from autogen_core.memory import ListMemory, MemoryContent
 
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
@@ -144,3 +146,35 @@ async def test_an_agent_that_is_reset_begins_a_session(
             await ann.on_reset(CancellationToken())
             await ann.run(task="two")
     assert sorted(info.messages for info in stored.sessions()) == [2, 2]
+
+
+@pytest.mark.parametrize("loads", [False, True])
+@pytest.mark.parametrize("in_team", [False, True])
+async def test_what_a_memory_finds_after_a_reset_is_of_the_new_talk(
+    in_team: bool, loads: bool, client: Any, engine: Any, stored: Any
+) -> None:
+    """It is asked before the model is, and there is no list yet that shows a new talk."""
+    with Wire() as wire:
+        shelf = ListMemory("shelf")
+        ann = AssistantAgent("ann", client(wire, multiple_system_messages=True), memory=[shelf])
+        team = RoundRobinGroupChat([ann], max_turns=1)
+        app = team if in_team else ann
+        empty = await app.save_state()
+        with install_ce(app, engine=engine):
+            await shelf.add(MemoryContent(content="likes tea", mime_type="text/plain"))
+            await app.run(task="I am Alice")
+            if loads:
+                await app.load_state(empty)
+            else:
+                await (team.reset() if in_team else ann.on_reset(CancellationToken()))
+            await shelf.clear()
+            await shelf.add(MemoryContent(content="likes coffee", mime_type="text/plain"))
+            await app.run(task="I am Bob")
+            await app.run(task="Still Bob")
+    found = {}
+    for each in stored.sessions():
+        document = stored.document(each.session_id)
+        said = [m.content for m in document.session.messages if m.role == "user"]
+        hits = (e for e in document.evidences.values() if e.source.kind == "rag")
+        found[tuple(said)] = {hit.content for hit in hits}
+    assert found == {("I am Alice",): {"likes tea"}, ("I am Bob", "Still Bob"): {"likes coffee"}}
