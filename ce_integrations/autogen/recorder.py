@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -47,7 +48,7 @@ class _Run:
                 text = getattr(tool, "return_value_as_string", as_text)
                 self._runs.tool_ended(self._id, text(result))
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         with self._noting("tool"):
             self._runs.tool_failed(self._id, error)
 
@@ -129,7 +130,7 @@ async def _ran(run: _Run | None, subject: Any, working_on: Any) -> Any:
     try:
         with working(subject, run, retrieves=False):
             result = await working_on
-    except Exception as error:
+    except (Exception, CancelledError) as error:
         run.failed(error)
         raise
     run.gave(subject, result)
@@ -150,7 +151,7 @@ def _call_tool_stream(original: Callable[..., Any]) -> Callable[..., Any]:
                 if run is not None and isinstance(event, ToolResult):
                     run.gave(self, event)
                 yield event
-        except Exception as error:
+        except (Exception, CancelledError) as error:
             if run is not None:
                 run.failed(error)
             raise

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from autogen_agentchat.agents import AssistantAgent
 from autogen_core import (
     AgentId,
     CancellationToken,
@@ -12,7 +14,7 @@ from autogen_core import (
     SingleThreadedAgentRuntime,
 )
 from autogen_core.tool_agent import ToolAgent
-from autogen_core.tools import FunctionTool
+from autogen_core.tools import FunctionTool, StaticStreamWorkbench, StaticWorkbench
 
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
@@ -98,3 +100,34 @@ async def test_a_tool_that_the_app_calls_itself_is_its_own(engine: Any, stored: 
     with ce_session("s"):
         assert await tool.run_json({"word": "lane"}, CancellationToken()) == lookup("lane")
     assert stored.sessions() == []
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_tool_that_is_cancelled_is_one_that_failed(
+    streams: bool, client: Any, engine: Any, stored: Any
+) -> None:
+    """AutoGen's agent waits for such a tool for ever: the app cancels its run, too."""
+    token, begun, gone = CancellationToken(), asyncio.Event(), asyncio.Event()
+
+    async def wait(word: str) -> str:
+        """Wait for ever."""
+        begun.set()
+        try:
+            return str(await asyncio.get_running_loop().create_future())
+        finally:
+            gone.set()
+
+    kind = StaticStreamWorkbench if streams else StaticWorkbench
+    tool = FunctionTool(wait, description="Wait.")
+    with Wire([tool_calls([("wait", {"word": "lane"})])]) as wire:
+        ann = AssistantAgent("ann", client(wire), workbench=kind([tool]))
+        with install_ce(ann, engine=engine) as installation, ce_session("s"):
+            running = asyncio.create_task(ann.run(task="go", cancellation_token=token))
+            await begun.wait()
+            token.cancel()
+            await gone.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        assert installation.faults == ()
+    assert stored.runs() == [("wait", {"word": "lane"}, "error")]
