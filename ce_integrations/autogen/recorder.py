@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import secrets
+from asyncio import CancelledError, iscoroutinefunction
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from functools import partial
 from typing import Any
 
 from autogen_core.memory import Memory, MemoryContent
-from autogen_core.tools import BaseTool, ToolResult, Workbench
+from autogen_core.tools import BaseTool, FunctionTool, ToolResult, Workbench
 
 from ce_engine import RetrievedDoc
 from ce_integrations.autogen.marks import PLACE
 from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
 from ce_integrations.runs import OpenRuns, as_text, at_work, retrieved_doc, working
-from ce_integrations.steps import Step, step_around
+from ce_integrations.steps import Step, sent_from_here, step_around, stepping
 from ce_integrations.wrappers import run_within, same_kind
 
 
@@ -47,7 +49,7 @@ class _Run:
                 text = getattr(tool, "return_value_as_string", as_text)
                 self._runs.tool_ended(self._id, text(result))
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         with self._noting("tool"):
             self._runs.tool_failed(self._id, error)
 
@@ -123,13 +125,40 @@ def _run_json(original: Callable[..., Any]) -> Callable[..., Any]:
     return run_json
 
 
+def _run_function(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a function tool; a plain function runs in a thread, which inherits nothing.
+
+    It does so in our step, by a copy of the tool, which is read only. A class of the app's own, which
+    may write to itself, is left alone.
+    """
+    if original is not vars(FunctionTool)["run"]:
+        return original
+
+    @same_kind(original)
+    async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tool = self
+        function: Any = getattr(self, "_func", None)
+        if step_around() is not None and not iscoroutinefunction(function):
+            with suppress(Exception):  # an app's own class may not be copied
+                tool = copy(self)
+                vars(tool)["_func"] = partial(_in_step, sent_from_here(), function)
+        return await original(tool, *args, **kwargs)
+
+    return run
+
+
+def _in_step(step: Step, function: Callable[..., Any], /, **given: Any) -> Any:
+    with stepping(step):
+        return function(**given)
+
+
 async def _ran(run: _Run | None, subject: Any, working_on: Any) -> Any:
     if run is None:
         return await working_on
     try:
         with working(subject, run, retrieves=False):
             result = await working_on
-    except Exception as error:
+    except (Exception, CancelledError) as error:
         run.failed(error)
         raise
     run.gave(subject, result)
@@ -150,7 +179,7 @@ def _call_tool_stream(original: Callable[..., Any]) -> Callable[..., Any]:
                 if run is not None and isinstance(event, ToolResult):
                     run.gave(self, event)
                 yield event
-        except Exception as error:
+        except (Exception, CancelledError) as error:
             if run is not None:
                 run.failed(error)
             raise
@@ -199,6 +228,7 @@ def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any], *names: str) -> dic
 MAKERS: dict[type, dict[str, Make]] = {
     Workbench: {"call_tool": _call_tool, "call_tool_stream": _call_tool_stream},
     BaseTool: {"run_json": _run_json},
+    FunctionTool: {"run": _run_function},
     Memory: dict.fromkeys(("update_context", "query"), _memory),
 }
 """What is wrapped of tools, workbenches and memories."""

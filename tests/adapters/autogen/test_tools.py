@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from autogen_agentchat.agents import AssistantAgent
 from autogen_core import (
     AgentId,
     CancellationToken,
@@ -12,12 +14,13 @@ from autogen_core import (
     SingleThreadedAgentRuntime,
 )
 from autogen_core.tool_agent import ToolAgent
-from autogen_core.tools import FunctionTool
+from autogen_core.tools import FunctionTool, StaticStreamWorkbench, StaticWorkbench
 
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
 from ce_integrations.testing.wire import Answer, Call, Wire, text, tool_calls
 from tests.adapters.autogen.configurations import agent, lookup
+from tests.adapters.autogen.contract_apps import Client
 
 
 pytestmark = pytest.mark.req("A-24")
@@ -98,3 +101,82 @@ async def test_a_tool_that_the_app_calls_itself_is_its_own(engine: Any, stored: 
     with ce_session("s"):
         assert await tool.run_json({"word": "lane"}, CancellationToken()) == lookup("lane")
     assert stored.sessions() == []
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_tool_that_is_cancelled_is_one_that_failed(
+    streams: bool, client: Any, engine: Any, stored: Any
+) -> None:
+    """AutoGen's agent waits for such a tool for ever: the app cancels its run, too."""
+    token, begun, gone = CancellationToken(), asyncio.Event(), asyncio.Event()
+
+    async def wait(word: str) -> str:
+        """Wait for ever."""
+        begun.set()
+        try:
+            return str(await asyncio.get_running_loop().create_future())
+        finally:
+            gone.set()
+
+    kind = StaticStreamWorkbench if streams else StaticWorkbench
+    tool = FunctionTool(wait, description="Wait.")
+    with Wire([tool_calls([("wait", {"word": "lane"})])]) as wire:
+        ann = AssistantAgent("ann", client(wire), workbench=kind([tool]))
+        with install_ce(ann, engine=engine) as installation, ce_session("s"):
+            running = asyncio.create_task(ann.run(task="go", cancellation_token=token))
+            await begun.wait()
+            token.cancel()
+            await gone.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        assert installation.faults == ()
+    assert stored.runs() == [("wait", {"word": "lane"}, "error")]
+
+
+@pytest.mark.parametrize("given_token", [False, True])
+async def test_a_plain_function_that_runs_an_agent(
+    given_token: bool, client: Any, engine: Any, stored: Any
+) -> None:
+    """AutoGen runs it in a thread, where nothing of the run is known by itself."""
+    called = tool_calls([("research", {"topic": "lanes"})])
+    with Wire([called, text("A lane is a line."), text("Done.")]) as wire:
+
+        async def helped(topic: str) -> str:
+            model = Client(wire)
+            result = await agent("helper", model).run(task=topic)
+            await model.close()
+            return str(result.messages[-1].to_text())
+
+        def research(topic: str) -> str:
+            """Ask another agent."""
+            return asyncio.run(helped(topic))
+
+        def until(topic: str, cancellation_token: CancellationToken) -> str:
+            """Ask another agent."""
+            return research(topic)
+
+        tool = FunctionTool(until if given_token else research, "Ask.", name="research")
+        boss = agent("boss", client(wire), tools=[tool], max_tool_iterations=3)
+        with install_ce(boss, engine=engine), ce_session("s"):
+            await boss.run(task="go")
+    assert tool._func is (until if given_token else research)
+    assert [each.session_id for each in stored.sessions()] == ["s"]
+    assert [turn.lane for turn in stored.turns()] == ["boss", "boss/helper", "boss"]
+    assert stored.runs() == [("research", {"topic": "lanes"}, "success")]
+
+
+async def test_a_function_tool_of_the_app_s_own_class_stays_itself(
+    client: Any, engine: Any, stored: Any
+) -> None:
+    class Counting(FunctionTool):
+        count = 0
+
+        async def run(self, args: Any, cancellation_token: CancellationToken) -> Any:
+            self.count += 1
+            return await super().run(args, cancellation_token)
+
+    tool = Counting(lookup, "Look a word up.")
+    await run(client, engine, tool_calls([("lookup", {"word": "lane"})]), tools=[tool])
+    assert tool.count == 1
+    assert stored.runs() == [("lookup", {"word": "lane"}, "success")]
