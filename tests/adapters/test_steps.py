@@ -176,17 +176,18 @@ async def test_a_task_that_its_run_left_behind_works_for_nobody(installed: Any) 
                 assert (new.hooks, new.path) == (own, ("bob",))
                 assert resolve(new.info(), Choice()).ephemeral
 
-    async def says_whose() -> None:
-        with ce_session("ours", user_id="carl"):
-            left = step_around()
-            assert left is not None
-            assert session_of(left.info()) == "ours"
-            with stepping(deeper(Agent(), "bob")) as new:
-                assert session_of(new.info()) == "ours"
-
     for work in (asks, begins_anew, says_whose, asks):
         await asked_of(runtime, work)
     task.cancel()
+
+
+async def says_whose() -> None:
+    with ce_session("ours", user_id="carl"):
+        left = step_around()
+        assert left is not None
+        assert session_of(left.info()) == "ours"
+        with stepping(deeper(Agent(), "bob")) as new:
+            assert session_of(new.info()) == "ours"
 
 
 async def test_a_step_lasts_while_one_of_its_own_does() -> None:
