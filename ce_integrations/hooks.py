@@ -163,7 +163,8 @@ class Hooks(Generic[Native]):
             return False
         asked, now = given[-1].message, self._known(natives[-1])[-1].message
         # With `placement="cache"` something may have been put before it.
-        return now.role is asked.role and now.content.endswith(asked.content)
+        is_same = now.content.endswith(asked.content) if asked.content else not now.content
+        return now.role is asked.role and is_same
 
     def _mapped(self, native: Native) -> HostMessage:
         host = self.adapter.to_schema(native)
