@@ -313,7 +313,8 @@ class Hooks(Generic[Native]):
         """What the call used: as the provider said, or those of all calls inside it, else estimated."""
         if turn.inner:
             inner = _sum(turn.inner)
-            usage = inner if usage is None else max(usage, inner, key=_total)
+            more = usage is None or inner.total_tokens > usage.total_tokens
+            usage = inner if more else usage
         if usage is None:
             usage = self._estimated(turn, answer)
         took = int((time.perf_counter() - turn.started) * 1000)
@@ -381,10 +382,6 @@ class Hooks(Generic[Native]):
                 except TimeoutError:
                     return False
         return True
-
-
-def _total(usage: Usage) -> int:
-    return usage.total_tokens
 
 
 def _sum(usages: list[Usage]) -> Usage:
