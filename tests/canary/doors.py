@@ -271,6 +271,7 @@ def tools(v: Visitor) -> None:
         provider_uri=c("ToolRun.provider_uri"),
         error_code=c("ToolRun.error_code"),
         task_id=c("ToolRun.task_id"),
+        media=(c("ToolRun.media"),),
     )
     named: dict[str, Any] = {}
     for method in ("post_tool_run", "post_retrieval"):
