@@ -196,12 +196,10 @@ def _is_unanswered(group: Group) -> bool:
 def answers(item: Item, open_calls: list[str]) -> bool:
     """Close the calls that a result answers; whether there is any."""
     waiting = len(open_calls)
-    # Function calls of the old style have no ids, nor have their results; some frameworks know only
-    # the results' ids, and one that is at its place is none that the provider refuses.
+    # Function calls of the old style have no ids, nor have their results.
     for call_id in (item.call_id or "", *item.more_call_ids):
-        known = call_id if call_id in open_calls else ""
-        if known in open_calls:
-            open_calls.remove(known)
+        if call_id in open_calls:
+            open_calls.remove(call_id)
     return len(open_calls) < waiting
 
 

@@ -40,12 +40,6 @@ def test_the_same_ids_in_two_turns_stay_with_their_own_calls() -> None:
     assert line.orphans == []
 
 
-def test_a_result_answers_a_call_that_the_framework_keeps_without_its_id() -> None:
-    line = split([TASK, call("", ""), result("c0"), result("c1"), ANSWER, result("c2")])
-    assert [len(group.items) for group in line.groups] == [1, 3, 1]
-    assert [item.call_id for item in line.orphans] == ["c2"]
-
-
 def test_a_result_without_its_call_is_an_orphan() -> None:
     line = split([TASK, result("gone"), ANSWER])
     assert [len(group.items) for group in line.groups] == [1, 1]
