@@ -51,6 +51,14 @@ def test_a_second_result_for_one_call_is_an_orphan() -> None:
     assert len(line.orphans) == 1
 
 
+def test_a_stray_result_takes_no_place_of_one_without_an_id() -> None:
+    """Function calls of the old style, and what is written as words, have none."""
+    line = split([TASK, call(""), result("gone"), result(""), ANSWER])
+    assert [len(group.items) for group in line.groups] == [1, 2, 1]
+    assert [each.call_id for each in line.groups[1].items[1:]] == [""]
+    assert [each.call_id for each in line.orphans] == ["gone"]
+
+
 def test_one_message_may_answer_several_calls_and_some_that_nobody_made() -> None:
     both = Item(
         Origin.TOOL_RESULT, 10, call_id="gone", is_tool_result=True, more_call_ids=("b", "a")
