@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, ClassVar
 
 from autogen_agentchat.agents import AssistantAgent
@@ -41,6 +39,7 @@ from ce_integrations.testing.framework_apps import (
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
 from tests.adapters.autogen.contract_surfaces import SURFACES
+from tests.adapters.clients import no_certificates
 
 
 INFO: Any = {
@@ -50,12 +49,6 @@ INFO: Any = {
     "structured_output": True,
     "family": "gpt-4",
 }
-
-
-@cache
-def no_certificates() -> ssl.SSLContext:
-    """Loading the machine's certificates takes a tenth of a second, and there is nothing to verify."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Client(OpenAIChatCompletionClient):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ import pytest
 
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire
+from tests.adapters.clients import no_certificates
 
 
 class Model(Protocol):
@@ -24,10 +24,8 @@ class Model(Protocol):
 def chat(runner: asyncio.Runner) -> Iterator[Model]:
     from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
-    # Loading the machine's certificates takes a tenth of a second, and there is nothing to verify.
-    no_certificates = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client = DefaultHttpxClient(verify=no_certificates)
-    async_client = DefaultAsyncHttpxClient(verify=no_certificates)
+    client = DefaultHttpxClient(verify=no_certificates())
+    async_client = DefaultAsyncHttpxClient(verify=no_certificates())
 
     def make(wire: Wire, **settings: Any) -> Any:
         from langchain_openai import ChatOpenAI

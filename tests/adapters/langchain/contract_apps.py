@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -34,14 +33,9 @@ from ce_integrations.testing.framework_apps import (
 )
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
+from tests.adapters.clients import no_certificates
 from tests.adapters.langchain.contract_surfaces import SURFACES
 from tests.adapters.langchain.releases import make_agent
-
-
-@cache
-def no_certificates() -> ssl.SSLContext:
-    """Loading the machine's certificates takes a tenth of a second, and there is nothing to verify."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Noting(ChatOpenAI):

@@ -15,7 +15,7 @@ from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from ce_integrations.llamaindex import install_ce
 from ce_integrations.testing.framework_apps import MODEL
 from ce_integrations.testing.wire import Wire
-from tests.adapters.llamaindex.contract_apps import no_certificates
+from tests.adapters.clients import no_certificates
 
 
 class Model(Protocol):

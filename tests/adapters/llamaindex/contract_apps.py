@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, wraps
+from functools import cached_property, wraps
 from typing import Any, ClassVar
 
 from llama_index.core.agent.workflow import AgentStream, AgentWorkflow, FunctionAgent
@@ -38,14 +37,9 @@ from ce_integrations.testing.framework_apps import (
 )
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
+from tests.adapters.clients import no_certificates
 from tests.adapters.llamaindex.contract_surfaces import SURFACES
 from tests.adapters.llamaindex.releases import make_agent
-
-
-@cache
-def no_certificates() -> ssl.SSLContext:
-    """Loading the machine's certificates takes a tenth of a second, and there is nothing to verify."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Noting(OpenAI):
