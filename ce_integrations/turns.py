@@ -17,7 +17,8 @@ class Turn:
     """One model call between its preparation and its record; an adapter only hands it around.
 
     A call of another framework inside a governed one, or of a model that was handed what another was
-    asked, has `outer`: it is passed through, and what it used is added to that turn. `provider` and `agent` count where the answer does not name them.
+    asked, has `outer`: it is passed through, and what it used is added to that turn. `provider` and
+    `agent` count where the answer does not name them.
     """
 
     handle: TurnHandle | None = None

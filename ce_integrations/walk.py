@@ -26,6 +26,9 @@ MAX_DEPTH = 16
 MAX_OBJECTS = 50_000
 """Bounds on the search; what lies beyond is reached by inherited callbacks, if at all."""
 
+VECTOR = 16
+"""What begins and ends with a number and is no shorter is a vector; a call's arguments may begin so, too."""
+
 _LEAVES = (str, bytes, int, float, bool, type(None), type, ModuleType, BuiltinFunctionType)
 _LIBRARIES = tuple(
     {str(Path(sysconfig.get_path(name))) for name in ("stdlib", "purelib", "platlib")}
@@ -60,8 +63,8 @@ def walk(
 
 def _is_leaf(found: object) -> bool:
     """Whether nothing is in it that could ask a model: vectors are most of what an index holds."""
-    if isinstance(found, list | tuple):
-        return not found or isinstance(found[0], int | float)
+    if isinstance(found, list | tuple) and len(found) >= VECTOR:
+        return isinstance(found[0], int | float) and isinstance(found[-1], int | float)
     return isinstance(found, _LEAVES)
 
 

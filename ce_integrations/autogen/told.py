@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -55,7 +56,7 @@ def _teller(message: UserMessage) -> str:
 def as_told(natives: list[LLMMessage]) -> list[LLMMessage]:
     """A call's messages with who wrote them; the very same list where nothing is known."""
     views = list(map(_view, natives)) if len(_told) else natives
-    return natives if all(map(_is_same, views, natives)) else views
+    return natives if all(map(operator.is_, views, natives)) else views
 
 
 def as_given(sent: list[LLMMessage], natives: Sequence[LLMMessage]) -> list[LLMMessage]:
@@ -67,10 +68,6 @@ def as_given(sent: list[LLMMessage], natives: Sequence[LLMMessage]) -> list[LLMM
 def _view(native: LLMMessage) -> LLMMessage:
     view = _told.get(native)
     return view if view is not None and view.content == native.content else native
-
-
-def _is_same(view: object, native: object) -> bool:
-    return view is native
 
 
 def _plain(each: LLMMessage) -> LLMMessage:

@@ -39,7 +39,6 @@ from ce_integrations.known import MAX_CHARS, MAX_EQUALS, MAX_STRONG, KnownMessag
 from ce_integrations.patches import ClassPatches, definitions, put
 from ce_integrations.runs import RunTree, retrieved_doc
 from ce_integrations.usage import usage_of
-from ce_integrations.walk import walk
 
 
 OURS = "ours"
@@ -236,60 +235,6 @@ def test_runs_know_their_roots() -> None:
     assert owned.of("unknown", inner) == ("unknown", inner)
     owned.add("leaf", "a parent that nobody told of", None)
     assert owned.of("leaf") == ("a parent that nobody told of", None)
-
-
-def test_the_walk_evaluates_nothing() -> None:
-    class Lazy:
-        __slots__ = ("set_one", "unset")
-
-        def __init__(self) -> None:
-            self.set_one = target
-
-        @property
-        def expensive(self) -> None:
-            raise AssertionError("a property was evaluated")
-
-        def __getattr__(self, name: str) -> None:
-            raise RuntimeError(f"a proxy was asked for its {name} outside of a request")
-
-    target = Note("user", "found me")
-    helper = Lazy()
-
-    def uses(default: Any = helper) -> Any:
-        return default
-
-    cyclic: dict[str, Any] = {"f": [uses]}
-    cyclic["self"] = cyclic
-    assert target in [each for each in walk(cyclic, ("no_such_package",)) if isinstance(each, Note)]
-
-
-def test_the_walk_reads_no_vector() -> None:
-    """An index in memory holds millions of numbers, and is a part of every engine over it."""
-
-    class Vector(list[float]):
-        def __iter__(self) -> Any:
-            raise AssertionError("a vector was read")
-
-    target = Note("user", "found me")
-    held = {"vectors": {"a": Vector([0.5, 0.25])}, "model": [Vector([1.0]), target]}
-    assert target in list(walk(held, ("no_such_package",)))
-
-
-def test_the_walk_goes_where_it_is_told() -> None:
-    target = Note("user", "found me")
-    registered: dict[int, list[Any]] = {}
-
-    class Flow:
-        """Knows its steps by a registry only."""
-
-    def step() -> Any:
-        return target
-
-    flow = Flow()
-    registered[id(flow)] = [step]
-    assert target not in list(walk([flow], ("no_such_package",)))
-    found = list(walk([flow], ("no_such_package",), lambda each: registered.get(id(each), ())))
-    assert found.count(target) == 1
 
 
 def test_definitions_are_wrapped_where_they_stand() -> None:
