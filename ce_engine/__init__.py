@@ -2,159 +2,164 @@
 
 from __future__ import annotations
 
-from ce_engine.config import (
-    BudgetConfig,
-    CollectConfig,
-    ObservabilityConfig,
-    PruneConfig,
-    RedactionConfig,
-    RedactionRules,
-    RuntimeConfig,
-    StoreConfig,
-    SummaryConfig,
-    load_config,
-)
-from ce_engine.create import ContextEngine, create_context_engine
-from ce_engine.errors import (
-    AdapterError,
-    BackpressureError,
-    BudgetConflictError,
-    BudgetExceededError,
-    ConfigError,
-    ConstraintLimitError,
-    ConstraintNotFoundError,
-    ContextEngineError,
-    EvidenceNotFoundError,
-    FileDamagedError,
-    InputTooLargeError,
-    InspectForbiddenError,
-    MigrationError,
-    MissingDependencyError,
-    OriginalRefusedError,
-    RedactionError,
-    ReplayUnavailableError,
-    SchemaValidationError,
-    ScopeViolationError,
-    SelectorResolveError,
-    SessionNotFoundError,
-    StoreError,
-    StoreUnavailableError,
-    StoreUrlError,
-    SummarizerError,
-    SyncCallError,
-    TurnAmbiguousError,
-    TurnNotFoundError,
-    UnsupportedTargetError,
-    UnsupportedVersionError,
-    VersionConflictError,
-)
-from ce_engine.observe.bus import InMemoryEventBus
-from ce_engine.own_calls import Summarizer, is_own_call
-from ce_engine.ports import (
-    Assembler,
-    EvidenceResolver,
-    Hasher,
-    LlmAdapter,
-    LlmRequest,
-    LlmResponse,
-    Pruner,
-    Redactor,
-    Renderer,
-    RenderHints,
-    Store,
-    TokenEstimator,
-)
-from ce_engine.ports_context import ContextPiece, ContextSource
-from ce_engine.ports_derive import BlockDeriver, DeriveOptions
-from ce_engine.prepare.assemble_input import InputAssembler
-from ce_engine.prepare.derive_session import SessionDeriver
-from ce_engine.prepare.prune import (
-    DegradeToSummaryPruner,
-    GreedyPriorityPruner,
-    GroupAwarePruner,
-)
-from ce_engine.prepare.render_block import BlockRenderer
-from ce_engine.schema.call import (
-    Answer,
-    CallerRole,
-    Extend,
-    HostMessage,
-    Insert,
-    Keep,
-    ModelCall,
-    Prepared,
-    Restore,
-    Shorten,
-    Step,
-    TurnHandle,
-    Usage,
-)
-from ce_engine.schema.document import (
-    Author,
-    ContextBlock,
-    Evidence,
-    EvidenceLinks,
-    EvidenceSource,
-    Message,
-    MessageIndexRange,
-    ModelUsage,
-    Ref,
-    Session,
-    SessionDocument,
-    Summary,
-    Task,
-    ToolCall,
-    ToolProvider,
-    ToolRequest,
-    check_invariants,
-)
-from ce_engine.schema.enums import (
-    AuthorKind,
-    BlockType,
-    EvidenceType,
-    Layer,
-    ModelUsageStage,
-    Origin,
-    Priority,
-    ProviderKind,
-    Role,
-    SourceKind,
-    TaskStatus,
-    ToolCallStatus,
-    ToolType,
-    TurnStatus,
-)
-from ce_engine.schema.events import Deletion, Event, EventType, Verification
-from ce_engine.schema.export import json_schema
-from ce_engine.schema.facts import IngestOptions, Original, Retrieval, RetrievedDoc, ToolRun
-from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
-from ce_engine.schema.plain import canonical_json
-from ce_engine.schema.replay import (
-    InspectedLayer,
-    Inspection,
-    Replay,
-    ReplayProblem,
-    Sent,
-    SentPart,
-)
-from ce_engine.schema.report import (
-    AssembledInput,
-    Deleted,
-    MessagePart,
-    PrepareResult,
-    PutResult,
-    RedactionRecord,
-    RenderedBlock,
-    Report,
-)
-from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Constraint
-from ce_engine.schema.trace import EvidenceTrace, Trace
-from ce_engine.selectors import RefSelector
-from ce_engine.stores import MemoryStore, open_store
-from ce_engine.sync import SyncEngine
-from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
-from ce_engine.upload.summarize import RollingSummarizer
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+
+if TYPE_CHECKING:
+    from ce_engine.config import (
+        BudgetConfig,
+        CollectConfig,
+        ObservabilityConfig,
+        PruneConfig,
+        RedactionConfig,
+        RedactionRules,
+        RuntimeConfig,
+        StoreConfig,
+        SummaryConfig,
+        load_config,
+    )
+    from ce_engine.create import ContextEngine, create_context_engine
+    from ce_engine.errors import (
+        AdapterError,
+        BackpressureError,
+        BudgetConflictError,
+        BudgetExceededError,
+        ConfigError,
+        ConstraintLimitError,
+        ConstraintNotFoundError,
+        ContextEngineError,
+        EvidenceNotFoundError,
+        FileDamagedError,
+        InputTooLargeError,
+        InspectForbiddenError,
+        MigrationError,
+        MissingDependencyError,
+        OriginalRefusedError,
+        RedactionError,
+        ReplayUnavailableError,
+        SchemaValidationError,
+        ScopeViolationError,
+        SelectorResolveError,
+        SessionNotFoundError,
+        StoreError,
+        StoreUnavailableError,
+        StoreUrlError,
+        SummarizerError,
+        SyncCallError,
+        TurnAmbiguousError,
+        TurnNotFoundError,
+        UnsupportedTargetError,
+        UnsupportedVersionError,
+        VersionConflictError,
+    )
+    from ce_engine.observe.bus import InMemoryEventBus
+    from ce_engine.own_calls import Summarizer, is_own_call
+    from ce_engine.ports import (
+        Assembler,
+        EvidenceResolver,
+        Hasher,
+        LlmAdapter,
+        LlmRequest,
+        LlmResponse,
+        Pruner,
+        Redactor,
+        Renderer,
+        RenderHints,
+        Store,
+        TokenEstimator,
+    )
+    from ce_engine.ports_context import ContextPiece, ContextSource
+    from ce_engine.ports_derive import BlockDeriver, DeriveOptions
+    from ce_engine.prepare.assemble_input import InputAssembler
+    from ce_engine.prepare.derive_session import SessionDeriver
+    from ce_engine.prepare.prune import (
+        DegradeToSummaryPruner,
+        GreedyPriorityPruner,
+        GroupAwarePruner,
+    )
+    from ce_engine.prepare.render_block import BlockRenderer
+    from ce_engine.schema.call import (
+        Answer,
+        CallerRole,
+        Extend,
+        HostMessage,
+        Insert,
+        Keep,
+        ModelCall,
+        Prepared,
+        Restore,
+        Shorten,
+        Step,
+        TurnHandle,
+        Usage,
+    )
+    from ce_engine.schema.document import (
+        Author,
+        ContextBlock,
+        Evidence,
+        EvidenceLinks,
+        EvidenceSource,
+        Message,
+        MessageIndexRange,
+        ModelUsage,
+        Ref,
+        Session,
+        SessionDocument,
+        Summary,
+        Task,
+        ToolCall,
+        ToolProvider,
+        ToolRequest,
+        check_invariants,
+    )
+    from ce_engine.schema.enums import (
+        AuthorKind,
+        BlockType,
+        EvidenceType,
+        Layer,
+        ModelUsageStage,
+        Origin,
+        Priority,
+        ProviderKind,
+        Role,
+        SourceKind,
+        TaskStatus,
+        ToolCallStatus,
+        ToolType,
+        TurnStatus,
+    )
+    from ce_engine.schema.events import Deletion, Event, EventType, Verification
+    from ce_engine.schema.export import json_schema
+    from ce_engine.schema.facts import IngestOptions, Original, Retrieval, RetrievedDoc, ToolRun
+    from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
+    from ce_engine.schema.plain import canonical_json
+    from ce_engine.schema.replay import (
+        InspectedLayer,
+        Inspection,
+        Replay,
+        ReplayProblem,
+        Sent,
+        SentPart,
+    )
+    from ce_engine.schema.report import (
+        AssembledInput,
+        Deleted,
+        MessagePart,
+        PrepareResult,
+        PutResult,
+        RedactionRecord,
+        RenderedBlock,
+        Report,
+    )
+    from ce_engine.schema.scope import Scope
+    from ce_engine.schema.settings import Constraint
+    from ce_engine.schema.trace import EvidenceTrace, Trace
+    from ce_engine.selectors import RefSelector
+    from ce_engine.stores import MemoryStore, open_store
+    from ce_engine.sync import SyncEngine
+    from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
+    from ce_engine.upload.summarize import RollingSummarizer
 
 
 __all__ = [
@@ -312,3 +317,53 @@ __all__ = [
     "open_store",
     "parse_document",
 ]
+
+_HOMES = {
+    "config": "BudgetConfig CollectConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RuntimeConfig StoreConfig SummaryConfig load_config",
+    "create": "ContextEngine create_context_engine",
+    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "observe.bus": "InMemoryEventBus",
+    "own_calls": "Summarizer is_own_call",
+    "ports": "Assembler EvidenceResolver Hasher LlmAdapter LlmRequest LlmResponse Pruner Redactor Renderer RenderHints Store TokenEstimator",
+    "ports_context": "ContextPiece ContextSource",
+    "ports_derive": "BlockDeriver DeriveOptions",
+    "prepare.assemble_input": "InputAssembler",
+    "prepare.derive_session": "SessionDeriver",
+    "prepare.prune": "DegradeToSummaryPruner GreedyPriorityPruner GroupAwarePruner",
+    "prepare.render_block": "BlockRenderer",
+    "schema.call": "Answer CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
+    "schema.document": "Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange ModelUsage Ref Session SessionDocument Summary Task ToolCall ToolProvider ToolRequest check_invariants",
+    "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
+    "schema.events": "Deletion Event EventType Verification",
+    "schema.export": "json_schema",
+    "schema.facts": "IngestOptions Original Retrieval RetrievedDoc ToolRun",
+    "schema.migration": "MigrateResult Migrator parse_document",
+    "schema.plain": "canonical_json",
+    "schema.replay": "InspectedLayer Inspection Replay ReplayProblem Sent SentPart",
+    "schema.report": "AssembledInput Deleted MessagePart PrepareResult PutResult RedactionRecord RenderedBlock Report",
+    "schema.scope": "Scope",
+    "schema.settings": "Constraint",
+    "schema.trace": "EvidenceTrace Trace",
+    "selectors": "RefSelector",
+    "stores": "MemoryStore open_store",
+    "sync": "SyncEngine",
+    "tokens": "CharBasedEstimator TiktokenEstimator context_window image_tokens",
+    "upload.summarize": "RollingSummarizer",
+}
+"""Module -> the public names that live in it. Each is imported when it is first asked for: `import ce_engine` is cheap."""
+
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for ours
+
+    def __getattr__(name: str) -> Any:
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
