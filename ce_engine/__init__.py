@@ -156,7 +156,8 @@ if TYPE_CHECKING:
     from ce_engine.schema.settings import Constraint
     from ce_engine.schema.trace import EvidenceTrace, Trace
     from ce_engine.selectors import RefSelector
-    from ce_engine.stores import MemoryStore, open_store
+    from ce_engine.stores import open_store
+    from ce_engine.stores.memory import MemoryStore
     from ce_engine.sync import SyncEngine
     from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
     from ce_engine.upload.summarize import RollingSummarizer
@@ -345,7 +346,8 @@ _HOMES = {
     "schema.settings": "Constraint",
     "schema.trace": "EvidenceTrace Trace",
     "selectors": "RefSelector",
-    "stores": "MemoryStore open_store",
+    "stores": "open_store",
+    "stores.memory": "MemoryStore",
     "sync": "SyncEngine",
     "tokens": "CharBasedEstimator TiktokenEstimator context_window image_tokens",
     "upload.summarize": "RollingSummarizer",

@@ -1,30 +1,62 @@
-"""The `ce` command's parts put together."""
+"""The `ce` command's parts put together; a command's module is imported when it is run."""
 
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from ce_engine.cli.constraints import constraints
-from ce_engine.cli.delete import delete
-from ce_engine.cli.demo import demo
-from ce_engine.cli.doctor import doctor
-from ce_engine.cli.inspect import inspect
-from ce_engine.cli.output import reported
-from ce_engine.cli.replay import replay
-from ce_engine.cli.report import report
-from ce_engine.cli.schema import schema
-from ce_engine.cli.sessions import sessions
-from ce_engine.cli.show import show
-from ce_engine.cli.trace import trace
-from ce_engine.cli.verify import verify
+
+COMMANDS = (
+    "demo",
+    "sessions",
+    "show",
+    "trace",
+    "report",
+    "replay",
+    "inspect",
+    "doctor",
+    "schema",
+    "verify",
+    "delete",
+    "constraints",
+)
+"""Each is a function, or a group of its own, in the module of its name."""
+
+
+class Commands(TyperGroup):
+    """The commands by name; one is imported when it is asked for."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the group's signature
+        """The command of this name, or `None`."""
+        if cmd_name in self.commands and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _made(cmd_name)
+        return self.commands.get(cmd_name)
+
+
+def _made(name: str) -> Any:
+    found = getattr(import_module(f"ce_engine.cli.{name}"), name)
+    if not isinstance(found, typer.Typer):
+        from ce_engine.cli.output import reported  # noqa: PLC0415 - only where a command is run
+
+        command, found = found, typer.Typer(add_completion=False)
+        found.command(name)(reported(command))
+    made = get_command(found)
+    made.name = name
+    return made
 
 
 app = typer.Typer(
     name="ce",
+    cls=Commands,
     help="Context engineering: what went to the model, what was kept, dropped, and why.",
     epilog="An error is one line on stderr, `error [CODE]: message` (with --json an object), and exit "
     "code 1; wrong usage is exit code 2.",
@@ -33,25 +65,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    demo,
-    sessions,
-    show,
-    trace,
-    report,
-    replay,
-    inspect,
-    doctor,
-    schema,
-    verify,
-    delete,
-):
-    app.command()(reported(command))
-app.add_typer(constraints, name="constraints")
 
 
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - only here
+
         typer.echo(f"ce {version('ce-integrations')}")
         raise typer.Exit
 

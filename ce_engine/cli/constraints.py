@@ -42,6 +42,7 @@ Derived = Annotated[
 constraints = typer.Typer(
     help="List, add, update and delete constraints: they go out with every chat call.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ce_engine.cli.errors import AmbiguousSessionError
-from ce_engine.config import RedactionConfig, RuntimeConfig, StoreConfig
-from ce_engine.create import ContextEngine, create_context_engine
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError, StoreUrlError
-from ce_engine.ports import Store
-from ce_engine.schema.rows import SessionInfo
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store
 from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, local_path, scheme_of
 
 
+if TYPE_CHECKING:
+    from ce_engine.config import RuntimeConfig
+    from ce_engine.create import ContextEngine
+    from ce_engine.ports import Store
+    from ce_engine.schema.rows import SessionInfo
+
+
 NAMED_USERS = 5
 """Users that an error names."""
 
-PATIENT = StoreConfig(deadline_s=15)
+PATIENT_S = 15
 """Who types a command rather waits than reads that the store is busy; an app's turn does not."""
 
 
@@ -56,7 +60,12 @@ async def engine_over(
     url: str | None, originals: str | None = None, config: RuntimeConfig | None = None
 ) -> AsyncIterator[ContextEngine]:
     """An engine over the store at `url`, which is there already, and the one of the originals."""
-    config = (config or RuntimeConfig()).model_copy(update={"store": PATIENT})
+    # Commands that only read the store do without the engine, which is slow to import.
+    from ce_engine.config import RedactionConfig, RuntimeConfig, StoreConfig  # noqa: PLC0415
+    from ce_engine.create import create_context_engine  # noqa: PLC0415
+
+    patient = StoreConfig(deadline_s=PATIENT_S)
+    config = (config or RuntimeConfig()).model_copy(update={"store": patient})
     if originals:
         redaction = RedactionConfig(mode="dual_store", originals_url=originals)
         config = config.model_copy(update={"redaction": redaction})

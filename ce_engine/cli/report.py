@@ -12,7 +12,6 @@ from ce_engine.cli.output import console, print_json
 from ce_engine.cli.reading import find_session, reading
 from ce_engine.cli.turns import Told, print_summary, print_turn, print_turns
 from ce_engine.errors import SchemaValidationError
-from ce_engine.replaying import find_turn
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
@@ -71,4 +70,6 @@ def _report(row: TurnRow) -> Report | None:
 
 
 def _one(told: Sequence[Told], choice: str, session_id: str) -> Told:
+    from ce_engine.replaying import find_turn  # noqa: PLC0415 - brings half of the engine
+
     return told[find_turn([item.row for item in told], choice, session_id)]

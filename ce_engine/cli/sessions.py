@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from ce_engine.cli.options import Account, AsJson, StoreUrl, User
 from ce_engine.cli.output import (
@@ -20,8 +19,12 @@ from ce_engine.cli.output import (
     printable,
 )
 from ce_engine.cli.reading import reading
-from ce_engine.schema.rows import SessionInfo
 
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ce_engine.schema.rows import SessionInfo
 
 Ephemeral = Annotated[
     bool,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from ce_engine.ports import Store
-from ce_engine.stores.file import FileStore
-from ce_engine.stores.memory import MemoryStore
 from ce_engine.stores.urls import DEFAULT, VARIABLE, scheme_of
+
+
+if TYPE_CHECKING:
+    from ce_engine.ports import Store
 
 
 def open_store(url: str | None = None) -> Store:
@@ -25,13 +27,18 @@ def open_store(url: str | None = None) -> Store:
     """
     url = url or os.environ.get(VARIABLE) or DEFAULT
     scheme = scheme_of(url)
+    # Each is imported where it is used: SQLAlchemy alone takes longer than all else.
     if scheme == "memory":
+        from ce_engine.stores.memory import MemoryStore  # noqa: PLC0415
+
         return MemoryStore()
     if scheme == "file":
+        from ce_engine.stores.file import FileStore  # noqa: PLC0415
+
         return FileStore(url)
-    from ce_engine.stores.sql import SqlStore  # noqa: PLC0415 - SQLAlchemy is slow to import
+    from ce_engine.stores.sql import SqlStore  # noqa: PLC0415
 
     return SqlStore(url)
 
 
-__all__ = ["MemoryStore", "open_store"]
+__all__ = ["open_store"]

@@ -1,4 +1,4 @@
-"""Importing us is cheap: no framework comes along that the app did not ask for."""
+"""Importing us is cheap: nothing comes along that the app, or the command, did not ask for."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.cli_host import TALK, fill, url_of
+
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,17 +26,71 @@ def installed_in() -> Path:
     return Path(spec.origin).parents[1]
 
 
-def modules_after(statement: str) -> set[str]:
-    """Run `statement` in a fresh interpreter and give the top-level packages it has loaded."""
+def loaded_after(statement: str, *args: str) -> set[str]:
+    """Run `statement` in a fresh interpreter with these arguments and give the modules it has loaded."""
     report = "import json, sys; print(json.dumps(list(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", f"{statement}\n{report}"],
+        [sys.executable, "-c", f"{statement}\n{report}", *args],
         env={**os.environ, "PYTHONPATH": str(installed_in())},
         check=True,
         stdout=subprocess.PIPE,
         timeout=60,
     )
-    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def modules_after(statement: str) -> set[str]:
+    """The top-level packages of these modules."""
+    return {name.partition(".")[0] for name in loaded_after(statement)}
+
+
+COMMAND = """
+from ce_engine.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+
+HEAVY = {"alembic", "jsonpath", "pydantic", "regex", "rich", "sqlalchemy", "tiktoken"}
+"""What takes its time to import."""
+
+
+def ours(loaded: set[str]) -> set[str]:
+    return {name for name in loaded if name.startswith("ce_engine.")}
+
+
+def test_the_engine_is_imported_when_a_name_of_it_is_asked_for() -> None:
+    loaded = loaded_after("import ce_engine")
+    assert loaded & {*HEAVY, "asyncio", "ssl"} == set()
+    assert ours(loaded) == set()
+    assert loaded_after("from ce_engine import Scope") & HEAVY == set()
+
+
+def test_the_version_is_told_without_the_engine() -> None:
+    loaded = loaded_after(COMMAND, "--version")
+    assert loaded & {*HEAVY, "asyncio", "ssl"} == set()
+    assert ours(loaded) == {"ce_engine.cli", "ce_engine.cli.app"}
+
+
+@pytest.mark.parametrize("command", [["sessions"], ["sessions", "--json"], ["show", "NAME"]])
+def test_what_is_only_read_needs_no_engine(command: list[str], tmp_path: Path) -> None:
+    fill(url := url_of(tmp_path / "ce.db"))
+    args = [TALK.session_id if arg == "NAME" else arg for arg in command]
+    loaded = loaded_after(COMMAND, *args, "--store", url, "--account", "acme")
+    assert loaded & {"alembic", "jsonpath", "regex", "sqlalchemy.orm", "tiktoken"} == set()
+    parts = {
+        "admission",
+        "cli.doctor",
+        "cli.demo",
+        "config",
+        "create",
+        "engine",
+        "prepare",
+        "upload",
+    }
+    parts |= {"observe", "runtime", "selectors", "stores.file", "stores.memory", "tokens", "view"}
+    assert loaded & {f"ce_engine.{part}" for part in parts} == set()
 
 
 def frameworks() -> set[str]:

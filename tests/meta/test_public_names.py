@@ -8,8 +8,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -45,9 +48,10 @@ def documented_imports() -> set[tuple[str, str]]:
 @pytest.mark.parametrize("module", sorted(DOORS))
 def test_all_is_exactly_what_is_there(module: str) -> None:
     names = public_names(module)
+    found = import_module(module)
     there = {
         name
-        for name, value in vars(import_module(module)).items()
+        for name, value in ((name, getattr(found, name)) for name in dir(found))
         if not name.startswith("_") and name != "annotations" and not inspect.ismodule(value)
     }
     assert len(names) == len(set(names))
@@ -65,6 +69,40 @@ def test_what_is_public_has_a_docstring(module: str) -> None:
         if (inspect.isclass(value) or inspect.isroutine(value)) and not value.__doc__
     ]
     assert bare == []
+
+
+def test_dir_and_the_page_name_the_public_names_and_no_others() -> None:
+    page = (ROOT / "docs" / "public-names.md").read_text("utf-8")
+    tabled = [
+        name
+        for line in page.splitlines()
+        if line.startswith("| ")
+        for name in re.findall(r"`(\w+)`", line)
+    ]
+    assert len(tabled) == len(set(tabled))
+    assert sorted(tabled) == public_names("ce_engine") == sorted(dir(import_module("ce_engine")))
+
+
+def test_a_name_is_the_same_however_it_is_imported() -> None:
+    """In a process of its own: here all is imported already."""
+    statements = """
+        import pickle
+        import ce_engine
+        config = ce_engine.BudgetConfig(max_input_tokens=5000)
+        assert pickle.loads(pickle.dumps(config)) == config
+        from ce_engine.config import BudgetConfig
+        assert ce_engine.BudgetConfig is BudgetConfig
+        from ce_engine import *
+        assert set(ce_engine.__all__) <= set(globals())
+        assert Scope is ce_engine.Scope
+        try:
+            ce_engine.NoSuchName
+        except AttributeError as error:
+            assert "NoSuchName" in str(error)
+        else:
+            raise AssertionError
+        """
+    subprocess.run([sys.executable, "-c", dedent(statements)], check=True, timeout=60)
 
 
 def test_documents_and_examples_use_public_names_only() -> None:

@@ -42,8 +42,8 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
-from ce_engine.stores import MemoryStore
 from ce_engine.stores.file import FileStore, log, shelf
+from ce_engine.stores.memory import MemoryStore
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing import samples
 

@@ -10,8 +10,9 @@ import pytest
 from ce_engine.errors import StoreUrlError
 from ce_engine.ports import Store
 from ce_engine.schema.settings import Versions
-from ce_engine.stores import MemoryStore, open_store
+from ce_engine.stores import open_store
 from ce_engine.stores.file import FileStore, shelf
+from ce_engine.stores.memory import MemoryStore
 from ce_engine.stores.sql import SqlStore
 from ce_engine.stores.urls import folder_path, sqlite_path
 from ce_engine.testing import StoreContract
