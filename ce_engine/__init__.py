@@ -145,6 +145,7 @@ if TYPE_CHECKING:
     from ce_engine.schema.report import (
         AssembledInput,
         Deleted,
+        EvidenceFilter,
         MessagePart,
         PrepareResult,
         PutResult,
@@ -152,6 +153,7 @@ if TYPE_CHECKING:
         RenderedBlock,
         Report,
     )
+    from ce_engine.schema.rows import SessionInfo, TurnRow
     from ce_engine.schema.scope import Scope
     from ce_engine.schema.settings import Constraint
     from ce_engine.schema.trace import EvidenceTrace, Trace
@@ -196,6 +198,7 @@ __all__ = [
     "Event",
     "EventType",
     "Evidence",
+    "EvidenceFilter",
     "EvidenceLinks",
     "EvidenceNotFoundError",
     "EvidenceResolver",
@@ -272,6 +275,7 @@ __all__ = [
     "Session",
     "SessionDeriver",
     "SessionDocument",
+    "SessionInfo",
     "SessionNotFoundError",
     "Shorten",
     "SourceKind",
@@ -301,6 +305,7 @@ __all__ = [
     "TurnAmbiguousError",
     "TurnHandle",
     "TurnNotFoundError",
+    "TurnRow",
     "TurnStatus",
     "UnsupportedTargetError",
     "UnsupportedVersionError",
@@ -341,7 +346,8 @@ _HOMES = {
     "schema.migration": "MigrateResult Migrator parse_document",
     "schema.plain": "canonical_json",
     "schema.replay": "InspectedLayer Inspection Replay ReplayProblem Sent SentPart",
-    "schema.report": "AssembledInput Deleted MessagePart PrepareResult PutResult RedactionRecord RenderedBlock Report",
+    "schema.report": "AssembledInput Deleted EvidenceFilter MessagePart PrepareResult PutResult RedactionRecord RenderedBlock Report",
+    "schema.rows": "SessionInfo TurnRow",
     "schema.scope": "Scope",
     "schema.settings": "Constraint",
     "schema.trace": "EvidenceTrace Trace",

@@ -40,6 +40,7 @@ from ce_engine.ports_context import ContextSource
 from ce_engine.ports_derive import BlockDeriver
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
+from ce_engine.reading import Reading
 from ce_engine.recorder import Recorder
 from ce_engine.records import Records
 from ce_engine.replaying import Replaying
@@ -79,6 +80,7 @@ class Engine(
     BlockSource,
     Replaying,
     Inspecting,
+    Reading,
     Deletions,
     Summaries,
 ):

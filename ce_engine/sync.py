@@ -16,15 +16,17 @@ from ce_engine.schema.document import (
     Message,
     ModelUsage,
     Ref,
+    SessionDocument,
     Summary,
     Task,
     ToolCall,
 )
 from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
-from ce_engine.schema.events import Verification
+from ce_engine.schema.events import Event, Verification
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.replay import Inspection, Replay
-from ce_engine.schema.report import Deleted, PrepareResult, PutResult
+from ce_engine.schema.report import Deleted, EvidenceFilter, PrepareResult, PutResult, Report
+from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Constraint
 from ce_engine.schema.trace import Trace
@@ -275,6 +277,38 @@ class SyncEngine:
 
     def original(self, scope: Scope, piece_id: str, *, actor: str) -> Original:
         return self._run(self._engine.original(scope, piece_id, actor=actor))
+
+    def list_sessions(
+        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+    ) -> list[SessionInfo]:
+        return self._run(
+            self._engine.list_sessions(account_id=account_id, user_id=user_id, ephemeral=ephemeral)
+        )
+
+    def get_session(self, session: Scope | str) -> SessionDocument | None:
+        return self._run(self._engine.get_session(session))
+
+    def get_evidence(self, session: Scope | str, evidence_id: str) -> Evidence | None:
+        return self._run(self._engine.get_evidence(session, evidence_id))
+
+    def list_evidences(
+        self,
+        session: Scope | str,
+        filter: EvidenceFilter | None = None,  # noqa: A002 - the store's name
+    ) -> list[Evidence]:
+        return self._run(self._engine.list_evidences(session, filter))
+
+    def list_turns(self, session: Scope | str) -> list[TurnRow]:
+        return self._run(self._engine.list_turns(session))
+
+    def list_reports(self, session: Scope | str) -> list[Report]:
+        return self._run(self._engine.list_reports(session))
+
+    def list_events(self, session: Scope | str) -> list[Event]:
+        return self._run(self._engine.list_events(session))
+
+    def last_report(self, session: Scope | str) -> Report | None:
+        return self._engine.last_report(session)
 
     def delete_session(self, scope: Scope) -> Deleted:
         return self._run(self._engine.delete_session(scope))

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-
 from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, TurnChoice, User
 from ce_engine.cli.output import console, print_json
 from ce_engine.cli.reading import find_session, reading
 from ce_engine.cli.turns import Told, print_summary, print_turn, print_turns
-from ce_engine.errors import SchemaValidationError
-from ce_engine.schema.report import Report
+from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
 
@@ -53,20 +50,10 @@ async def _read(url: str | None, session_id: str, account: str, user: str | None
 
 
 def _told(rows: Sequence[TurnRow]) -> list[Told]:
-    return [Told(turn, row, _report(row)) for turn, row in enumerate(rows, start=1)]
-
-
-def _report(row: TurnRow) -> Report | None:
-    if "stable_prefix_hash" not in row.report:  # every stored report has one
-        return None
-    try:
-        return Report.model_validate({"turn_id": row.turn_id, **row.report})
-    except ValidationError as error:
-        places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:3])
-        raise SchemaValidationError(
-            f"the report of turn {row.turn_id!r} does not fit at {places}. Use the release of "
-            "ce-integrations that wrote it, or a newer one."
-        ) from error
+    return [
+        Told(turn, row, report_of(row.turn_id, row.report))
+        for turn, row in enumerate(rows, start=1)
+    ]
 
 
 def _one(told: Sequence[Told], choice: str, session_id: str) -> Told:

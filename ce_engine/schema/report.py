@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from ce_engine.errors import SchemaValidationError
 from ce_engine.schema.document import Ref, Schema, ToolRequest, additive
 from ce_engine.schema.enums import BlockType, EvidenceType, Priority, Role, SourceKind
 
@@ -174,6 +176,24 @@ class Report(Schema):
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
+def report_of(turn_id: str, stored: Mapping[str, Any]) -> Report | None:
+    """The report of a turn as its row has it; `None` if none was stored.
+
+    Raises:
+        SchemaValidationError: a newer release wrote it.
+    """
+    if "stable_prefix_hash" not in stored:  # every stored report has one
+        return None
+    try:
+        return Report.model_validate({"turn_id": turn_id, **stored})
+    except ValidationError as error:
+        places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:3])
+        raise SchemaValidationError(
+            f"the report of turn {turn_id!r} does not fit at {places}. Use the release of "
+            "ce-integrations that wrote it, or a newer one."
+        ) from error
+
+
 class PrepareResult(Schema):
     """What the seed's `prepare_turn` answers."""
 
@@ -197,4 +217,5 @@ __all__ = [
     "Ref",
     "RenderedBlock",
     "Report",
+    "report_of",
 ]
