@@ -139,7 +139,8 @@ def _record_answer_message(
     memory = view.requests.get(row.request_id)
     rests_on = [*turn.report.injected_evidence_ids, *(memory.evidence_ids if memory else ())]
     named = refs([item for item in rests_on if item != evidence_id][-MAX_REFS:])
-    stored.message.refs = named if answer.refs is None else records.ingest.refs(answer.refs)
+    given = records.ingest.refs(answer.refs, cited=True)
+    stored.message.refs = named if answer.refs is None else given
     view.answers.add(records.add_message(stored))
     if turn.chunks:
         _tell_finalized(records, turn, status)

@@ -129,7 +129,7 @@ class ByHand(Parts):
     ) -> PutResult:
         """Record the model's answer and close the turn; an answer with `tool_calls` asks for results.
 
-        `refs` say what the answer rests on; without them it is what went into its input.
+        `refs` say what the answer rests on; without them it refers to what went into its input.
 
         Raises:
             SchemaValidationError: the message is no assistant's.

@@ -9,6 +9,7 @@ from functools import cached_property
 from ce_engine.archiving import expanded
 from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
 from ce_engine.ports import Store
+from ce_engine.quoting import Quotations
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
 from ce_engine.schema.events import Event, EventType
@@ -160,6 +161,7 @@ class _Session:
         self._document = document
         self._turns = turns
         self._selectors = selectors
+        self._quotations = Quotations(document)
         self._messages = {m.message_id: m for m in session.messages if m.message_id}
         self._calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
         self._usages = {usage.model_usage_id: usage for usage in session.model_usage}
@@ -172,6 +174,11 @@ class _Session:
     def way_back(self, ref: Ref) -> EvidenceTrace:
         evidence = self._document.evidences.get(ref.evidence_id)
         found = EvidenceTrace(ref=ref, used_by=self._used_by(ref.evidence_id))
+        found.quoted_by = [
+            name
+            for name in found.used_by
+            if self._quotations.rests_on(self._messages[name], ref.evidence_id)
+        ]
         if evidence is None:
             return found
         found.evidence = evidence

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.cli.output import number, short_id
+from ce_engine.quoting import Quotations
 from ce_engine.schema.document import Evidence, Message, ModelUsage, SessionDocument, ToolCall
-from ce_engine.schema.enums import EvidenceType
+from ce_engine.schema.enums import EvidenceType, Role
 from ce_engine.schema.rows import TurnRow
 
 
@@ -27,11 +28,13 @@ class Links:
     """Model usage id -> number of its turn."""
     outputs: dict[str, str] = field(init=False)
     """Turn id -> id of the evidence that its answer became."""
+    quotations: Quotations = field(init=False)
 
     def __post_init__(self) -> None:
         session, numbered = self.document.session, list(enumerate(self.turns, start=1))
         self.calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
         self.usages = {usage.model_usage_id: usage for usage in session.model_usage}
+        self.quotations = Quotations(self.document)
         self.used_by = {}
         for position, message in enumerate(session.messages, start=1):
             for ref in message.refs or ():
@@ -66,6 +69,15 @@ class Links:
             return f"{said} {call.tool}"
         usage = self.usages.get(found.links.model_usage_id or "")
         return f"{said} {spent(usage)}" if usage is not None else said
+
+    def stands_on(self, message: Message) -> list[tuple[str, str]]:
+        """What a message refers to, with the word for it: what an answer rests on comes first."""
+        ids = list(dict.fromkeys(ref.evidence_id for ref in message.refs or ()))
+        if message.role is Role.TOOL:
+            return [("stored as", evidence_id) for evidence_id in ids]
+        quoted = [item for item in ids if self.quotations.rests_on(message, item)]
+        shown = [item for item in ids if item not in quoted]
+        return [("rests on", item) for item in quoted] + [("was shown", item) for item in shown]
 
     def became(self, message_id: str) -> Iterator[tuple[str, str]]:
         """What an answer was stored as, with the model call that made it."""

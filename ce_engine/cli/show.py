@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Annotated
@@ -28,7 +29,6 @@ from ce_engine.cli.reading import find_session, reading
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.degradation import RECORDING_GAP
 from ce_engine.schema.document import Message, SessionDocument
-from ce_engine.schema.enums import Role
 from ce_engine.schema.events import Event
 from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope
@@ -40,7 +40,7 @@ SHOWN_LINES = 2
 SHOWN_REFS = 4
 """Pieces of evidence that are named under one message."""
 SOURCE_CELLS = 44
-USED_BY_CELLS = 16
+SHOWN_TO_CELLS = 16
 
 Whole = Annotated[bool, typer.Option("--full", help="Whole texts and all links, none shortened.")]
 
@@ -149,16 +149,15 @@ def _marks(links: Links, message: Message) -> Iterator[str]:
 
 
 def _links(links: Links, message: Message, *, full: bool) -> Iterator[tuple[str, str]]:
-    """The lines under a message: what it asks for, what it rests on, what became of it."""
+    """The lines under a message: what it asks for, rests on and was shown, and what became of it."""
     for asked in links.asked(message):
         yield "asks for", asked
-    refs = list(dict.fromkeys(ref.evidence_id for ref in message.refs or ()))
-    shown = refs if full else refs[:SHOWN_REFS]
-    word = "stored as" if message.role is Role.TOOL else "rests on"
-    for evidence_id in shown:
+    refs = links.stands_on(message)
+    for word, evidence_id in refs if full else refs[:SHOWN_REFS]:
         yield word, links.way_back(evidence_id)
-    if len(shown) < len(refs):
-        yield word, f"{len(refs) - len(shown)} more; --full names them"
+    rest = Counter(word for word, _ in refs[SHOWN_REFS:]) if not full else {}
+    for word, count in rest.items():
+        yield word, f"{count} more; --full names them"
     if message.message_id is not None:
         yield from links.became(message.message_id)
 
@@ -193,11 +192,11 @@ def _evidence(screen: Console, links: Links) -> None:
                 evidence.type.value,
                 clipped(source.uri or source.name or source.kind.value, SOURCE_CELLS),
                 clipped(links.source(evidence), SOURCE_CELLS) + again,
-                clipped(" ".join(readers) or "-", USED_BY_CELLS),
+                clipped(" ".join(readers) or "-", SHOWN_TO_CELLS),
                 evidence.content,
             )
         )
-    columns = ["evidence", "type", "source", "from", "used by", "content"]
+    columns = ["evidence", "type", "source", "from", "shown to", "content"]
     _section(screen, "Evidence", columns, rows, narrow="content")
 
 

@@ -16,6 +16,7 @@ from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, User
 from ce_engine.cli.output import clipped, console, print_json, print_under, printable, short_id
 from ce_engine.cli.reading import find_session, reading
 from ce_engine.schema.document import Message, Ref, SessionDocument
+from ce_engine.schema.enums import Role
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.tracing import trace as trace_of
@@ -53,7 +54,7 @@ def trace(
 
     With --json, an object as `ce schema trace` describes it.
     """
-    found = asyncio.run(_traced(store, session, ref, select, account, user))
+    found, stored = asyncio.run(_traced(store, session, ref, select, account, user))
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
@@ -64,19 +65,22 @@ def trace(
     if not found.evidence:
         screen.print("refers to no evidence")
     for item in found.evidence:
-        _print(screen, item)
+        _print(screen, item, "stored as " if stored else _word(found, item))
 
 
 async def _traced(
     url: str | None, session_id: str, given: str, select: str | None, account: str, user: str | None
-) -> Trace:
+) -> tuple[Trace, bool]:
+    """The trace, and whether it is of a tool's message: what that refers to is itself."""
     async with reading(url) as store:
         info = await find_session(store, session_id, account=account, user=user)
         scope = Scope(session_id=session_id, user_id=info.user_id, account_id=info.account_id)
         document = await store.get_session(scope)
         name = _whole(document, given) if document is not None else given
         ref = name if select is None else Ref(evidence_id=name, selector=select)
-        return await trace_of(store, scope, ref)
+        messages = document.session.messages if document is not None else []
+        stored = any(m.message_id == name and m.role is Role.TOOL for m in messages)
+        return await trace_of(store, scope, ref), stored
 
 
 def _whole(document: SessionDocument, given: str) -> str:
@@ -95,9 +99,16 @@ def _whole(document: SessionDocument, given: str) -> str:
     return found[0]
 
 
-def _print(screen: Console, item: EvidenceTrace) -> None:
+def _word(found: Trace, item: EvidenceTrace) -> str:
+    """What an answer has to do with a piece of evidence."""
+    if found.kind != "message":
+        return ""
+    return "rests on " if found.id in item.quoted_by else "was shown "
+
+
+def _print(screen: Console, item: EvidenceTrace, word: str) -> None:
     kind = item.evidence.type.value if item.evidence is not None else "kept elsewhere"
-    title = Text(f"\n  {printable(item.ref.evidence_id)}", style="bold")
+    title = Text(f"\n  {word}{printable(item.ref.evidence_id)}", style="bold")
     screen.print(title.append(f" {kind}", style="not bold"))
     room = SHOWN_LINES * (screen.width - INDENT)
     for name, value in _facts(item):
@@ -122,8 +133,10 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
         yield "asked by", _named(item.asked_by)
     if item.turn_id is not None:
         yield "turn", f"{item.turn} {item.turn_id}"
-    if item.used_by:
-        yield "used by", " ".join(map(short_id, item.used_by))
+    if item.quoted_by:
+        yield "quoted by", " ".join(map(short_id, item.quoted_by))
+    if shown := [name for name in item.used_by if name not in item.quoted_by]:
+        yield "shown to", " ".join(map(short_id, shown))
 
 
 def _named(message: Message) -> str:

@@ -215,7 +215,7 @@ class Answer:
         host_id: the framework's id of it.
         model: the model's name as the provider gave it.
         finish_reason: as the provider gave it.
-        refs: what the host says that it rests on; `None` is what went out and what its request found.
+        refs: what the host says that it rests on; `None` refers to what went out and what its request found.
     """
 
     message: Message

@@ -45,10 +45,14 @@ class Author(Schema):
 
 
 class Ref(Schema):
-    """A pointer to evidence, or, with a `selector` (A-05), to a part of it."""
+    """A pointer to evidence, or, with a `selector` (A-05), to a part of it.
+
+    `cited` is true where the app itself says that its message rests on it.
+    """
 
     evidence_id: str
     selector: str | None = None
+    cited: bool | None = additive()
 
 
 class ToolRequest(Schema):

@@ -30,7 +30,9 @@ class EvidenceTrace(Schema):
     turn: int | None = None
     """The turn's number in the session, from 1."""
     used_by: list[str] = Field(default_factory=list)
-    """Ids of the messages that refer to the evidence."""
+    """Ids of the messages that refer to the evidence: it is theirs, or it was shown to the model."""
+    quoted_by: list[str] = Field(default_factory=list)
+    """Of these, the answers that rest on it: they quote it, or the app says so."""
 
 
 class Trace(Schema):

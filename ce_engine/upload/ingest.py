@@ -178,12 +178,13 @@ class Ingest:
         """The ids of the calls that a message asks for, as they are stored."""
         return tuple(self.id(call.id or "") for call in asked or ())
 
-    def refs(self, given: Sequence[Ref] | None) -> list[Ref] | None:
+    def refs(self, given: Sequence[Ref] | None, *, cited: bool | None = None) -> list[Ref] | None:
         """Refs of the host's as they may be stored; `None` for none."""
         return [
             Ref(
                 evidence_id=self.id(ref.evidence_id),
                 selector=self.id(ref.selector),
+                cited=None if ref.selector else cited,  # a part is named by nobody else
             )
             for ref in given or ()
         ] or None

@@ -67,7 +67,11 @@ async def test_the_async_methods_answer_the_same(engine: ContextEngine) -> None:
 
 def test_what_is_not_there_and_what_is_anothers_read_the_same(engine: ContextEngine) -> None:
     talk(engine)
-    strangers = [Scope(session_id=TALK.session_id), replace(TALK, user_id=""), "no such session"]
+    strangers: list[Scope | str] = [
+        Scope(session_id=TALK.session_id),
+        replace(TALK, user_id=""),
+        "no such session",
+    ]
     for stranger in strangers:
         assert engine.sync.get_session(stranger) is None
         assert engine.sync.list_evidences(stranger) == []

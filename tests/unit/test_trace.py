@@ -17,7 +17,10 @@ from ce_engine import (
     EvidenceSource,
     EvidenceTrace,
     EvidenceType,
+    Message,
     Ref,
+    Retrieval,
+    RetrievedDoc,
     Role,
     Scope,
     ScopeViolationError,
@@ -29,9 +32,11 @@ from ce_engine import (
     Trace,
     create_context_engine,
 )
+from ce_engine.cli.output import short_id
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import BlockType, Priority, ProviderKind
 from ce_engine.testing import samples
+from ce_engine.testing.host import HostApp
 from tests.unit.cli_host import TALK, ce, fill, talk, url_of
 
 
@@ -229,7 +234,8 @@ def test_the_command_tells_the_way_back(at: tuple[str, ...]) -> None:
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     asker = asking["message_id"][:8]
     assert lines[0] == f"message {answering['message_id']}"
-    assert f"{evidence_id} tool_result" in lines
+    assert f"rests on {evidence_id} tool_result" in lines
+    assert f"quoted by {short_id(answering['message_id'])}" in lines
     assert "content 4 度" in lines
     assert f"call {asker}:0 weather(city='奥斯陆') success, 7 ms" in lines
     assert f"asked by {asker} assistant" in lines
@@ -239,6 +245,50 @@ def test_the_command_tells_the_way_back(at: tuple[str, ...]) -> None:
     assert "part 度" in [" ".join(line.split()) for line in part.splitlines()]
     plain = json.loads(ce("trace", TALK.session_id, evidence_id, "--json", *at).stdout)
     assert Trace.model_validate(plain).evidence[0].turn == 1
+
+
+def test_an_answer_rests_on_what_it_quotes_and_was_shown_the_rest(tmp_path: Path) -> None:
+    """Of two documents that went out, the answer quotes one; the app may say more than that."""
+    engine = create_context_engine(url := url_of(tmp_path / "ce.db"))
+    scope = Scope(session_id="s")
+    app = HostApp(engine, scope, [])
+    texts = ["Rain is water that falls from clouds.", "雪是在零度以下结成的冰晶。"]
+    hits = [RetrievedDoc(text, uri=f"doc://{n}") for n, text in enumerate(texts)]
+    for request in (1, 2):
+        hit = Retrieval("library", "weather", hits, f"run-{request}")
+        engine.post_retrieval(scope, hit, request_id=f"request-{request}", framework="by-hand")
+        answer = ["I cannot say.", "It is water that falls from clouds."][request - 1]
+        app.ask("What is rain, or snow?", answer)
+    engine.sync.flush()
+    document = engine.sync.get_session(scope)
+    assert document is not None
+    _, unsaid, _, answered = document.session.messages
+    rain, snow = list(document.evidences.values())[:2]
+    trace = engine.sync.trace(scope, answered.message_id or "")
+    assert [item.quoted_by for item in trace.evidence] == [[answered.message_id], []]
+    assert {m for item in trace.evidence for m in item.used_by} >= {unsaid.message_id}
+
+    told = [" ".join(line.split()) for line in ce("show", "s", "--store", url).stdout.splitlines()]
+    assert [line for line in told if line.startswith(("rests on", "was shown"))] == [
+        f"was shown {short_id(rain.evidence_id)} rag_doc <- call run-1 library",
+        f"was shown {short_id(snow.evidence_id)} rag_doc <- call run-1 library",
+        f"rests on {short_id(rain.evidence_id)} rag_doc <- call run-1 library",
+        f"was shown {short_id(snow.evidence_id)} rag_doc <- call run-1 library",
+    ]
+    traced = ce("trace", "s", answered.message_id or "", "--store", url).stdout
+    assert f"rests on {rain.evidence_id} rag_doc" in traced
+    assert f"was shown {snow.evidence_id} rag_doc" in traced
+    engine.sync.close()
+
+
+async def test_what_the_app_names_counts_without_a_quote(engine: ContextEngine) -> None:
+    [document] = await evidence_of(engine, EvidenceType.RAG_DOC)
+    scope, asked = TALK, Message(role=Role.USER, content="And snow?")
+    await engine.prepare_turn(scope, asked)
+    said = Message(role=Role.ASSISTANT, content="No idea.")
+    await engine.commit_assistant_message(scope, said, [Ref(evidence_id=document.evidence_id)])
+    newest = (await answers(engine))[-1]
+    assert only(await engine.trace(scope, newest)).quoted_by[-1] == newest
 
 
 def test_the_command_says_what_is_wrong_with_an_id(at: tuple[str, ...]) -> None:

@@ -1,0 +1,249 @@
+"""Whether a text quotes another: it has words, numbers or characters of it in a row, and not from the question."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.enums import Role
+
+
+MAX_CHARS = 200_000
+"""Of a text that are looked at."""
+
+ENOUGH = 12
+"""What a run that two texts share must weigh to be a quote: four words, six Han characters, a number of four digits."""
+
+LEAST = 3
+"""What a text weighs that stands whole in the other: one word."""
+
+MARKER_CHARS = 6
+"""From this length on, an id or an address of evidence in an answer is a marker of it."""
+
+FEW = 12
+"""Up to so many words, any number of a text is telling: `{"in_stock": 12}`."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+)
+_TOKEN = re.compile(rf"\d+(?:[.,:]\d+)*|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_COMMON = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "and",
+        "or",
+        "but",
+        "if",
+        "of",
+        "to",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "with",
+        "about",
+        "into",
+        "as",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "do",
+        "does",
+        "did",
+        "has",
+        "have",
+        "had",
+        "i",
+        "you",
+        "he",
+        "she",
+        "it",
+        "we",
+        "they",
+        "me",
+        "him",
+        "her",
+        "us",
+        "them",
+        "my",
+        "your",
+        "his",
+        "its",
+        "our",
+        "their",
+        "this",
+        "that",
+        "these",
+        "those",
+        "there",
+        "here",
+        "what",
+        "which",
+        "who",
+        "when",
+        "where",
+        "why",
+        "how",
+        "not",
+        "no",
+        "yes",
+        "ok",
+        "so",
+        "can",
+        "could",
+        "will",
+        "would",
+        "shall",
+        "should",
+        "may",
+        "might",
+        "must",
+        "的",
+        "了",
+        "是",
+        "在",
+        "和",
+        "有",
+        "不",
+        "我",
+        "你",
+        "他",
+        "她",
+        "它",
+        "们",
+        "这",
+        "那",
+        "吗",
+        "呢",
+        "好",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, numbers and characters of unspaced scripts among them, and all in one line."""
+
+    all: Sequence[str] = ()
+    line: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, text: str) -> Words:
+        """The words of the first `MAX_CHARS` of a text; case, width, spaces and punctuation do not count."""
+        plain = unicodedata.normalize("NFKC", text[:MAX_CHARS]).casefold()
+        found = [
+            word.replace(",", "") if _THOUSANDS.fullmatch(word) else word
+            for word in _TOKEN.findall(plain)
+        ]
+        return cls(found, f" {' '.join(found)} ")
+
+
+NOTHING = Words()
+
+
+def quotes(said: Words, source: Words, asked: Words = NOTHING) -> bool:
+    """Whether what was said is, in part, what the source says, beyond what the question said already."""
+    if not said.all or not source.all:
+        return False
+    weigh = _weighing(asked)
+    for part, whole in ((source, said), (said, source)):
+        if part.line in whole.line and sum(map(weigh, part.all)) >= LEAST and _is_new(part, asked):
+            return True
+    if any(run in source.line for run in _runs(said.all, weigh)):
+        return True
+    if len(source.all) > FEW:
+        return False
+    return any(word[0].isdecimal() and word in source.all for word in {*said.all} - {*asked.all})
+
+
+def _is_new(part: Words, asked: Words) -> bool:
+    return part.line not in asked.line and not {*part.all} <= {*asked.all}
+
+
+def _weighing(asked: Words) -> Callable[[str], int]:
+    """How telling a word is; one that the question has is not."""
+    told = _COMMON.union(asked.all)
+
+    def weigh(word: str) -> int:
+        if word in told:
+            return 1
+        if word[0].isdecimal():
+            digits = sum(map(str.isdecimal, word))
+            return 6 if _YEAR.fullmatch(word) else 3 * digits
+        return 2 if re.match(f"[{_UNSPACED}]", word) else 3
+
+    return weigh
+
+
+def _runs(words: Sequence[str], weigh: Callable[[str], int]) -> Iterator[str]:
+    """The shortest runs that weigh enough, one for each place where one begins."""
+    weights = [weigh(word) for word in words]
+    end = total = 0
+    for start, weight in enumerate(weights):
+        while total < ENOUGH and end < len(words):
+            total += weights[end]
+            end += 1
+        if total < ENOUGH:
+            return
+        yield f" {' '.join(words[start:end])} "
+        total -= weight
+
+
+class Quotations:
+    """Which answers of a session rest on which evidence: they quote it, or the app says so.
+
+    That evidence was in an answer's input says only that it was shown.
+    """
+
+    def __init__(self, document: SessionDocument) -> None:
+        self._document = document
+        self._words: dict[str, Words] = {}
+        self._newest: tuple[Message, Words, Words] | None = None
+
+    def rests_on(self, message: Message, evidence_id: str) -> bool:
+        """Whether this answer quotes the evidence, names it, or was said by the app to rest on it."""
+        evidence = self._document.evidences.get(evidence_id)
+        if message.role is not Role.ASSISTANT or not message.refs:
+            return False
+        for ref in message.refs:
+            if ref.evidence_id == evidence_id and (ref.cited or ref.selector):
+                return True
+        if evidence is None or not message.content:
+            return False
+        names = (evidence_id, evidence.source.uri)
+        if any(len(name) >= MARKER_CHARS and name in message.content for name in names):
+            return True
+        if evidence_id not in self._words:
+            self._words[evidence_id] = Words.of(evidence.content)
+        if self._newest is None or self._newest[0] is not message:
+            asked = Words.of(self._question(message))
+            self._newest = message, Words.of(message.content), asked
+        _, said, asked = self._newest
+        return quotes(said, self._words[evidence_id], asked)
+
+    def _question(self, message: Message) -> str:
+        """What the answer answers: the nearest message of a user above it."""
+        seen: set[str] = set()
+        above: Message | None = message
+        while above is not None and above.role is not Role.USER:
+            name = above.parent_id or ""
+            above = self._by_id.get(name) if name not in seen else None
+            seen.add(name)
+        return above.content if above is not None else ""
+
+    @cached_property
+    def _by_id(self) -> dict[str, Message]:
+        return {m.message_id: m for m in self._document.session.messages if m.message_id}
