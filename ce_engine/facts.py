@@ -95,6 +95,7 @@ class FactRecorder(ABC):
                     "tool_call_id": call_id,
                     "called_at": ingest.name(tool_call.called_at),
                     "task_id": ingest.id(tool_call.task_id),
+                    "error": ingest.error(tool_call.error),
                     "tool": ingest.name(tool_call.tool),
                     "provider": ingest.provider(by.kind, by.name, by.uri),
                     "args_digest": ingest.call_args(call_id, tool_call.args_digest),

@@ -100,7 +100,8 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
         return
     reported = view.tool_runs.pop(call.tool_call_id, call)
     ids = list(dict.fromkeys([*reported.result_evidence_ids, evidence_id]))
-    ended = reported.model_copy(update={"result_evidence_ids": ids})
+    # What the model was told of an error stands in the result, once.
+    ended = reported.model_copy(update={"result_evidence_ids": ids, "error": None})
     records.add_tool_call(
         ToolCallRow(ended, message.tool_call_id, asked_by, row.turn_id), row.request_id
     )
@@ -227,6 +228,7 @@ def record_tool_run(
         status=run.status,
         duration_ms=run.duration_ms,
         task_id=ingest.id(run.task_id),
+        error=ingest.error(run.error),
     )
     if run.result:
         evidence = ingest.evidence_row(

@@ -79,7 +79,12 @@ async def trace(
     session = _Session(document, turns, events, selectors or RefSelector())
     evidence = [session.way_back(found) for found in refs]
     seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
-    return Trace(id=name, kind=kind, evidence=evidence, seen_by=seen_by)
+    asked_for = [
+        call
+        for call in document.session.tool_state.tool_calls
+        if kind == "message" and call.tool_call_id.rpartition(":")[0] == name
+    ]
+    return Trace(id=name, kind=kind, evidence=evidence, seen_by=seen_by, asked_for=asked_for)
 
 
 def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnRow]) -> list[str]:

@@ -127,6 +127,14 @@ class _Begun:
     clock: float
 
 
+def _words(error: BaseException) -> str:
+    """An error's type and what it says, if it can say it."""
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except Exception:  # noqa: BLE001 - a stranger's error may fail at that, too
+        return type(error).__name__
+
+
 class OpenRuns(Generic[Id]):
     """Tools and retrievers at work, from the event that begins one to the one that ends it.
 
@@ -156,13 +164,13 @@ class OpenRuns(Generic[Id]):
         self._tool(run_id, as_text(result), status, "", media)
 
     def tool_failed(self, run_id: Id, error: BaseException) -> None:
-        """A tool raised; of the error only its type is kept."""
+        """A tool raised: the error's type and words, which are redacted before they are stored."""
         status = ToolCallStatus.ERROR
         if isinstance(error, TimeoutError):
             status = ToolCallStatus.TIMEOUT
         elif isinstance(error, PermissionError):
             status = ToolCallStatus.FORBIDDEN
-        self._tool(run_id, "", status, type(error).__name__)
+        self._tool(run_id, "", status, type(error).__name__, error=_words(error))
 
     def _tool(
         self,
@@ -171,6 +179,7 @@ class OpenRuns(Generic[Id]):
         status: ToolCallStatus,
         code: str,
         media: Sequence[str] = (),
+        error: str = "",
     ) -> None:
         begun = self._begun.pop(run_id)
         if begun is None:
@@ -186,6 +195,7 @@ class OpenRuns(Generic[Id]):
             duration_ms=_ms_since(begun.clock),
             error_code=code,
             media=media,
+            error=error,
         )
         self._hooks.tool_call(begun.info, run)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ce_engine.cli.output import number, short_id
 from ce_engine.quoting import Quotations
 from ce_engine.schema.document import Evidence, Message, ModelUsage, SessionDocument, ToolCall
-from ce_engine.schema.enums import EvidenceType, Role
+from ce_engine.schema.enums import EvidenceType, Role, ToolCallStatus
 from ce_engine.schema.rows import TurnRow
 
 
@@ -69,6 +69,13 @@ class Links:
             return f"{said} {call.tool}"
         usage = self.usages.get(found.links.model_usage_id or "")
         return f"{said} {spent(usage)}" if usage is not None else said
+
+    def failure(self, call: ToolCall) -> str:
+        """What a tool's run failed with: in words, or as its result says; empty for one that did not."""
+        if call.status is ToolCallStatus.SUCCESS:
+            return ""
+        found = map(self.document.evidences.get, call.result_evidence_ids)
+        return call.error or next((item.content for item in found if item), "")
 
     def stands_on(self, message: Message) -> list[tuple[str, str]]:
         """What a message refers to, with the word for it: what an answer rests on comes first."""

@@ -69,7 +69,7 @@ def show(
     links = Links(document, turns)
     for position, message in enumerate(document.session.messages, start=1):
         _message(screen, links, message, position, full=full)
-    _tool_calls(screen, links)
+    _tool_calls(screen, links, full=full)
     _evidence(screen, links)
     _usage(screen, links)
 
@@ -162,7 +162,7 @@ def _links(links: Links, message: Message, *, full: bool) -> Iterator[tuple[str,
         yield from links.became(message.message_id)
 
 
-def _tool_calls(screen: Console, links: Links) -> None:
+def _tool_calls(screen: Console, links: Links, *, full: bool) -> None:
     calls = links.document.session.tool_state.tool_calls
     rows = [
         (
@@ -177,6 +177,11 @@ def _tool_calls(screen: Console, links: Links) -> None:
     ]
     columns = ["tool call", "tool", "arguments", "status", "ms", "evidence"]
     _section(screen, "Tool calls", columns, rows, numbers={"ms"}, narrow="arguments")
+    for call in calls:
+        if text := links.failure(call):
+            said = f"{short_id(call.tool_call_id)} {call.tool} failed: {text}"
+            room = SHOWN_LINES * (screen.width - INDENT)
+            print_under(screen, INDENT, said if full else clipped(said, room))
 
 
 def _evidence(screen: Console, links: Links) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -15,7 +15,7 @@ from ce_engine.cli.links import arguments, spent
 from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, User
 from ce_engine.cli.output import clipped, console, print_json, print_under, printable, short_id
 from ce_engine.cli.reading import find_session, reading
-from ce_engine.schema.document import Message, Ref, SessionDocument
+from ce_engine.schema.document import Message, Ref, SessionDocument, ToolCall
 from ce_engine.schema.enums import Role
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import EvidenceTrace, Trace
@@ -62,6 +62,8 @@ def trace(
     screen.print(Text(printable(f"{found.kind} {found.id}"), style="bold"))
     if found.seen_by:
         screen.print(Text(printable(f"seen by {', '.join(found.seen_by)}")))
+    for call in found.asked_for:
+        _lines(screen, [("asked for", _run(call)), *_failed(call)], indent="")
     if not found.evidence:
         screen.print("refers to no evidence")
     for item in found.evidence:
@@ -110,9 +112,23 @@ def _print(screen: Console, item: EvidenceTrace, word: str) -> None:
     kind = item.evidence.type.value if item.evidence is not None else "kept elsewhere"
     title = Text(f"\n  {word}{printable(item.ref.evidence_id)}", style="bold")
     screen.print(title.append(f" {kind}", style="not bold"))
+    _lines(screen, _facts(item), indent="    ")
+
+
+def _lines(screen: Console, facts: Iterable[tuple[str, str]], *, indent: str) -> None:
     room = SHOWN_LINES * (screen.width - INDENT)
-    for name, value in _facts(item):
-        print_under(screen, INDENT, clipped(value, room), before=f"    {name}")
+    for name, value in facts:
+        print_under(screen, INDENT, clipped(value, room), before=f"{indent}{name}")
+
+
+def _run(call: ToolCall) -> str:
+    made = f"{call.tool}({arguments(call.args_digest)}) {call.status.value}"
+    return f"{short_id(call.tool_call_id)} {made}, {call.duration_ms} ms"
+
+
+def _failed(call: ToolCall) -> Iterator[tuple[str, str]]:
+    if call.error:
+        yield "failed", call.error
 
 
 def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
@@ -124,9 +140,8 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
     if item.ref.selector:
         yield "part", item.text if item.text is not None else (item.problem or "-")
     if item.tool_call is not None:
-        call = item.tool_call
-        made = f"{call.tool}({arguments(call.args_digest)}) {call.status.value}"
-        yield "call", f"{short_id(call.tool_call_id)} {made}, {call.duration_ms} ms"
+        yield "call", _run(item.tool_call)
+        yield from _failed(item.tool_call)
     if item.model_usage is not None:
         yield "usage", f"{short_id(item.model_usage.model_usage_id)} {spent(item.model_usage)}"
     if item.asked_by is not None:

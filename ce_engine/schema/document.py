@@ -128,7 +128,10 @@ class ToolProvider(Schema):
 
 
 class ToolCall(Schema):
-    """One run of a tool. Its id is `<message_id>:<position>` where a model asked for it, since hosts reuse ids."""
+    """One run of a tool. Its id is `<message_id>:<position>` where a model asked for it, since hosts reuse ids.
+
+    `error` is what it failed with, redacted, where no result says so.
+    """
 
     tool_call_id: str
     tool: str
@@ -140,6 +143,7 @@ class ToolCall(Schema):
     duration_ms: int = 0
     result_evidence_ids: list[str] = Field(default_factory=list)
     task_id: str | None = None
+    error: str | None = additive()
 
 
 class ToolState(Schema):

@@ -21,6 +21,7 @@ class ToolRun:
             the host ran the tool by itself.
         pure: equal arguments always give an equal result, which is then stored once (A-09).
         status: how it ended; `error_code` is a short stable word, never an exception's text.
+        error: what it failed with, in words, where it gave no result.
         started_at: UTC, ISO 8601 with `Z`.
         media: digests of what it gave beside text, as in `HostMessage`: they are part of the result.
     """
@@ -40,6 +41,7 @@ class ToolRun:
     task_id: str | None = None
     pure: bool = False
     media: Sequence[str] = ()
+    error: str = ""
 
     @classmethod
     def from_mcp(

@@ -39,10 +39,12 @@ class Trace(Schema):
     """What was asked for and where it leads: one entry for each ref of it.
 
     `kind` is `message`, `block` or `evidence`. Of a message, `seen_by` are the agents (lanes that
-    have a name) whose model calls had it in their list, in order (B-16).
+    have a name) whose model calls had it in their list, in order (B-16), and `asked_for` the runs of
+    the tools that it asks for.
     """
 
     id: str
     kind: str
     evidence: list[EvidenceTrace] = Field(default_factory=list)
     seen_by: list[str] = Field(default_factory=list)
+    asked_for: list[ToolCall] = Field(default_factory=list)

@@ -101,6 +101,9 @@ class Ends(Recording):
         (run,) = trial.document().session.tool_state.tool_calls
         assert (run.tool, run.status) == ("broken", ToolCallStatus.ERROR)
         assert run.args_digest == {"word": "lane"}
+        evidence = trial.document().evidences
+        said = [run.error, *(evidence[name].content for name in run.result_evidence_ids)]
+        assert any("no such word: lane" in (text or "") for text in said)
         assert {turn.status for turn in trial.turns()} == {"committed"}
 
     def broken_off(self, trial: Trial, target: Any, way: Way) -> tuple[list[str], Raised | None]:

@@ -272,6 +272,7 @@ def tools(v: Visitor) -> None:
         error_code=c("ToolRun.error_code"),
         task_id=c("ToolRun.task_id"),
         media=(c("ToolRun.media"),),
+        error=c("ToolRun.error"),
     )
     named: dict[str, Any] = {}
     for method in ("post_tool_run", "post_retrieval"):
@@ -313,6 +314,7 @@ def records(v: Visitor) -> None:
         args_digest={c("ToolCall.args_digest"): c("ToolCall.args_digest")},
         result_evidence_ids=[c("ToolCall.result_evidence_ids")],
         task_id=c("ToolCall.task_id"),
+        error=c("ToolCall.error"),
     )
     more = [c("record_tool_call.result_evidence_ids")]
     v.sync.record_tool_call(v.scope, call, more, c("record_tool_call.turn_id"))

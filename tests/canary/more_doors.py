@@ -8,6 +8,7 @@ from typing import Any
 
 from ce_engine import (
     ContextEngine,
+    EvidenceFilter,
     EvidenceSource,
     EvidenceType,
     HostMessage,
@@ -182,4 +183,16 @@ def looked(v: Visitor) -> None:
     v.refused(v.sync.inspect, (v.scope, c("inspect.call")), actor=c("inspect.actor"))
 
 
-MORE_DOORS = (ingested, kept, ruled, shared, looked)
+def read(v: Visitor) -> None:
+    c = v.canary
+    v.sync.list_sessions(
+        account_id=c("list_sessions.account_id"), user_id=c("list_sessions.user_id")
+    )
+    v.sync.get_evidence(v.scope, c("get_evidence.evidence_id"))
+    since = EvidenceFilter(since=c("EvidenceFilter.since"))
+    for times in (since, EvidenceFilter(until=c("EvidenceFilter.until"))):
+        v.refused(v.sync.list_evidences, v.scope, times)
+    v.sync.list_evidences(v.scope, EvidenceFilter(tags={"t": c("EvidenceFilter.tags")}))
+
+
+MORE_DOORS = (ingested, kept, ruled, shared, looked, read)

@@ -75,7 +75,8 @@ def test_what_is_not_there_and_what_is_anothers_read_the_same(engine: ContextEng
     for stranger in strangers:
         assert engine.sync.get_session(stranger) is None
         assert engine.sync.list_evidences(stranger) == []
-        assert engine.sync.list_turns(stranger) == engine.sync.list_reports(stranger) == []
+        assert engine.sync.list_turns(stranger) == []
+        assert engine.sync.list_reports(stranger) == []
         assert engine.sync.list_events(stranger) == []
     with pytest.raises(ScopeViolationError):
         engine.sync.get_session(replace(TALK, project_id="another"))

@@ -27,6 +27,7 @@ from ce_engine import (
     SelectorResolveError,
     SourceKind,
     ToolCall,
+    ToolCallStatus,
     ToolProvider,
     ToolRun,
     Trace,
@@ -36,7 +37,7 @@ from ce_engine.cli.output import short_id
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import BlockType, Priority, ProviderKind
 from ce_engine.testing import samples
-from ce_engine.testing.host import HostApp
+from ce_engine.testing.host import HostApp, tool_calls, user
 from tests.unit.cli_host import TALK, ce, fill, talk, url_of
 
 
@@ -279,6 +280,38 @@ def test_an_answer_rests_on_what_it_quotes_and_was_shown_the_rest(tmp_path: Path
     assert f"rests on {rain.evidence_id} rag_doc" in traced
     assert f"was shown {snow.evidence_id} rag_doc" in traced
     engine.sync.close()
+
+
+def test_what_a_tool_failed_with_is_told_redacted(tmp_path: Path) -> None:
+    """One tool raised and the model never heard of it; of the other the model was told in words."""
+    engine = create_context_engine(url := url_of(tmp_path / "ce.db"))
+    app = HostApp(engine, scope := Scope(session_id="s"), [])
+    asked = app.prepare(user("Send it"))
+    app.commit(asked, tool_calls(("c1", "send", {}), ("c2", "look", {})))
+    raised = ToolRun(
+        "send",
+        {},
+        "",
+        "r1",
+        "c1",
+        status=ToolCallStatus.ERROR,
+        error="SMTPError: 收件人 wang.fang@example.com 不存在",
+    )
+    told = ToolRun("look", {}, "no such page", "r2", "c2", status=ToolCallStatus.ERROR)
+    for run in (raised, told):
+        engine.post_tool_run(scope, run, request_id="request-1", framework="by-hand")
+    engine.sync.flush()
+    [asking] = [m for m in engine.sync.get_session(scope).session.messages if m.tool_calls]  # type: ignore[union-attr]
+    name = asking.message_id or ""
+    engine.sync.close()
+
+    shown = " ".join(ce("show", "s", "--store", url).stdout.split())
+    assert f"{short_id(name)}:0 send failed: SMTPError: 收件人 [EMAIL_1] 不存在" in shown
+    assert f"{short_id(name)}:1 look failed: no such page" in shown
+    traced = " ".join(ce("trace", "s", name, "--store", url).stdout.split())
+    assert f"asked for {short_id(name)}:0 send() error" in traced
+    assert "failed SMTPError: 收件人 [EMAIL_1] 不存在" in traced
+    assert "wang.fang" not in ce("show", "s", "--json", "--store", url).stdout
 
 
 async def test_what_the_app_names_counts_without_a_quote(engine: ContextEngine) -> None:
