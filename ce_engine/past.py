@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -62,17 +63,7 @@ class Past:
 
     def config(self) -> RuntimeConfig:
         """The configuration that the turn had."""
-        digest = self.archive["config"]
-        kept = (found.report.get("extra", {}).get("replay", {}) for found in self.turns)
-        for archive in kept:
-            if archive.get("config") == digest and "settings" in archive:
-                return RuntimeConfig(**archive["settings"])
-        if digest == self.fingerprinter.mac("config", "{}").hex():
-            return RuntimeConfig()
-        raise ReplayUnavailableError(
-            f"the configuration of turn {self.row.turn_id!r} is not in the store: the turn that it was "
-            "archived with was never written. Only other turns can be replayed."
-        )
+        return config_of(self.row, self.turns, self.fingerprinter)
 
     # The session as it was
 
@@ -261,6 +252,40 @@ class Past:
             self.say("ESTIMATOR", f"counted by {was!r} then, by {estimator!r} here")
         if self.archive["pruner"] != kind_of(pruner):
             self.say("PRUNER", f"{self.archive['pruner']} chose then, {kind_of(pruner)} does here")
+
+
+def config_of(
+    row: TurnRow, turns: Sequence[TurnRow], fingerprinter: Fingerprinter
+) -> RuntimeConfig:
+    """The configuration that a turn had: the first turn that had it keeps it.
+
+    Raises:
+        ReplayUnavailableError: the turn has no archive, or the configuration was never written.
+    """
+    digest = _archive(row)["config"]
+    for archive in (found.report.get("extra", {}).get("replay", {}) for found in turns):
+        if archive.get("config") == digest and "settings" in archive:
+            return RuntimeConfig(**archive["settings"])
+    if digest == fingerprinter.mac("config", "{}").hex():
+        return RuntimeConfig()
+    raise ReplayUnavailableError(
+        f"the configuration of turn {row.turn_id!r} is not in the store: the turn that it was "
+        "archived with was never written. Only other turns can be replayed."
+    )
+
+
+def newest(turns: Sequence[TurnRow], fingerprinter: Fingerprinter) -> int:
+    """The place of the newest turn that can be made again.
+
+    Raises:
+        ReplayUnavailableError: there is none; it says why the newest turn cannot.
+    """
+    for at in reversed(range(len(turns))):
+        with suppress(ReplayUnavailableError):
+            config_of(turns[at], turns, fingerprinter)
+            return at
+    config_of(turns[-1], turns, fingerprinter)
+    raise AssertionError
 
 
 def _extras(archive: Mapping[str, Any]) -> dict[str, int]:

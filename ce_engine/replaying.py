@@ -11,13 +11,14 @@ from ce_engine.archiving import (
 )
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
-from ce_engine.errors import SessionNotFoundError, TurnNotFoundError
+from ce_engine.errors import ReplayUnavailableError, SessionNotFoundError, TurnNotFoundError
 from ce_engine.history import History
 from ce_engine.parts import Parts
-from ce_engine.past import Past
+from ce_engine.past import Past, newest
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
 from ce_engine.recall import pins_again
+from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import SHORT_ID, Fingerprinter
 from ce_engine.schema.replay import Replay
 from ce_engine.schema.rows import TurnRow
@@ -64,7 +65,8 @@ class Replaying(Parts):
 
         Args:
             session: whose; an id alone is a session of no account and no user.
-            turn: its number, from 1, its id or the start of that; the newest if not given.
+            turn: its number, from 1, its id or the start of that; if not given, the newest that can be
+                replayed.
             config: what another configuration would have sent, in `instead`.
             system: the host's system messages in order: they are never stored.
 
@@ -83,7 +85,8 @@ class Replaying(Parts):
         config: RuntimeConfig | None,
         system: Sequence[str],
     ) -> Replay:
-        past = await self._past(scope, turn, system)
+        past, skipped = await self._past(scope, turn)
+        past.set_up(system)
         was = past.config()
         lane = past.view.lane(past.row.lane)
         lane.pins = pins_again(past.view, past.archive.get("pins", ()), was.locale)
@@ -100,6 +103,7 @@ class Replaying(Parts):
             hash=made,
             equal=equal,
             sent=sent,
+            skipped=skipped,
         )
         if config is not None:
             second, other = await self._again(past, config, first)
@@ -108,8 +112,27 @@ class Replaying(Parts):
         replay.problems = past.problems
         return replay
 
-    async def _past(self, scope: Scope, turn: int | str | None, system: Sequence[str]) -> Past:
-        """The session as the turn knew it."""
+    async def recorded_call(self, session: Scope | str) -> ModelCall | None:
+        """The newest call of a session that can be replayed, without its messages; `None` without one.
+
+        It has the configuration that was archived, the model and its window.
+
+        Raises:
+            SessionNotFoundError: there is no such session of this user.
+        """
+        return await self.loop.share(self._recorded_call(as_scope(session)))
+
+    async def _recorded_call(self, scope: Scope) -> ModelCall | None:
+        try:
+            past, _ = await self._past(scope, None)
+        except (ReplayUnavailableError, TurnNotFoundError):
+            return None
+        call = past.call()
+        call.config = past.config()
+        return call
+
+    async def _past(self, scope: Scope, turn: int | str | None) -> tuple[Past, int]:
+        """What is stored of a session, at a turn, and how many newer ones were passed over."""
         await self.flush(SETTLE_S)
         state = await self.store.state(scope)
         if state is None:
@@ -121,9 +144,9 @@ class Replaying(Parts):
         at = find_turn(turns, turn, scope.session_id)
         scope = replace(scope, agent_id="", project_id=state.head.project_id)
         key = Fingerprinter(self.store.secret, state.head.salt, scope)
-        past = Past(scope, state, turns, at, key)
-        past.set_up(system)
-        return past
+        if turn is None:
+            at = newest(turns, key)
+        return Past(scope, state, turns, at, key), len(turns) - 1 - at if turn is None else 0
 
     async def _again(
         self, past: Past, config: RuntimeConfig, was: Preparation | None

@@ -270,6 +270,9 @@ class SyncEngine:
     ) -> Replay:
         return self._run(self._engine.replay(session, turn, config, system))
 
+    def recorded_call(self, session: Scope | str) -> ModelCall | None:
+        return self._run(self._engine.recorded_call(session))
+
     def inspect(
         self, call: ModelCall | tuple[Scope | str, Message | str], *, actor: str
     ) -> Inspection:

@@ -67,6 +67,8 @@ def replay(
 ) -> None:
     """Make a turn's input again from what is stored, and compare it with another configuration's.
 
+    Without --turn, of the newest turn that can be replayed; helper calls cannot.
+
     Exit code 1 if what is made again is not what was sent; it says why. With --json, an object with
     turn, turn_id, recorded and hash, equal, problems, sent, instead and diff.
     """
@@ -98,6 +100,12 @@ async def _replay(
 def _print(screen: Console, found: Replay) -> None:
     said = "the same as it was sent" if found.equal else "NOT what was sent"
     screen.print(Text(printable(f"turn {found.turn}  {found.turn_id}: {said}"), style="bold"))
+    if found.skipped:
+        newer = "one newer" if found.skipped == 1 else f"{number(found.skipped)} newer ones"
+        said = (
+            f"the newest turn that can be replayed; {newer} cannot: helper calls, or turns whose "
+        )
+        print_under(screen, 2, said + "report was not stored")
     for problem in found.problems:
         print_under(screen, 2, problem.detail, before="! ")
     heads: tuple[str, ...] = ("#", "role", "as it was", "tokens")

@@ -52,6 +52,7 @@ class Replay(Schema):
         sent: the input as it was sent.
         instead: the input with the other configuration; `None` without one.
         diff: lines of a unified diff from `sent` to `instead`.
+        skipped: newer turns that cannot be replayed, where none was asked for by name.
     """
 
     turn: int
@@ -63,6 +64,7 @@ class Replay(Schema):
     sent: Sent
     instead: Sent | None = None
     diff: list[str] = Field(default_factory=list)
+    skipped: int = 0
 
 
 class InspectedLayer(Schema):

@@ -30,7 +30,7 @@ from ce_engine import (
 from ce_engine.schema.rows import SessionState
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.host import HostApp, system, user
-from tests.unit.cli_host import TALK, ce, fill, url_of
+from tests.unit.cli_host import TALK, TIGHT, ce, fill, url_of
 
 
 SCOPE = Scope(session_id="s", user_id="张伟")
@@ -168,6 +168,23 @@ def test_the_command_shows_the_layers(tmp_path_factory: pytest.TempPathFactory) 
     found = json.loads(ce("inspect", *at, "--json").stdout)
     assert found["layers"]["immediate"]["parts"][-1]["content"].startswith("Tell me about topic 2")
     assert found["tokens"] > 0
+
+
+@pytest.mark.req("D-08")
+def test_the_command_answers_with_the_recorded_configuration(tmp_path: Path) -> None:
+    """The app's own budget; another file says otherwise."""
+    fill(url := url_of(tmp_path / "ce.db"), chatter=3)
+    at = (TALK.session_id, "--store", url, "--account", "acme")
+    found = json.loads(ce("inspect", *at, "--json").stdout)
+    assert found["budget"] == TIGHT.budget.max_context_tokens
+    assert found["tokens"] <= found["budget"]
+    assert "configuration of its newest turn" in ce("inspect", *at).stdout
+
+    other = tmp_path / "wide.toml"
+    other.write_text("[budget]\nmax_input_tokens = 9000\n", "utf-8")
+    wide = json.loads(ce("inspect", *at, "--config", str(other), "--json").stdout)
+    assert wide["budget"] == BudgetConfig(max_input_tokens=9000).max_context_tokens
+    assert wide["tokens"] > found["tokens"]
 
 
 class Slow(SqlStore):

@@ -9,16 +9,22 @@ from pathlib import Path
 import pytest
 
 from ce_engine import (
+    Answer,
     BudgetConfig,
     CharBasedEstimator,
     ContextEngine,
     GroupAwarePruner,
+    HostMessage,
     MemoryStore,
+    Message,
+    ModelCall,
     ObservabilityConfig,
+    Origin,
     RedactionConfig,
     RedactionRules,
     Replay,
     ReplayUnavailableError,
+    Role,
     RuntimeConfig,
     Scope,
     SessionNotFoundError,
@@ -248,6 +254,27 @@ def at(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     url = url_of(tmp_path_factory.mktemp("store") / "ce.db")
     fill(url, chatter=12)
     return (TALK.session_id, "--store", url, "--account", "acme")
+
+
+@pytest.mark.req("A-21")
+def test_the_command_takes_the_newest_turn_that_can_be_replayed(tmp_path: Path) -> None:
+    fill(url := url_of(tmp_path / "ce.db"))
+    engine = create_context_engine(url)
+    for _ in range(2):  # helper calls: they are recorded, and have no archive
+        asked = [HostMessage(Message(role=Role.USER, content="Sum it up"), Origin.HELPER)]
+        prepared = engine.sync.prepare(ModelCall(TALK, asked, purpose="helper"))
+        engine.sync.commit(
+            prepared.turn, Answer(Message(role=Role.ASSISTANT, content="A talk on rain."))
+        )
+    replay = engine.sync.replay(TALK)
+    assert (replay.turn, replay.skipped) == (3, 2)
+    with pytest.raises(ReplayUnavailableError, match="helper call"):
+        engine.sync.replay(TALK, 5)
+    engine.sync.close()
+    done = ce("replay", TALK.session_id, "--store", url, "--account", "acme")
+    first, second, *_ = done.stdout.splitlines()
+    assert first.startswith("turn 3 ")
+    assert "2 newer ones cannot" in second
 
 
 @pytest.mark.req("A-21")
