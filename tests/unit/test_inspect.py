@@ -173,7 +173,7 @@ def test_the_command_shows_the_layers(tmp_path_factory: pytest.TempPathFactory) 
 @pytest.mark.req("D-08")
 def test_the_command_answers_with_the_recorded_configuration(tmp_path: Path) -> None:
     """The app's own budget; another file says otherwise."""
-    fill(url := url_of(tmp_path / "ce.db"), chatter=3)
+    fill(url := url_of(tmp_path / "ce.db"), chatter=9)
     at = (TALK.session_id, "--store", url, "--account", "acme")
     found = json.loads(ce("inspect", *at, "--json").stdout)
     assert found["budget"] == TIGHT.budget.max_context_tokens
