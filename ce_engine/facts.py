@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ce_engine.recording import record_content, record_retrieval, record_tool_run
+from ce_engine.recording import record_content, record_retrieval, record_tool_run, stored_error
 from ce_engine.records import Records
 from ce_engine.schema.document import (
     Evidence,
@@ -95,7 +95,7 @@ class FactRecorder(ABC):
                     "tool_call_id": call_id,
                     "called_at": ingest.name(tool_call.called_at),
                     "task_id": ingest.id(tool_call.task_id),
-                    "error": ingest.error(tool_call.error),
+                    "error": stored_error(ingest, tool_call.error),
                     "tool": ingest.name(tool_call.tool),
                     "provider": ingest.provider(by.kind, by.name, by.uri),
                     "args_digest": ingest.call_args(call_id, tool_call.args_digest),

@@ -29,12 +29,16 @@ from ce_engine.schema.rows import (
     ToolCallRow,
 )
 from ce_engine.upload.confidence import by_rule
+from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.pieces import refs
 from ce_engine.view import SessionView
 
 
 CALLS_BACK = 64
 """Messages that are searched for the call of a run's own request, where hosts reuse their ids."""
+
+MAX_ERROR_CHARS = 2000
+"""Of what a tool's error says: the rest of a traceback helps nobody."""
 
 
 def find_call(
@@ -207,6 +211,13 @@ def _run_key(records: Records, run: ToolRun, key: str) -> bytes:
     return _result_key(view, key, content_key)
 
 
+def stored_error(ingest: Ingest, text: str | None) -> str | None:
+    """What a tool's error says, as it may be stored; `None` for nothing, and where no content is kept."""
+    if not text or ingest.points_only:
+        return None
+    return ingest.text(text)[0].text[:MAX_ERROR_CHARS] or None
+
+
 def record_tool_run(
     records: Records, run: ToolRun, request_id: str, lane_key: str = ""
 ) -> ToolCall:
@@ -228,7 +239,7 @@ def record_tool_run(
         status=run.status,
         duration_ms=run.duration_ms,
         task_id=ingest.id(run.task_id),
-        error=ingest.error(run.error),
+        error=stored_error(ingest, run.error),
     )
     if run.result:
         evidence = ingest.evidence_row(

@@ -44,9 +44,6 @@ from ce_engine.upload.pieces import Piece, encodable
 MAX_ARGS_CHARS = 4000
 """Tool arguments longer than this, redacted, are stored as their beginning and length."""
 
-MAX_ERROR_CHARS = 2000
-"""Of what a tool's error says: the rest of a traceback helps nobody."""
-
 MAX_NAME_CHARS = 200
 """Names of tools, authors, sources, and tags: what is longer, redacted, is cut off."""
 
@@ -166,12 +163,6 @@ class Ingest:
         if known is None:
             known = self.names[text] = self.text(text)[0].text
         return known[:most]
-
-    def error(self, text: str | None) -> str | None:
-        """What an error says, as it may be stored; `None` for nothing, and where no content is kept."""
-        if not text or self.points_only:
-            return None
-        return self.text(text)[0].text[:MAX_ERROR_CHARS] or None
 
     def id(self, text: OptionalText) -> OptionalText:
         """An id of the host's as it may be stored: a caller may put anything into one.

@@ -272,7 +272,6 @@ def tools(v: Visitor) -> None:
         error_code=c("ToolRun.error_code"),
         task_id=c("ToolRun.task_id"),
         media=(c("ToolRun.media"),),
-        error=c("ToolRun.error"),
     )
     named: dict[str, Any] = {}
     for method in ("post_tool_run", "post_retrieval"):
@@ -280,7 +279,9 @@ def tools(v: Visitor) -> None:
             name: c(f"{method}.{name}") for name in ("request_id", "framework", "lane_key")
         }
     engine.post_tool_run(v.scope, run, **named["post_tool_run"])
-    engine.post_tool_run(v.scope, replace(run, args=c("ToolRun.args"), run_id="r2"))
+    engine.post_tool_run(
+        v.scope, replace(run, args=c("ToolRun.args"), run_id="r2", error=c("ToolRun.error"))
+    )
     hit = RetrievedDoc(
         c("RetrievedDoc.text"),
         c("RetrievedDoc.uri"),
