@@ -273,15 +273,14 @@ def tools(v: Visitor) -> None:
         task_id=c("ToolRun.task_id"),
         media=(c("ToolRun.media"),),
     )
-    named: dict[str, Any] = {}
-    for method in ("post_tool_run", "post_retrieval"):
-        named[method] = {
-            name: c(f"{method}.{name}") for name in ("request_id", "framework", "lane_key")
-        }
+    names = ("request_id", "framework", "lane_key")
+    named: dict[str, Any] = {
+        method: {name: c(f"{method}.{name}") for name in names}
+        for method in ("post_tool_run", "post_retrieval")
+    }
     engine.post_tool_run(v.scope, run, **named["post_tool_run"])
-    engine.post_tool_run(
-        v.scope, replace(run, args=c("ToolRun.args"), run_id="r2", error=c("ToolRun.error"))
-    )
+    other = replace(run, args=c("ToolRun.args"), run_id="r2", error=c("ToolRun.error"))
+    engine.post_tool_run(v.scope, other)
     hit = RetrievedDoc(
         c("RetrievedDoc.text"),
         c("RetrievedDoc.uri"),
