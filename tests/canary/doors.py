@@ -273,11 +273,8 @@ def tools(v: Visitor) -> None:
         task_id=c("ToolRun.task_id"),
         media=(c("ToolRun.media"),),
     )
-    names = ("request_id", "framework", "lane_key")
-    named: dict[str, Any] = {
-        method: {name: c(f"{method}.{name}") for name in names}
-        for method in ("post_tool_run", "post_retrieval")
-    }
+    names, methods = ("request_id", "framework", "lane_key"), ("post_tool_run", "post_retrieval")
+    named: dict[str, Any] = {m: {name: c(f"{m}.{name}") for name in names} for m in methods}
     engine.post_tool_run(v.scope, run, **named["post_tool_run"])
     other = replace(run, args=c("ToolRun.args"), run_id="r2", error=c("ToolRun.error"))
     engine.post_tool_run(v.scope, other)
