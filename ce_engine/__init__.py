@@ -76,6 +76,7 @@ from ce_engine.prepare.prune import (
 from ce_engine.prepare.render_block import BlockRenderer
 from ce_engine.schema.call import (
     Answer,
+    Attachment,
     CallerRole,
     Extend,
     HostMessage,
@@ -90,6 +91,7 @@ from ce_engine.schema.call import (
     Usage,
 )
 from ce_engine.schema.document import (
+    AttachmentRecord,
     Author,
     ContextBlock,
     Evidence,
@@ -162,6 +164,8 @@ __all__ = [
     "Answer",
     "AssembledInput",
     "Assembler",
+    "Attachment",
+    "AttachmentRecord",
     "Author",
     "AuthorKind",
     "BackpressureError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine.schema.document import (
+    AttachmentRecord,
     Author,
     ContextBlock,
     Evidence,
@@ -68,6 +69,10 @@ def message_row(name: str, content: str = "你好 👋", **fields: Any) -> Messa
         status="incomplete",
         variant_of="v",
         replaces="r",
+        attachments=[
+            AttachmentRecord(kind="file", format="pdf", name="报告.pdf", size=9, pages=3, digest="d"),
+            AttachmentRecord(kind="image", width=640, height=480),
+        ],
     )
     values: dict[str, Any] = {
         "key": b"k" * 16,
