@@ -17,7 +17,9 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("image", "image_url", "input_image"), "image"),
     **dict.fromkeys(("audio", "input_audio"), "audio"),
     "video": "video",
-    **dict.fromkeys(("file", "input_file", "document", "media", "text-plain", "inline_data"), "file"),
+    **dict.fromkeys(
+        ("file", "input_file", "document", "media", "text-plain", "inline_data"), "file"
+    ),
 }
 """What a block is, by its type; files are looked at more closely."""
 
@@ -28,7 +30,14 @@ _INSIDE = ("image_url", "file", "input_audio", "source", "inline_data", "metadat
 """Where forms keep what others have in the block itself."""
 _DATA = ("data", "base64", "file_data", "bytes", "image", "audio", "video")
 _URL = ("url", "image_url", "video_url", "file_uri")
-_MIME = ("mime_type", "media_type", "image_mimetype", "video_mimetype", "document_mimetype", "format")
+_MIME = (
+    "mime_type",
+    "media_type",
+    "image_mimetype",
+    "video_mimetype",
+    "document_mimetype",
+    "format",
+)
 _NAME = ("filename", "file_name", "name", "path", "title")
 _NAMELESS = frozenset({"input_document"})
 """What LlamaIndex calls a document that nobody named."""
@@ -75,7 +84,9 @@ def attachment_of(block: Mapping[Any, Any], digest: str = "") -> Attachment | No
         pages=pdf_pages(data) if data is not None and is_pdf else None,
         seconds=wav_seconds(data) if data is not None and known == "wav" else None,
         detail=_first(told, ("detail",)) or "auto",
-        tokens=_text_tokens(data, mime, known, head) if data is not None and kind == "file" else None,
+        tokens=_text_tokens(data, mime, known, head)
+        if data is not None and kind == "file"
+        else None,
         digest=digest,
     )
 
@@ -161,6 +172,7 @@ def _text_tokens(data: Data, mime: str, known: str, head: bytes) -> int | None:
 
 def _is_utf8(head: bytes) -> bool:
     try:
-        return bool(codecs.getincrementaldecoder("utf-8")().decode(head))  # its last letter may be cut
+        # The last letter may be cut.
+        return bool(codecs.getincrementaldecoder("utf-8")().decode(head))
     except UnicodeDecodeError:
         return False

@@ -77,7 +77,9 @@ class Beside(NamedTuple):
 
 def beside_text(content: object) -> Beside:
     """What a content has that is no text; calls of tools cost nothing here."""
-    digests, tokens, attachments = [], 0, []
+    digests: list[str] = []
+    attachments: list[Attachment] = []
+    tokens = 0
     for block in other_blocks(content):
         kind, digest = block.get("type"), _digest(block)
         if kind not in REASONING:

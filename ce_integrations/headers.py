@@ -8,6 +8,8 @@ import io
 import re
 from dataclasses import dataclass
 
+import imagesize
+
 
 HEAD_BYTES = 4_096
 """Enough for the sizes of most pictures."""
@@ -117,8 +119,6 @@ def image_size(data: Data, known: str) -> tuple[int, int] | None:
 
 
 def _size(head: bytes) -> tuple[int, int] | None:
-    import imagesize  # noqa: PLC0415 - it brings an HTTP client that nobody needs before the first picture
-
     width, height = imagesize.get(io.BytesIO(head), exif_rotation=False)
     is_sound = 0 < width <= MOST_PIXELS and 0 < height <= MOST_PIXELS
     return (int(width), int(height)) if is_sound else None

@@ -70,7 +70,9 @@ def message_row(name: str, content: str = "你好 👋", **fields: Any) -> Messa
         variant_of="v",
         replaces="r",
         attachments=[
-            AttachmentRecord(kind="file", format="pdf", name="报告.pdf", size=9, pages=3, digest="d"),
+            AttachmentRecord(
+                kind="file", format="pdf", name="报告.pdf", size=9, pages=3, digest="d"
+            ),
             AttachmentRecord(kind="image", width=640, height=480),
         ],
     )

@@ -143,4 +143,5 @@ def context_window(model: str) -> int | None:
 
 
 def begins(name: str, start: str) -> bool:
+    """Whether a bare name begins with `start`, and a word of it ends there."""
     return name.startswith(start) and not name[len(start) : len(start) + 1].isalnum()

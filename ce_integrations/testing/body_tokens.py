@@ -97,7 +97,7 @@ def _image_tokens(image: dict[str, Any]) -> int:
     if not image["url"].startswith(PNG_URL):
         return IMAGE_HIGH
     head = b64decode(image["url"][len(PNG_URL) :][:32])
-    sides = [int.from_bytes(head[at : at + 4]) for at in (16, 20)]
+    sides = [float(int.from_bytes(head[at : at + 4])) for at in (16, 20)]
     sides = [side * min(1, 2048 / max(sides)) for side in sides]
     sides = [side * min(1, 768 / min(sides)) for side in sides]
     return IMAGE_LOW + IMAGE_TILE * ceil(sides[0] / 512) * ceil(sides[1] / 512)
