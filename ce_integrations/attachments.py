@@ -5,10 +5,19 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ce_engine import Attachment, CharBasedEstimator
-from ce_integrations.headers import HEAD_BYTES, Data, format_of, image_size, pdf_pages, wav_seconds
+from ce_integrations.headers import (
+    HEAD_BYTES,
+    MOST_PIXELS,
+    Data,
+    format_of,
+    image_size,
+    pdf_pages,
+    wav_seconds,
+)
 
 
 __all__ = ["attachment_of"]
@@ -57,38 +66,45 @@ def attachment_of(block: Mapping[Any, Any], digest: str = "") -> Attachment | No
     if kind is None:
         return None
     told = _flat(block)
-    mime, data = _first(told, _MIME), _bytes_of(told)
-    url = _first(told, _URL)
-    if data is None and (found := _DATA_URL.match(url)):
-        mime = mime or found[1]
-        content = url[found.end() :]
-        data = Data.of(content) if found[2] else Data(content.encode(), is_base64=False)
-    name, text = _name(told), _text(told)
-    if text is not None:
-        data = Data(text.encode("utf-8", "replace"), is_base64=False)
+    (mime, data), name = _content(told), _name(told)
     head = data.head(HEAD_BYTES) if data is not None else b""
     known = format_of(head) or _declared(mime, name)
-    if kind == "file":
-        kind = _kind(mime, known)
+    kind = _kind(mime, known) if kind == "file" else kind
     width, height = _declared_size(told)
-    size = image_size(data, known) if data is not None and kind == "image" else None
-    width, height = size or (width, height)
-    is_pdf = data is not None and known == "pdf"
-    return Attachment(
-        kind,
-        known,
-        name,
+    detail = _first(told, ("detail",)) or "auto"
+    made = Attachment(kind, known, name, width, height, detail=detail, digest=digest)
+    return made if data is None else _measured(made, data, mime, head)
+
+
+def _measured(made: Attachment, data: Data, mime: str, head: bytes) -> Attachment:
+    """With what its bytes tell."""
+    size = image_size(data, made.format) if made.kind == "image" else None
+    width, height = size or (made.width, made.height)
+    return replace(
+        made,
         width=width,
         height=height,
-        size=data.size if data is not None else None,
-        pages=pdf_pages(data) if data is not None and is_pdf else None,
-        seconds=wav_seconds(data) if data is not None and known == "wav" else None,
-        detail=_first(told, ("detail",)) or "auto",
-        tokens=_text_tokens(data, mime, known, head)
-        if data is not None and kind == "file"
-        else None,
-        digest=digest,
+        size=data.size,
+        pages=pdf_pages(data) if made.format == "pdf" else None,
+        seconds=wav_seconds(data) if made.format == "wav" else None,
+        tokens=_text_tokens(data, mime, made.format, head) if made.kind == "file" else None,
     )
+
+
+def _content(told: Mapping[Any, Any]) -> tuple[str, Data | None]:
+    """What a block says that its content is, and the content, if it has it."""
+    mime, data, text = _first(told, _MIME), _bytes_of(told), _text(told)
+    if text is not None:
+        return mime, Data(text.encode("utf-8", "replace"), is_base64=False)
+    url = _first(told, _URL)
+    if data is None and (found := _DATA_URL.match(url)):
+        mime, content = mime or found[1], url[found.end() :]
+        data = (
+            Data.of(content)
+            if found[2]
+            else Data(content.encode("utf-8", "replace"), is_base64=False)
+        )
+    return mime, data
 
 
 def _flat(block: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -155,9 +171,10 @@ def _kind(mime: str, known: str) -> str:
 
 def _declared_size(told: Mapping[Any, Any]) -> tuple[int | None, int | None]:
     width, height = told.get("width"), told.get("height")
-    if isinstance(width, int) and isinstance(height, int) and min(width, height) > 0:
-        return width, height
-    return None, None
+    if not (isinstance(width, int) and isinstance(height, int)):
+        return None, None
+    is_sound = min(width, height) > 0 and max(width, height) <= MOST_PIXELS
+    return (width, height) if is_sound else (None, None)
 
 
 def _text_tokens(data: Data, mime: str, known: str, head: bytes) -> int | None:

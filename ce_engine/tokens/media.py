@@ -15,6 +15,9 @@ Value = TypeVar("Value")
 UNKNOWN_SIDE = 1024
 """A picture of unknown size counts as one of 1024 x 1024 pixels: the formulas' own examples have it."""
 
+MOST_PIXELS = 1_000_000
+"""A side; what claims more counts as this."""
+
 TILES: Mapping[str, tuple[int, int]] = {
     "": (85, 170),
     "computer-use": (65, 129),
@@ -111,7 +114,7 @@ def image_tokens(
     """
     name, known = bare_name(model), bool(width and height and width > 0 and height > 0)
     size = (width, height) if known else (UNKNOWN_SIDE, UNKNOWN_SIDE)
-    w, h = float(size[0] or 0), float(size[1] or 0)
+    w, h = (float(min(side or 0, MOST_PIXELS)) for side in size)
     seller = provider_of(name, provider)
     if seller == "anthropic":
         return _claude(w, h, name)
