@@ -82,7 +82,7 @@ class AttachmentRecord(Schema):
         if self.pages:
             told.append(f"{self.pages:,} page{'s' * (self.pages > 1)}")
         elif self.size is not None and not of_image:
-            told.append(f"{self.size:,} bytes")
+            told.append(f"{self.size:,} byte{'s' * (self.size != 1)}")
         return f"[{', '.join(filter(None, told))}]"
 
 

@@ -180,7 +180,7 @@ def _openai(width: float, height: float, name: str, *, is_low: bool) -> int:
     if per_patch is not None:
         if is_low:
             width, height = _into(width, height, LOW_DETAIL_SIDE)
-        return math.ceil(_patches(width, height) * per_patch)
+        return math.ceil(_patches(width, height) * per_patch - 1e-9)
     base, per_tile = _longest(TILES, name) or TILES[""]
     if is_low:
         return base
