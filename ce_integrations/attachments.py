@@ -32,7 +32,7 @@ KINDS: Mapping[str, str] = {
 }
 """What a block is, by its type; files are looked at more closely."""
 
-TEXT_BYTES = 65_536
+TEXT_BYTES = 16_384
 """So much of a text is counted, and the rest by its share."""
 
 _INSIDE = ("image_url", "file", "input_audio", "source", "inline_data", "metadata", "extras")

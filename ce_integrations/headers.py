@@ -7,6 +7,7 @@ import binascii
 import io
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 import imagesize
 
@@ -44,10 +45,13 @@ _MAGIC = (
 )
 _RIFF = {b"WEBP": "webp", b"WAVE": "wav", b"AVI ": "avi"}
 _PICTURES = frozenset({"png", "jpeg", "gif", "bmp", "webp"})
-_PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_LINEAR_PAGES = re.compile(rb"/Linearized.{0,400}?/N\s+(\d{1,9})", re.DOTALL)
-_PAGE_TREE = re.compile(rb"/Type\s*/Pages\b[^>]{0,2000}?/Count\s+(\d{1,9})")
-_PAGE_TREE_TURNED = re.compile(rb"/Count\s+(\d{1,9})[^>]{0,2000}?/Type\s*/Pages\b")
+_PAGE = re.compile(rb"/Type\s{0,9}/Page(?![A-Za-z])")
+_LINEAR_PAGES = re.compile(rb"/Linearized.{0,400}?/N\s{1,9}(\d{1,9})", re.DOTALL)
+_PAGE_TREE = re.compile(rb"/Type\s{0,9}/Pages\b")
+_COUNT = re.compile(rb"/Count\s{1,9}(\d{1,9})")
+_NEAR = 500
+"""Bytes on either side of a page tree's name in which its count stands."""
+_MOST_TREES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +134,10 @@ def pdf_pages(data: Data) -> int | None:
     known = data.head(WHOLE_BYTES) if is_whole else data.head(END_BYTES) + data.tail(END_BYTES)
     found = len(_PAGE.findall(known)) if is_whole else 0
     if not found:
-        claims = [_LINEAR_PAGES.search(known), *_PAGE_TREE.finditer(known)]
-        claims += _PAGE_TREE_TURNED.finditer(known)
-        found = max((int(claim[1]) for claim in claims if claim), default=0)
+        claims = [*_LINEAR_PAGES.finditer(known[:HEAD_BYTES])]
+        for tree in islice(_PAGE_TREE.finditer(known), _MOST_TREES):
+            claims += _COUNT.finditer(known, max(0, tree.start() - _NEAR), tree.end() + _NEAR)
+        found = max((int(claim[1]) for claim in claims), default=0)
     return min(found, MOST_PAGES) or None
 
 

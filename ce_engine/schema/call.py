@@ -248,6 +248,7 @@ class Answer:
         model: the model's name as the provider gave it.
         finish_reason: as the provider gave it.
         refs: what the host says that it rests on; `None` is what went out and what its request found.
+        attachments: pictures and files beside its text.
     """
 
     message: Message
@@ -256,6 +257,7 @@ class Answer:
     provider: str = ""
     finish_reason: str = ""
     refs: Sequence[Ref] | None = None
+    attachments: Sequence[Attachment] = ()
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ce_engine import (
+    Answer,
     Attachment,
     AttachmentRecord,
     ContextEngine,
@@ -99,6 +100,14 @@ def test_what_is_kept_is_what_they_are_and_not_what_they_show(engine: ContextEng
     assert report.name == "报告 of [EMAIL_1] 2.pdf"
     assert (report.format, report.size, report.pages) == ("pdf", 9, 3)
     assert picture.digest not in (None, "p", report.digest)
+
+
+def test_what_a_model_made_is_kept_with_its_answer(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE)
+    made = app.prepare(user("draw a cat"))
+    engine.sync.commit(made.turn, Answer(assistant("Here.").message, attachments=[PICTURE]))
+    answer = stored(engine).session.messages[-1]
+    assert [each.label() for each in answer.attachments or ()] == ["[image 640x480, png]"]
 
 
 def test_a_digest_says_nothing_outside_its_session(engine: ContextEngine) -> None:
