@@ -53,17 +53,23 @@ def stored(engine: ContextEngine, scope: Scope = SCOPE) -> SessionDocument:
     return document
 
 
-def prepared(engine: ContextEngine, *messages: HostMessage, **config: str) -> Prepared:
+def prepared(
+    engine: ContextEngine,
+    *messages: HostMessage,
+    model: str | None = None,
+    provider: str | None = None,
+) -> Prepared:
     app = HostApp(engine, SCOPE)
-    made = app.prepare(*messages, config=RuntimeConfig(**config))
+    config = RuntimeConfig(model_hint=model, provider_hint=provider)
+    made = app.prepare(*messages, config=config)
     app.commit(made, assistant("I see."))
     return made
 
 
 def test_a_picture_costs_what_the_model_s_provider_takes(engine: ContextEngine) -> None:
-    def cost(model: str, **config: str) -> int:
+    def cost(model: str, provider: str | None = None) -> int:
         used = [
-            prepared(engine, message, model_hint=model, **config).report.token_used
+            prepared(engine, message, model=model, provider=provider).report.token_used
             for message in (shown("what?", PICTURE), user("what?"))
         ]
         return used[0] - used[1]
@@ -72,7 +78,7 @@ def test_a_picture_costs_what_the_model_s_provider_takes(engine: ContextEngine) 
     assert cost("claude-sonnet-4-5") == 414
     assert cost("gemini-2.5-pro") == 4 * 258
     assert cost("gpt-4.1-mini") == 486
-    assert cost("my-deployment", provider_hint="anthropic") == 414
+    assert cost("my-deployment", "anthropic") == 414
 
 
 def test_a_size_that_is_not_known_is_told_once_a_call(engine: ContextEngine) -> None:
