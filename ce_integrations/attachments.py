@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -128,6 +129,8 @@ def _first(told: Mapping[Any, Any], names: Sequence[str]) -> str:
 def _bytes_of(told: Mapping[Any, Any]) -> Data | None:
     for name in _DATA:
         value = told.get(name)
+        if isinstance(value, io.BytesIO) and not value.closed:
+            value = value.getvalue()  # its position stays
         if isinstance(value, str | bytes) and value:
             if isinstance(value, str) and (found := _DATA_URL.match(value)):
                 return Data.of(value[found.end() :])

@@ -28,7 +28,7 @@ TILES: Mapping[str, tuple[int, int]] = {
 """OpenAI: start of a model's name -> tokens of a picture, and of each tile of 512 pixels in it.
 
 `gpt-4o-mini` is billed at 33 times what stands here, so that a picture has the price that it has
-with `gpt-4o`; of the window it takes no more than there.
+with `gpt-4o`. That is a matter of money: for the budget it counts as with `gpt-4o`.
 """
 
 PATCHES: Mapping[str, float] = {

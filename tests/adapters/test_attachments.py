@@ -59,6 +59,7 @@ PICTURES: dict[str, dict[str, Any]] = {
         "mime_type": "image/png",
     },
     "llamaindex": {"type": "image", "image": b64encode(PNG), "path": None, "url": None},
+    "llamaindex, a stream": {"type": "image", "image": io.BytesIO(PNG)},
     "as a file": {"type": "file", "base64": b64(PNG), "mime_type": "image/png"},
     "said to be a jpeg": {"type": "image", "base64": b64(PNG), "mime_type": "image/jpeg"},
     "for URLs": {"type": "image", "base64": urlsafe_b64encode(PNG).decode()},
