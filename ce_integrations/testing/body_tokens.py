@@ -94,10 +94,14 @@ def _part_tokens(part: dict[str, Any], size: Size) -> int:
 def _image_tokens(image: dict[str, Any]) -> int:
     if image.get("detail") == "low":
         return IMAGE_LOW
-    if not image["url"].startswith(PNG_URL):
+    head = str(image.get("url")).removeprefix(PNG_URL)[:32]
+    try:
+        header = b64decode(head, validate=True)
+    except ValueError:  # a URL, or another form
         return IMAGE_HIGH
-    head = b64decode(image["url"][len(PNG_URL) :][:32])
-    sides = [float(int.from_bytes(head[at : at + 4])) for at in (16, 20)]
+    sides = [float(int.from_bytes(header[at : at + 4])) for at in (16, 20)]
+    if not all(sides) or b"PNG" not in header:
+        return IMAGE_HIGH
     sides = [side * min(1, 2048 / max(sides)) for side in sides]
     sides = [side * min(1, 768 / min(sides)) for side in sides]
     return IMAGE_LOW + IMAGE_TILE * ceil(sides[0] / 512) * ceil(sides[1] / 512)
