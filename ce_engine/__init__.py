@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from ce_engine.prepare.render_block import BlockRenderer
     from ce_engine.schema.call import (
         Answer,
+        Attachment,
         CallerRole,
         Extend,
         HostMessage,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         Usage,
     )
     from ce_engine.schema.document import (
+        AttachmentRecord,
         Author,
         ContextBlock,
         Evidence,
@@ -170,6 +172,8 @@ __all__ = [
     "Answer",
     "AssembledInput",
     "Assembler",
+    "Attachment",
+    "AttachmentRecord",
     "Author",
     "AuthorKind",
     "BackpressureError",
@@ -337,8 +341,8 @@ _HOMES = {
     "prepare.derive_session": "SessionDeriver",
     "prepare.prune": "DegradeToSummaryPruner GreedyPriorityPruner GroupAwarePruner",
     "prepare.render_block": "BlockRenderer",
-    "schema.call": "Answer CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
-    "schema.document": "Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange ModelUsage Ref Session SessionDocument Summary Task ToolCall ToolProvider ToolRequest check_invariants",
+    "schema.call": "Answer Attachment CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
+    "schema.document": "AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange ModelUsage Ref Session SessionDocument Summary Task ToolCall ToolProvider ToolRequest check_invariants",
     "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
     "schema.events": "Deletion Event EventType Verification",
     "schema.export": "json_schema",

@@ -22,6 +22,7 @@ from ce_engine.schema.enums import (
 )
 from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
+from ce_engine.upload.attachments import attachment_records
 from ce_engine.upload.confidence import by_rule
 from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.pieces import refs
@@ -158,6 +159,7 @@ def _answer_row(
         speaker=message.author.id if message.author else turn.handle.scope.agent_id or None,
         tokens=counted,
     )
+    stored.message.attachments = attachment_records(answer.attachments, records.ingest)
     stored.lane_key, stored.turn_id = turn.row.lane, turn.row.turn_id
     stored.request_id = turn.row.request_id
     if turn.question is not None:

@@ -9,11 +9,14 @@ from ce_engine.ports import TokenEstimator
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
 from ce_engine.schema.plain import json_text
-from ce_engine.tokens import CharBasedEstimator
+from ce_engine.tokens import CharBasedEstimator, attachment_tokens
 
 
 FALLBACK = "CONTEXT_BUDGET_FALLBACK"
 """The calculator of the budget failed, and another one took its place."""
+
+GUESSED = "CONTEXT_MEDIA_ESTIMATED"
+"""The size of a picture or a file is not known, and a default stands for it."""
 
 PRIMING = 3
 """Tokens that a chat model adds before its reply."""
@@ -25,8 +28,10 @@ PER_TOOL_CALL = 8
 class Counter:
     """Counts for one estimator and model. One that fails is replaced by an upper bound (D-04)."""
 
-    def __init__(self, estimator: TokenEstimator, model_hint: str | None) -> None:
-        self._model = model_hint
+    def __init__(
+        self, estimator: TokenEstimator, model_hint: str | None, provider: str | None = None
+    ) -> None:
+        self._model, self._provider = model_hint, provider
         self.warnings: list[str] = []
         try:
             self._take(estimator)
@@ -40,7 +45,7 @@ class Counter:
         self.description = estimator.describe(self._model)
 
     def _fall_back(self) -> None:
-        self.warnings = [FALLBACK]
+        self.warnings.append(FALLBACK)
         self._take(CharBasedEstimator())
 
     def _asked(self, ask: Callable[[TokenEstimator], int]) -> int:
@@ -71,9 +76,20 @@ class Counter:
 
     def host(self, host: HostMessage) -> int:
         """Tokens of a host message with its media; counted once for the same estimator and model."""
+        media = self.media(host) if host.attachments else host.media_tokens
         if host.counted is None or host.counted[0] != self.name:
-            host.counted = (self.name, self.message(host.message) + host.media_tokens)
+            host.counted = (self.name, self.message(host.message) + media)
         return host.counted[1]
+
+    def media(self, host: HostMessage) -> int:
+        """Tokens of what a host message has beside text and calls; warns where they are a guess."""
+        tokens = host.media_tokens
+        for attachment in host.attachments:
+            more, is_known = attachment_tokens(attachment, self._model, self._provider)
+            tokens += more
+            if not is_known and GUESSED not in self.warnings:
+                self.warnings.append(GUESSED)
+        return tokens
 
     def schema(self, value: Mapping[str, Any]) -> int:
         """Tokens of a JSON schema as providers render it; an upper bound."""

@@ -182,7 +182,8 @@ class Engine(
             else:
                 degraded.append(BackpressureError.code)
             kept = await self._kept(call, view)
-            counter = Counter(self.estimator, call.model_hint or config.model_hint)
+            model = call.model_hint or config.model_hint
+            counter = Counter(self.estimator, model, config.provider_hint)
             collected = self._collector.collect(
                 call, config, view, owned=owned, fetched=fetched, kept=kept, count=counter.text
             )

@@ -72,7 +72,8 @@ class Inspecting(Parts):
             if known is not None:
                 _take_after(view, known)
         kept = await self._kept(call, view)
-        counter = Counter(self.estimator, call.model_hint or config.model_hint)
+        model = call.model_hint or config.model_hint
+        counter = Counter(self.estimator, model, config.provider_hint)
         config, collected = await self._collector.gather(call, config, view, kept, counter.text)
         records = self._records(view, call.scope, call.framework, config, call.tags)
         records.heard = False

@@ -39,6 +39,7 @@ from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
+from ce_engine.upload.attachments import attachment_records
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -240,9 +241,10 @@ class Preparation:
             message_id=ingest.ids.generate(),
             keys=(arrived.key, arrived.loose_key or b""),
             speaker=speaker,
-            tokens=(self.counter.name, self.counter.host(host) - host.media_tokens),
+            tokens=(self.counter.name, self.counter.host(host) - self.counter.media(host)),
         )
         stored = row.message
+        stored.attachments = attachment_records(host.attachments, ingest)
         stored.parent_id = None if parent is None else view.log[parent].message_id
         stored.replaces = None if new.replaces is None else view.log[new.replaces].message_id
         stored.variant_of = None if new.variant_of is None else view.log[new.variant_of].message_id

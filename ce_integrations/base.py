@@ -174,7 +174,7 @@ class Adapter(ABC, Generic[Target, Native]):
         if hasattr(self._mapper, "to_answer"):
             return cast("Answer", self._mapper.to_answer(native))
         host = self.to_schema(native)
-        return Answer(host.message, host.host_id)
+        return Answer(host.message, host.host_id, attachments=host.attachments)
 
     def map_message(self, native: Native) -> Message:
         """Map a message of the framework to the schema's (A-23)."""

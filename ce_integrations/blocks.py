@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from ce_engine import Extend, Insert, Keep, Restore, Shorten, Step, ToolRequest, image_tokens
+from ce_engine import Attachment, Extend, Insert, Keep, Restore, Shorten, Step, ToolRequest
+from ce_integrations.attachments import attachment_of
 
 
 __all__ = [
+    "Beside",
+    "beside_text",
     "call_args",
     "changed",
     "media_digests",
-    "media_tokens",
     "other_blocks",
     "text_of",
     "tool_requests",
@@ -25,11 +27,6 @@ TEXT = frozenset({"text", "input_text", "output_text", "refusal"})
 CALLS = frozenset({"tool_use", "function_call", "tool_call", "invalid_tool_call"})
 """Blocks that ask for a tool; frameworks repeat them in a list of calls."""
 REASONING = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content"})
-IMAGES = frozenset({"image", "image_url", "input_image"})
-FILES = frozenset({"audio", "input_audio", "video", "file", "input_file", "document", "media"})
-
-FILE_TOKENS = 2_000
-"""What a file, a sound or a film counts where its length is not known: a stated constant."""
 
 BYTES_PER_TOKEN = 3
 """For blocks that no rule knows: UTF-8 bytes of their JSON, as an upper bound."""
@@ -61,12 +58,43 @@ def other_blocks(content: object) -> Iterator[Mapping[Any, Any]]:
 def media_digests(content: object) -> tuple[str, ...]:
     """What tells parts that are no text apart; reasoning does not count: hosts drop it."""
     blocks = (block for block in other_blocks(content) if block.get("type") not in REASONING)
-    return tuple(hashlib.blake2b(_packed(block), digest_size=16).hexdigest() for block in blocks)
+    return tuple(map(_digest, blocks))
 
 
-def media_tokens(content: object) -> int:
-    """What the parts that are no text cost, calls of tools aside; an upper bound where it can be."""
-    return sum(map(_tokens, other_blocks(content)))
+class Beside(NamedTuple):
+    """What a content has beside text.
+
+    Attributes:
+        digests: tell its parts apart, as by `media_digests`.
+        tokens: what parts that no rule knows cost; an upper bound.
+        attachments: its pictures and files.
+    """
+
+    digests: tuple[str, ...] = ()
+    tokens: int = 0
+    attachments: tuple[Attachment, ...] = ()
+
+
+def beside_text(content: object) -> Beside:
+    """What a content has that is no text; calls of tools cost nothing here."""
+    digests: list[str] = []
+    attachments: list[Attachment] = []
+    tokens = 0
+    for block in other_blocks(content):
+        kind, digest = block.get("type"), _digest(block)
+        if kind not in REASONING:
+            digests.append(digest)
+        if kind in CALLS:
+            continue
+        if kind == "tool_result":  # its text is counted as the message's
+            inside = beside_text(block.get("content"))
+            tokens += inside.tokens + _size({**block, "content": None})
+            attachments += inside.attachments
+        elif (attachment := attachment_of(block, digest)) is not None:
+            attachments.append(attachment)
+        else:
+            tokens += _size(block)
+    return Beside(tuple(digests), tokens, tuple(attachments))
 
 
 def call_args(call: Mapping[Any, Any]) -> dict[str, Any]:
@@ -107,20 +135,8 @@ def changed(content: Any, step: Step) -> Any:
     return others if results else [addition, *others]
 
 
-def _tokens(block: Mapping[Any, Any]) -> int:
-    kind = block.get("type")
-    if kind in CALLS:
-        return 0
-    if kind in IMAGES:
-        image = block.get("image_url")
-        detail = image.get("detail") if isinstance(image, Mapping) else block.get("detail")
-        return image_tokens(detail=str(detail or "auto"))
-    if kind in FILES:
-        return FILE_TOKENS
-    if kind == "tool_result":  # its text is counted as the message's
-        content, block = block.get("content"), {**block, "content": None}
-        return media_tokens(content) + _size(block)
-    return _size(block)
+def _digest(block: Mapping[Any, Any]) -> str:
+    return hashlib.blake2b(_packed(block), digest_size=16).hexdigest()
 
 
 def _size(block: Mapping[Any, Any]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from ce_engine import Author, AuthorKind, HostMessage, Message, Origin, Role
-from ce_integrations.blocks import media_digests, media_tokens
+from ce_integrations.blocks import beside_text
 
 
 __all__ = ["ROLES", "author_of", "host_message", "is_framework_s"]
@@ -43,13 +43,14 @@ def host_message(
 ) -> HostMessage:
     """A mapped message with what its content has beside text, in the forms of `blocks`."""
     # An answer is recognised by its text and calls alone: so it was recorded.
-    digests = () if message.role is Role.ASSISTANT else media_digests(content)
+    beside = beside_text(content)
     return HostMessage(
         message,
         origin,
         host_id=host_id,
-        media=digests,
-        media_tokens=media_tokens(content),
+        media=() if message.role is Role.ASSISTANT else beside.digests,
+        media_tokens=beside.tokens,
+        attachments=beside.attachments,
         error=message.status == "error",
         protected=protected,
     )

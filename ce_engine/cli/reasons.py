@@ -69,6 +69,7 @@ _CODES = {
     "CONTEXT_SELECTOR_UNRESOLVED": "a selector found nothing; the block's own text stands for it",
     "CONTEXT_EVIDENCE_NOT_FOUND": "evidence is gone; the block's own text stands for it",
     "CONTEXT_BUDGET_FALLBACK": "the budget could not be worked out; another calculation took its place",
+    "CONTEXT_MEDIA_ESTIMATED": "the size of a picture or file is not known; a default was counted",
     "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",

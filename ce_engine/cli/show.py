@@ -126,6 +126,8 @@ def _message(screen: Console, links: Links, message: Message, position: int, *, 
     if message.content:
         room = SHOWN_LINES * (screen.width - INDENT)
         print_under(screen, INDENT, message.content if full else clipped(message.content, room))
+    for attachment in message.attachments or ():
+        print_under(screen, INDENT, attachment.label(), style="dim")
     for word, what in _links(links, message, full=full):
         line = f"{word:<{len('stored as')}} {what}"
         room = screen.width - INDENT

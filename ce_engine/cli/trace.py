@@ -155,4 +155,6 @@ def _facts(item: EvidenceTrace) -> Iterator[tuple[str, str]]:
 
 
 def _named(message: Message) -> str:
-    return f"{short_id(message.message_id or '-')} {message.role.value} {message.content}".rstrip()
+    labels = (attachment.label() for attachment in message.attachments or ())
+    said = " ".join(filter(None, (message.content, *labels)))
+    return f"{short_id(message.message_id or '-')} {message.role.value} {said}".rstrip()

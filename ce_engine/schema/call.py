@@ -21,6 +21,36 @@ Purpose = Literal["chat", "helper"]
 CallerRole = Literal["agent", "worker", "planner", "reducer"]
 
 
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A picture or a file in a message: what is known of it without looking further than its beginning.
+
+    Attributes:
+        kind: `image`, `audio`, `video` or `file`.
+        format: `png`, `pdf`; by its first bytes, else as it is declared.
+        name: the file's, live.
+        width: of a picture, in pixels; so is `height`.
+        size: in bytes.
+        pages: of a document.
+        seconds: of a sound.
+        detail: what OpenAI is asked for: `low`, `high` or `auto`.
+        tokens: what it costs where that depends on no provider (a text).
+        digest: tells it apart; stored with a key.
+    """
+
+    kind: str
+    format: str = ""
+    name: str = ""
+    width: int | None = None
+    height: int | None = None
+    size: int | None = None
+    pages: int | None = None
+    seconds: float | None = None
+    detail: str = "auto"
+    tokens: int | None = None
+    digest: str = ""
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class HostMessage:
     """A message of the host, mapped. Adapters keep and reuse it while the host's object is unchanged.
@@ -31,7 +61,8 @@ class HostMessage:
         host_id: the framework's own id of the message, if it has one.
         obj: the host's object; opaque, never stored, never changed.
         media: digests of the parts that are not text (images, audio), part of its identity.
-        media_tokens: what those parts cost.
+        media_tokens: what those parts cost, attachments aside.
+        attachments: its pictures and files; the engine knows what they cost the model that is asked.
         error: a tool result that reports a failure.
         more_call_ids: the other calls that it answers, where one message has the results of several.
         protected: a host that must not lose this message for reasons of its own.
@@ -46,6 +77,7 @@ class HostMessage:
     error: bool = False
     protected: bool = False
     more_call_ids: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     counted: tuple[str, int] | None = None
     """The engine's: (estimator and model, tokens with framing, calls and media)."""
     recognised: tuple[tuple[str, str], Any] | None = None
@@ -216,6 +248,7 @@ class Answer:
         model: the model's name as the provider gave it.
         finish_reason: as the provider gave it.
         refs: what the host says that it rests on; `None` refers to what went out and what its request found.
+        attachments: pictures and files beside its text.
     """
 
     message: Message
@@ -224,6 +257,7 @@ class Answer:
     provider: str = ""
     finish_reason: str = ""
     refs: Sequence[Ref] | None = None
+    attachments: Sequence[Attachment] = ()
 
 
 @dataclass(slots=True)

@@ -63,6 +63,33 @@ class ToolRequest(Schema):
     args: dict[str, Any] = Field(default_factory=dict)
 
 
+class AttachmentRecord(Schema):
+    """What is kept of a picture or a file: what it is and how large it is, never what it shows.
+
+    `size` is in bytes. `digest` is keyed: equal for equal ones of the session, and nothing outside it.
+    """
+
+    kind: str
+    format: str | None = additive()
+    name: str | None = additive()
+    width: int | None = additive()
+    height: int | None = additive()
+    size: int | None = additive()
+    pages: int | None = additive()
+    digest: str | None = additive()
+
+    def label(self) -> str:
+        """For people, on one line: `[image 640x480, png]`, `[file report.pdf, pdf, 3 pages]`."""
+        of_image = f"{self.width}x{self.height}" if self.width and self.height else ""
+        name = " ".join((self.name or "").split())
+        told = [" ".join(filter(None, (self.kind, name, of_image))), self.format or ""]
+        if self.pages:
+            told.append(f"{self.pages:,} page{'s' * (self.pages > 1)}")
+        elif self.size is not None and not of_image:
+            told.append(f"{self.size:,} byte{'s' * (self.size != 1)}")
+        return f"[{', '.join(filter(None, told))}]"
+
+
 class Message(Schema):
     """One message. Fields from `message_id` on are additive; `seq` counts from 1 in the session."""
 
@@ -79,6 +106,8 @@ class Message(Schema):
     status: str | None = additive()
     variant_of: str | None = additive()
     replaces: str | None = additive()
+    attachments: list[AttachmentRecord] | None = additive()
+    """Pictures and files that went with it; set by the engine, of what the host's message has."""
 
 
 class MessageIndexRange(Schema):

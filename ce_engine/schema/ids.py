@@ -65,7 +65,7 @@ class Fingerprinter:
     def mac(self, domain: str, text: str) -> bytes:
         """16 bytes for any text; the same text in another domain has another one.
 
-        Domains: `msg`, `loose`, `host-id`, `evidence`, `payload`, `placeholder`, `prefix`, `key-id`.
+        Domains: `msg`, `loose`, `host-id`, `media`, `evidence`, `payload`, `placeholder`, `prefix`, `key-id`.
         """
         data = text.encode("utf-8", "surrogatepass")
         person = domain.encode("ascii")[:16]

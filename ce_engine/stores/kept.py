@@ -364,7 +364,7 @@ class Change:
 
 
 def _withheld(row: MessageRow) -> MessageRow:
-    message = row.message.model_copy(update={"content": ""})
+    message = row.message.model_copy(update={"content": "", "attachments": None})
     return replace(row, message=message, withheld=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine.schema.document import (
+    AttachmentRecord,
     Author,
     ContextBlock,
     Evidence,
@@ -51,6 +52,10 @@ from ce_engine.schema.scope import Scope
 
 SCOPE = Scope(session_id="s", user_id="u", account_id="a")
 AT = "2026-01-02T03:04:05.678Z"
+ATTACHMENTS = (
+    AttachmentRecord(kind="file", format="pdf", name="报告.pdf", size=9, pages=3, digest="d"),
+    AttachmentRecord(kind="image", width=640, height=480),
+)
 
 
 def message_row(name: str, content: str = "你好 👋", **fields: Any) -> MessageRow:
@@ -68,6 +73,7 @@ def message_row(name: str, content: str = "你好 👋", **fields: Any) -> Messa
         status="incomplete",
         variant_of="v",
         replaces="r",
+        attachments=[each.model_copy() for each in ATTACHMENTS],
     )
     values: dict[str, Any] = {
         "key": b"k" * 16,

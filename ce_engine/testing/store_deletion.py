@@ -8,7 +8,13 @@ import pytest
 
 from ce_engine.errors import SessionNotFoundError, VersionConflictError
 from ce_engine.ports import Store
-from ce_engine.schema.document import EvidenceLinks, ModelUsage, Task, ToolRequest
+from ce_engine.schema.document import (
+    AttachmentRecord,
+    EvidenceLinks,
+    ModelUsage,
+    Task,
+    ToolRequest,
+)
 from ce_engine.schema.events import Event, EventType, payload_mac, verify_log
 from ce_engine.schema.ids import chain_key
 from ce_engine.schema.rows import (
@@ -263,6 +269,7 @@ class DeletionContract:
     @pytest.mark.req("A-30")
     async def test_the_message_that_holds_the_evidence_loses_it(self, store: Store) -> None:
         row = samples.bare_row("m1", f"the {CANARY}")
+        row.message.attachments = [AttachmentRecord(kind="file", name=CANARY)]
         kept = samples.bare_row("m2", "the rest")
         evidence = samples.evidence_row("e1", message_id="m1", dedup_key=b"")
         await store.apply(SCOPE, [AppendMessages([row, kept]), PutEvidence(evidence)])
@@ -270,6 +277,7 @@ class DeletionContract:
         first, second = (await read_state(store)).rows
         expected = replace(row, withheld=True)
         expected.message.content, expected.message.seq = "", 1
+        expected.message.attachments = None
         assert (first, second.message.content) == (expected, "the rest")
         found = await store.get_evidence(SCOPE, "e1")
         assert found is not None

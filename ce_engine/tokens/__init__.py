@@ -5,7 +5,7 @@ from __future__ import annotations
 from ce_engine.tokens.calibration import Calibration
 from ce_engine.tokens.chars import CharBasedEstimator
 from ce_engine.tokens.exact import TiktokenEstimator, default_estimator
-from ce_engine.tokens.media import image_tokens
+from ce_engine.tokens.media import attachment_tokens, image_tokens
 from ce_engine.tokens.models import context_window
 from ce_engine.tokens.vocabulary import (
     available_encodings,
@@ -18,6 +18,7 @@ __all__ = [
     "Calibration",
     "CharBasedEstimator",
     "TiktokenEstimator",
+    "attachment_tokens",
     "available_encodings",
     "context_window",
     "default_estimator",

@@ -138,9 +138,10 @@ def context_window(model: str) -> int | None:
     if _LOCAL_TAG.search(model.lower()):
         return None
     name = bare_name(model).removeprefix("ft:")
-    fitting = [start for start in MODEL_WINDOWS if _begins(name, start)]
+    fitting = [start for start in MODEL_WINDOWS if begins(name, start)]
     return MODEL_WINDOWS[max(fitting, key=len)] if fitting else None
 
 
-def _begins(name: str, start: str) -> bool:
+def begins(name: str, start: str) -> bool:
+    """Whether a bare name begins with `start`, and a word of it ends there."""
     return name.startswith(start) and not name[len(start) : len(start) + 1].isalnum()

@@ -21,6 +21,7 @@ from autogen_core.models import (
 
 from ce_engine import (
     Answer,
+    Attachment,
     Extend,
     HostMessage,
     Insert,
@@ -32,7 +33,6 @@ from ce_engine import (
     Shorten,
     Step,
     Usage,
-    image_tokens,
 )
 from ce_integrations.autogen.told import Told
 from ce_integrations.blocks import changed, tool_requests
@@ -77,11 +77,12 @@ def to_schema(native: LLMMessage) -> HostMessage:
     if isinstance(native, Told):
         author = author_of(native.by, Role.ASSISTANT)
     images = [] if isinstance(native.content, str) else _images(native.content)
+    attachments = tuple(map(_attachment, images))
     return HostMessage(
         Message(role=Role.USER, content=_text(native.content), author=author),
         Origin.TASK,
-        media=tuple(map(_digest, images)),
-        media_tokens=sum(image_tokens(*image.image.size) for image in images),
+        media=tuple(each.digest for each in attachments),
+        attachments=attachments,
     )
 
 
@@ -134,10 +135,13 @@ def _images(content: list[str | Image]) -> list[Image]:
     return [part for part in content if isinstance(part, Image)]
 
 
-def _digest(image: Image) -> str:
+def _attachment(image: Image) -> Attachment:
+    """Clients send it as a PNG, in the size that it has."""
     pixels = image.image
     said = f"{pixels.mode}{pixels.size}".encode()
-    return hashlib.blake2b(said + pixels.tobytes(), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(said + pixels.tobytes(), digest_size=16).hexdigest()
+    width, height = pixels.size
+    return Attachment("image", "png", width=width, height=height, digest=digest)
 
 
 # Answers

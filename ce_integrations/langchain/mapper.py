@@ -136,6 +136,7 @@ def to_answer(native: BaseMessage) -> Answer:
         model=str(said.get("model_name") or said.get("model") or ""),
         provider=str(said.get("model_provider") or ""),
         finish_reason=str(said.get("finish_reason") or said.get("stop_reason") or ""),
+        attachments=host.attachments,
     )
 
 

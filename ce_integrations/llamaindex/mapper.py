@@ -106,13 +106,14 @@ def _fields(value: object) -> Mapping[Any, Any]:
 
 def to_answer(native: ChatResponse | CompletionResponse) -> ce.Answer:
     """Map what a model answered, with what it says of itself."""
-    raw = native.raw
+    raw, host = native.raw, to_schema(message_of(native))
     choice = next(iter(_said(raw, "choices") or ()), None)
     finish = _said(choice, "finish_reason") or _said(raw, "stop_reason")
     return ce.Answer(
-        to_schema(message_of(native)).message,
+        host.message,
         model=str(_said(raw, "model") or ""),
         finish_reason=str(finish or ""),
+        attachments=host.attachments,
     )
 
 

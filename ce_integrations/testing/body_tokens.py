@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil
 from typing import Any
 
 
@@ -19,7 +21,9 @@ TOOLS_HEADING = 5
 """What the provider writes above the rendered tools, in tokens."""
 IMAGE_LOW = 85
 IMAGE_HIGH = 765
-"""An image of 1024 x 1024 in high detail; stands for every image whose detail is not `low`."""
+"""An image of 1024 x 1024 in high detail; stands for every image whose size is not in the body."""
+IMAGE_TILE = 170
+PNG_URL = "data:image/png;base64,"
 
 
 def count_body_tokens(body: dict[str, Any], encode: Encode) -> int:
@@ -81,10 +85,26 @@ def _content_tokens(content: str | list[dict[str, Any]] | None, size: Size) -> i
 def _part_tokens(part: dict[str, Any], size: Size) -> int:
     kind = part["type"]
     if kind == "image_url":
-        return IMAGE_LOW if part["image_url"].get("detail") == "low" else IMAGE_HIGH
+        return _image_tokens(part["image_url"])
     if kind in {"text", "refusal"}:
         return size(part[kind])
     return size(json.dumps(part, ensure_ascii=False))
+
+
+def _image_tokens(image: dict[str, Any]) -> int:
+    if image.get("detail") == "low":
+        return IMAGE_LOW
+    head = str(image.get("url")).removeprefix(PNG_URL)[:32]
+    try:
+        header = b64decode(head, validate=True)
+    except ValueError:  # a URL, or another form
+        return IMAGE_HIGH
+    sides = [float(int.from_bytes(header[at : at + 4])) for at in (16, 20)]
+    if not all(sides) or b"PNG" not in header:
+        return IMAGE_HIGH
+    sides = [side * min(1, 2048 / max(sides)) for side in sides]
+    sides = [side * min(1, 768 / min(sides)) for side in sides]
+    return IMAGE_LOW + IMAGE_TILE * ceil(sides[0] / 512) * ceil(sides[1] / 512)
 
 
 def _standing_tokens(body: dict[str, Any], messages: list[dict[str, Any]], size: Size) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -60,6 +60,8 @@ class FrameworkApps:
             each time.
         group_agents: the names of the agents who say each of them.
         surfaces: other ways to ask a model, by name.
+        show: `aask` with a picture, the bytes of a PNG, after the text; None where messages of the
+            framework's apps are text alone.
     """
 
     adapter: ClassVar[Adapter[Any, Any]]
@@ -69,6 +71,7 @@ class FrameworkApps:
     group_script: ClassVar[Sequence[Answer | None]] = ()
     group_agents: ClassVar[Sequence[str]] = ()
     surfaces: ClassVar[Mapping[str, Surface]] = {}
+    show: ClassVar[Callable[[Any, Any, str, bytes, str], Awaitable[str]] | None] = None
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         """An app as a user writes it: the model `MODEL` at `wire.base_url`, `SYSTEM` first, and the tools.

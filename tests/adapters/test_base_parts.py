@@ -26,10 +26,11 @@ from ce_engine import (
     Usage,
 )
 from ce_integrations.blocks import (
+    Beside,
+    beside_text,
     call_args,
     changed,
     media_digests,
-    media_tokens,
     text_of,
     tool_requests,
 )
@@ -296,9 +297,14 @@ def test_blocks() -> None:
     assert text_of(content) == "plain block"
     assert text_of(None) == text_of(7) == ""
     assert len(media_digests(content)) == 1
-    assert media_tokens(content) > 0
-    assert media_tokens("text") == media_tokens([{"type": "tool_use", "input": {"x": "y"}}]) == 0
-    assert media_tokens([{"type": "file", "file_id": "f"}]) > 0
+    beside = beside_text(content)
+    assert beside.digests == media_digests(content)
+    assert [(each.kind, each.digest) for each in beside.attachments] == [("image", *beside.digests)]
+    assert beside_text("text") == Beside()
+    call = beside_text([{"type": "tool_use", "input": {"x": "y"}}])
+    assert (len(call.digests), call.tokens, call.attachments) == (1, 0, ())
+    (file,) = beside_text([{"type": "file", "file_id": "f"}]).attachments
+    assert (file.kind, file.size) == ("file", None)
     assert call_args({"arguments": "[1]"}) == {"": [1]}
     assert call_args({"name": "f"}) == {"": None}
     assert changed("text", Shorten(0, "t")) == "t"
@@ -326,8 +332,9 @@ def test_results_in_blocks_count_once_and_keep_their_pictures() -> None:
     picture = {"type": "image", "source": {"url": "u"}}
     told = [{"type": "text", "text": "a long text " * 100}, picture]
     result = {"type": "tool_result", "tool_use_id": "c1", "content": told}
-    assert media_tokens([picture]) < media_tokens([result]) < media_tokens([picture]) + 50
-    assert media_tokens([{**result, "content": "a long text " * 100}]) < 50
+    assert beside_text([result]).attachments == beside_text([picture]).attachments
+    assert 0 < beside_text([result]).tokens < 50
+    assert beside_text([{**result, "content": "a long text " * 100}]).tokens < 50
     (short,) = changed([result], Shorten(0, "short"))
     assert short == {**result, "content": [{"type": "text", "text": "short"}, picture]}
     assert result["content"] == told

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
 import tiktoken
 
+from ce_integrations.testing.adapter_pictures import png
 from ce_integrations.testing.body_tokens import count_body_tokens, render_functions
 
 
@@ -162,7 +164,7 @@ def test_what_a_model_does_not_read_costs_nothing() -> None:
     assert count_body_tokens({**body, **settings}, words) == count_body_tokens(body, words)
 
 
-def test_parts_cost_as_much_as_their_text_and_images_a_constant() -> None:
+def test_parts_cost_as_much_as_their_text_and_images_by_their_tiles() -> None:
     def count(content: Any) -> int:
         return count_body_tokens({"model": "m", "messages": [user(content)]}, letters)
 
@@ -173,6 +175,9 @@ def test_parts_cost_as_much_as_their_text_and_images_a_constant() -> None:
     assert count([words]) == count("预算")
     assert count([words, image("low")]) == count("预算") + 85
     assert count([words, image("high")]) == count("预算") + 765
+    small = f"data:image/png;base64,{b64encode(png(513, 4)).decode()}"
+    shown = {"type": "image_url", "image_url": {"url": small}}
+    assert count([words, shown]) == count("预算") + 85 + 2 * 170
 
 
 def test_calls_are_counted_by_name_and_arguments_and_results_by_the_called_name() -> None:

@@ -43,8 +43,8 @@ def test_a_message_counts_what_it_has_beside_text() -> None:
     asked = Message(role=Role.USER, content="What is this?")
     host = host_message(asked, Origin.TASK, ["What is this?", IMAGE], host_id="m1")
     assert (len(host.media), host.host_id, host.error) == (1, "m1", False)
-    assert host.media_tokens > 0
-    assert host_message(asked, Origin.TASK, "What is this?").media_tokens == 0
+    assert [each.kind for each in host.attachments] == ["image"]
+    assert host_message(asked, Origin.TASK, "What is this?").attachments == ()
     answer = Message(role=Role.ASSISTANT, content="A lane.")
     host = host_message(answer, Origin.ANSWER, [REASONING, IMAGE], protected=True)
     assert host.media == ()

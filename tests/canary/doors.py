@@ -40,6 +40,7 @@ from ce_engine import (
     TurnStatus,
     Usage,
 )
+from tests.canary import shown
 from tests.canary.canaries import Canaries
 
 
@@ -104,6 +105,7 @@ class Visitor:
             status=c("Message.status"),
             variant_of=c("Message.variant_of"),
             replaces=c("Message.replaces"),
+            attachments=[shown.record(c)],
             **more,
         )
 
@@ -113,7 +115,10 @@ class Visitor:
         host_id = c("HostMessage.host_id")
         more = (c("HostMessage.more_call_ids"),) if message.role is Role.TOOL else ()
         obj = c("HostMessage.obj")
-        return HostMessage(message, origin, host_id, obj=obj, media=media, more_call_ids=more)
+        things = (shown.attachment(c),)
+        return HostMessage(
+            message, origin, host_id, obj=obj, media=media, more_call_ids=more, attachments=things
+        )
 
     def question(self) -> list[Message]:
         system = Message(role=Role.SYSTEM, content=self.canary("Message.content"))

@@ -266,7 +266,7 @@ def test_images_by_the_public_formulas() -> None:
     assert image_tokens(1000, 750, provider="anthropic") == 1000
     assert image_tokens(960, 540, provider="gemini") == 6 * 258
     assert image_tokens(300, 300, provider="gemini") == 258
-    assert image_tokens() == image_tokens(640, 480, provider="someone") == 1600
+    assert image_tokens(640, 480, provider="someone") == image_tokens(640, 480)
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
@@ -275,6 +275,45 @@ def test_no_image_costs_more_than_its_formula_allows(provider: str) -> None:
     costs = [image_tokens(w, h, provider=provider) for w in sides for h in sides]
     assert min(costs) > 0
     assert provider != "anthropic" or max(costs) == 1600
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "tokens"),
+    [
+        ("gpt-4o", (1, 1), 255),
+        ("gpt-4o", (1024, 1024), 765),
+        ("gpt-4o", (2048, 4096), 1105),
+        ("gpt-4.1", (60_000, 60_000), 765),
+        ("gpt-4.1", (60_000, 1), 85 + 4 * 170),
+        ("o1", (512, 512), 225),
+        ("gpt-5", (1024, 1024), 630),
+        ("gpt-4.1-mini", (1, 1), 2),
+        ("gpt-4.1-mini", (1024, 1024), 1_659),
+        ("openai/gpt-4.1-mini-2025-04-14", (1800, 2400), 2_353),
+        ("gpt-4.1-nano", (60_000, 60_000), 3_742),
+        ("o4-mini", (60_000, 1), 2_642),
+        ("claude-sonnet-4-5", (1, 1), 1),
+        ("us.anthropic.claude-3-haiku-v1:0", (1000, 750), 1_000),
+        ("claude-3-5-sonnet", (60_000, 60_000), 1_600),
+        ("claude-3-5-sonnet", (60_000, 10), 56),
+        ("claude-opus-4-7", (60_000, 60_000), 4_784),
+        ("gemini-2.5-flash", (384, 384), 258),
+        ("models/gemini-1.5-pro", (960, 540), 6 * 258),
+        ("gemini-2.5-pro", (60_000, 60_000), 16 * 258),
+        ("gemini-3-pro", (1, 1), 1_120),
+    ],
+)
+def test_images_by_the_formula_of_the_model(model: str, size: tuple[int, int], tokens: int) -> None:
+    assert image_tokens(*size, model=model) == tokens
+
+
+def test_images_by_the_provider_where_the_model_says_nothing() -> None:
+    assert image_tokens(1000, 750, provider="anthropic", model="my-deployment") == 1_000
+    assert image_tokens(1000, 750, provider="anthropic", model="gpt-4o") == 765
+    assert image_tokens(1, 1, "low", model="gpt-4.1-mini") == 2
+    assert image_tokens(9_000, 9_000, "low", model="gpt-4.1-mini") == 415
+    assert image_tokens() == image_tokens(1024, 1024) == 765
+    assert image_tokens(10**400, 1) > 0
 
 
 # Calibration

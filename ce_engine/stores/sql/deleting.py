@@ -41,7 +41,7 @@ def delete_evidence(change: Change, write: DeleteEvidence) -> bool:
         values = {"this": change.this, "one": write.evidence_id}
         change.put(sql.EMPTY_EVIDENCE, [values | {"body": rows.evidence_body(gone)}])
         if row.message_id is not None:
-            change.put(sql.EMPTY_MESSAGE, [{"this": change.this, "one": row.message_id}])
+            _empty_message(change, row.message_id)
         blocks = reads.blocks(change.connection, change.this)
         left = rules.not_resting_on(blocks, write.evidence_id)
         if len(left) < len(blocks):
@@ -51,6 +51,14 @@ def delete_evidence(change: Change, write: DeleteEvidence) -> bool:
         _deleted(change)
         return True
     return False
+
+
+def _empty_message(change: Change, message_id: str) -> None:
+    """Its text goes, and what was kept of its pictures and files."""
+    this = {"this": change.this, "one": message_id}
+    extra = dict(change.connection.execute(sql.EXTRA_OF_MESSAGE, this).scalar() or {})
+    extra.pop("attachments", None)
+    change.put(sql.EMPTY_MESSAGE, [this | {"extra": extra}])
 
 
 def _delete_summaries(change: Change) -> int:

@@ -85,7 +85,10 @@ EMPTY_EVIDENCE = Command(
 EMPTY_MESSAGE = Command(
     update(tables.messages)
     .where(tables.messages.c.session == _THIS, tables.messages.c.message_id == bindparam("one"))
-    .values(content="", withheld=True)
+    .values(content="", withheld=True, extra=bindparam("extra"))
+)
+EXTRA_OF_MESSAGE = select(tables.messages.c.extra).where(
+    tables.messages.c.session == _THIS, tables.messages.c.message_id == bindparam("one")
 )
 PUT_BLOCKS = _put(tables.blocks, "block_id")
 PUT_TASKS = _put(tables.tasks, "task_id")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from autogen_agentchat.agents import AssistantAgent
-from autogen_agentchat.messages import ModelClientStreamingChunkEvent
+from autogen_agentchat.messages import ModelClientStreamingChunkEvent, MultiModalMessage
 from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
 from autogen_agentchat.tools import AgentTool
 from autogen_core import (
     AgentId,
     CancellationToken,
+    Image,
     MessageContext,
     RoutedAgent,
     SingleThreadedAgentRuntime,
@@ -43,7 +45,7 @@ from tests.adapters.clients import no_certificates
 
 
 INFO: Any = {
-    "vision": False,
+    "vision": True,
     "function_calling": True,
     "json_output": True,
     "structured_output": True,
@@ -72,6 +74,10 @@ class Client(OpenAIChatCompletionClient):
         self.received.append(messages)
         async for chunk in super().create_stream(messages, **options):
             yield chunk
+
+
+def picture(png: bytes) -> Image:
+    return Image.from_base64(b64encode(png).decode())
 
 
 class AutoGenApps(FrameworkApps):
@@ -161,6 +167,13 @@ class AgentApps(AutoGenApps):
         _stream(target, False)
         with in_session(session_id):
             result = await target.run(task=text)
+        return str(result.messages[-1].content)
+
+    async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
+        _stream(target, False)
+        said = MultiModalMessage(content=[text, picture(png)], source="user")
+        with in_session(session_id):
+            result = await target.run(task=said)
         return str(result.messages[-1].content)
 
     async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:

@@ -30,7 +30,6 @@ from ce_engine import (
     Shorten,
     ToolRequest,
     Usage,
-    image_tokens,
 )
 from ce_integrations.autogen.installer import ADAPTER
 
@@ -60,7 +59,7 @@ def test_images_count_and_stay() -> None:
         ADAPTER.to_schema(UserMessage(content=["look: ", blue, "这里"], source="li")),
     )
     assert host.message.content == "look: 这里"
-    assert host.media_tokens == image_tokens(600, 400)
+    assert [(each.width, each.height) for each in host.attachments] == [(600, 400)]
     assert len(host.media) == 1
     assert host.media != other.media
     shorter: Any = ADAPTER.to_native(Shorten(0, "short"), native)

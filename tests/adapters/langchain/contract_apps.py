@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -58,6 +59,12 @@ class Noting(ChatOpenAI):
     def _astream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
         self._received.append(messages)
         return super()._astream(messages, *args, **kwargs)
+
+
+def with_picture(text: str, png: bytes) -> Any:
+    """The content of a message, as apps write it for OpenAI."""
+    url = f"data:image/png;base64,{b64encode(png).decode()}"
+    return [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}]
 
 
 class LangChainApps(FrameworkApps):
@@ -150,6 +157,10 @@ class AgentApps(LangChainApps):
     async def aask(self, target: Any, text: str, session_id: str) -> str:
         return _answer(await target.ainvoke(_said(text), _thread(session_id)))
 
+    async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
+        given = _said(with_picture(text, png))
+        return _answer(await target.ainvoke(given, _thread(session_id)))
+
     def stream(self, target: Any, text: str, session_id: str) -> Iterator[str]:
         config = _thread(session_id)
         for chunk, _ in target.stream(_said(text), config, stream_mode="messages"):
@@ -163,7 +174,7 @@ class AgentApps(LangChainApps):
                 yield str(chunk.content)
 
 
-def _said(text: str) -> dict[str, Any]:
+def _said(text: Any) -> dict[str, Any]:
     return {"messages": [HumanMessage(text)]}
 
 
@@ -246,6 +257,11 @@ class ChainApps(LangChainApps):
         answer = await target.ainvoke({"said": list(given)}, _session(session_id))
         return self._kept(given, answer)
 
+    async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
+        given = self._with(target, with_picture(text, png), session_id)
+        answer = await target.ainvoke({"said": list(given)}, _session(session_id))
+        return self._kept(given, answer)
+
     def stream(self, target: Any, text: str, session_id: str) -> Iterator[str]:
         given, pieces = self._with(target, text, session_id), []
         for chunk in target.stream({"said": list(given)}, _session(session_id)):
@@ -262,7 +278,7 @@ class ChainApps(LangChainApps):
                 yield chunk.content
         self._kept(given, AIMessage("".join(pieces), id=chunk.id))
 
-    def _with(self, target: Any, text: str, session_id: str) -> list[BaseMessage]:
+    def _with(self, target: Any, text: Any, session_id: str) -> list[BaseMessage]:
         history = self.histories[id(target)].setdefault(session_id, [])
         history.append(HumanMessage(text))
         return history

@@ -8,6 +8,7 @@ from ce_integrations.testing.adapter_contract import AdapterContract
 from tests.adapters.langchain.contract_apps import AgentApps, ChainApps
 from tests.adapters.langchain.contract_mutants import OWN
 from tests.adapters.mutants import SHARED, Mutant, Patch
+from tests.adapters.picture_mutants import PICTURES
 
 
 class Agent(AgentApps, AdapterContract):
@@ -19,6 +20,6 @@ class Plain(ChainApps, AdapterContract):
 
 
 @pytest.mark.req("A-27")
-@pytest.mark.parametrize("mutant", [*SHARED, *OWN], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*SHARED, *PICTURES, *OWN], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from ce_engine import (
 )
 from ce_integrations.langchain import mapper
 from ce_integrations.langchain.installer import ADAPTER
+from ce_integrations.testing.adapter_pictures import png
 
 
 CALL = {"name": "f", "args": {"x": 1}, "id": "c1", "type": "tool_call"}
@@ -174,14 +176,20 @@ def test_media_count_and_are_told_apart() -> None:
     one, again, other = image("a"), image("a"), image("b")
     assert one.message.content == "看!"
     assert one.media == again.media != other.media
-    assert one.media_tokens > 0
+    assert [each.kind for each in one.attachments] == ["image"]
     sound = mapper.to_schema(
         HumanMessage([{"type": "audio", "base64": "AA==", "mime_type": "audio/wav"}])
     )
     unknown = mapper.to_schema(HumanMessage([{"type": "hologram", "data": "x" * 300}]))
-    assert sound.media_tokens > 0
+    assert [(each.kind, each.format) for each in sound.attachments] == [("audio", "wav")]
     assert unknown.media_tokens >= 100
     assert unknown.media
+
+
+def test_an_answer_has_the_pictures_that_a_model_made() -> None:
+    made = {"type": "image", "base64": b64encode(png(8, 9)).decode(), "mime_type": "image/png"}
+    answer = mapper.to_answer(AIMessage([{"type": "text", "text": "Here."}, made]))
+    assert [(each.width, each.height) for each in answer.attachments] == [(8, 9)]
 
 
 def test_an_answer_is_recognised_whether_its_reasoning_comes_back_or_not() -> None:

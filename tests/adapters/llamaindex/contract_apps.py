@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from llama_index.core.agent.workflow import AgentStream, AgentWorkflow, FunctionAgent
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
     ContextChatEngine,
@@ -158,6 +158,11 @@ class AgentApps(LlamaIndexApps):
         except BaseException:
             await _end(handler)
             raise
+
+    async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
+        said = ChatMessage(role="user", blocks=[TextBlock(text=text), ImageBlock(image=png)])
+        memory = self._memory(target, session_id)
+        return str(await target.run(said, memory=memory, max_iterations=100))
 
     async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
         memory = self._memory(target, session_id)

@@ -155,14 +155,16 @@ def test_blocks_that_are_no_text_count_and_stay() -> None:
     native = ChatMessage(role="user", blocks=[TextBlock(text="What is it?"), image])
     host = to_schema(native)
     assert host.message.content == "What is it?"
-    assert host.media_tokens > 0
+    assert [(each.kind, each.detail) for each in host.attachments] == [("image", "low")]
     assert len(host.media) == 1
     other = ChatMessage(role="user", blocks=[TextBlock(text="What is it?"), image.model_copy()])
     assert to_schema(other).media == host.media
     shorter = to_native(Shorten(0, "What?"), native)
     assert shorter.blocks[1] is image
     document = ChatMessage(role="user", blocks=[DocumentBlock(data=b"abc", title="d")])
-    assert to_schema(document).media_tokens > 0
+    (attachment,) = to_schema(document).attachments
+    assert (attachment.kind, attachment.name, attachment.size) == ("file", "d", 3)
+    assert attachment.tokens
     assert to_schema(document).message.content == ""
 
 

@@ -1,0 +1,88 @@
+"""Contract: pictures cost what the provider's formula says, and what is known of them is recorded."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from ce_engine import AttachmentRecord, BudgetConfig, RuntimeConfig
+from ce_integrations.testing.answers import JsonObject
+from ce_integrations.testing.contract_case import ContractCase, count
+from ce_integrations.testing.framework_apps import needs
+from ce_integrations.testing.trial import SESSION, Played, Trial
+
+
+BUDGET = 1_500
+SHOWN = 12
+"""Pictures that are shown, one a question: more than the budget holds."""
+
+WIDTH, HEIGHT = 3, 2
+
+
+def png(width: int, height: int, shade: int = 0) -> bytes:
+    """A picture of one grey."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress((b"\0" + bytes([shade]) * width) * height)
+    chunks = [(b"IHDR", header), (b"IDAT", rows), (b"IEND", b"")]
+    packed = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+class Pictures(ContractCase):
+    """Messages that show something."""
+
+    @needs("show")
+    def test_small_pictures_do_not_cost_the_history(self, trial: Trial) -> None:
+        ours = self.showing(trial)
+        assert ours.result == ["I see."] * SHOWN
+        reports = [turn.report for turn in trial.turns()]
+        assert [report.get("over_budget", False) for report in reports] == [False] * SHOWN
+        assert max(map(count, ours.bodies)) <= BUDGET
+        asked = [_questions(body) for body in ours.bodies]
+        for n, questions in enumerate(asked):
+            assert questions[-1] == n, "the question's own picture"
+            assert len(questions) >= min(n + 1, 2), "the one before it"
+
+    @needs("show")
+    def test_a_picture_leaves_its_size_in_the_record(self, trial: Trial) -> None:
+        self.showing(trial)
+        asked = [m for m in trial.document().session.messages if m.role == "user"]
+        found = [attachment for message in asked for attachment in message.attachments or ()]
+        assert len(found) == SHOWN
+        assert {(each.kind, each.width, each.height) for each in found} == {
+            ("image", WIDTH, HEIGHT)
+        }
+        assert {_label(each) for each in found} == {f"[image {WIDTH}x{HEIGHT}, png]"}
+        assert len({each.digest for each in found}) == SHOWN
+
+    def showing(self, trial: Trial) -> Played:
+        """A conversation with a picture in each question, within a small budget."""
+        show = self.show
+        assert show is not None
+
+        def drive(target: object) -> list[str]:
+            return [
+                trial.run(show(target, f"number {n}: 这是什么?", png(WIDTH, HEIGHT, n), SESSION))
+                for n in range(SHOWN)
+            ]
+
+        budget = BudgetConfig(max_input_tokens=BUDGET, reserved_reply_tokens=0)
+        return trial.ours(drive, "I see.", config=RuntimeConfig(budget=budget))
+
+
+def _questions(body: JsonObject) -> list[int]:
+    """The numbers of the questions in a body that go out with their pictures."""
+    found = []
+    for message in body["messages"]:
+        content = message.get("content")
+        if isinstance(content, list) and {"text", "image_url"} <= {p["type"] for p in content}:
+            (text,) = (part["text"] for part in content if part["type"] == "text")
+            found.append(int(text.split(":")[0].split()[-1]))
+    return found
+
+
+def _label(attachment: AttachmentRecord) -> str:
+    return attachment.label()
