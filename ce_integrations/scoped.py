@@ -17,11 +17,14 @@ import inspect
 import sys
 import threading
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Generic, TypeVar
+
+from ce_engine.runtime.contexts import unset
 
 
 T = TypeVar("T")
@@ -138,7 +141,7 @@ class ScopedVariable(Generic[T]):
         said, doubt = self._judge(blocks)
         if asked is not None and (said is None or doubt is not None):
             return self.get(asked)
-        if doubt is not None:  # keep to it in this task; where the generator itself goes on, it is void
+        if doubt is not None:  # keep to it in this task; in the generator's own it is void
             self._var.set((*blocks, _Block(said, doubt.owner, doubt.place, is_sure=True)))
         return said
 
@@ -146,9 +149,13 @@ class ScopedVariable(Generic[T]):
         """Whether a generator around us has a block open."""
         return self._on_stack() is not None
 
-    def settle(self, said: T | None) -> None:
+    def settle(self, said: T | None) -> Token[_Blocks[T]]:
         """Make it certain in this context, for whoever is begun in it."""
-        self._var.set((_Block(said),))
+        return self._var.set((_Block(said),))
+
+    def unsettle(self, token: Token[_Blocks[T]]) -> None:
+        """Leave it as it was."""
+        unset(self._var, token)
 
     def _of(self, frame: FrameType) -> _Opened[T] | None:
         found = self._opened.get(id(frame))
@@ -219,13 +226,25 @@ def asked_here() -> Context | None:
     return settled() if any(variable.is_on_stack() for variable in _all) else None
 
 
+@contextmanager
+def handing_over() -> Iterator[None]:
+    """What a generator's block says is not in doubt in tasks that begin inside; no `yield` is to be."""
+    told = [v for v in _all if v.is_on_stack()]
+    tokens = [(v, v.settle(v.get())) for v in told]
+    try:
+        yield
+    finally:
+        for variable, token in tokens:
+            variable.unsettle(token)
+
+
 def generator_around(frame: FrameType | None) -> FrameType | None:
     """The frame of the innermost generator on the stack that is not the body of a `with` itself."""
     while frame is not None:
         above, flags = frame.f_back, frame.f_code.co_flags
-        if flags & _GENERATOR and not flags & inspect.CO_ITERABLE_COROUTINE:
-            if above is None or above.f_globals.get("__name__") not in _WITH:
-                return frame
+        waits = flags & _GENERATOR and not flags & inspect.CO_ITERABLE_COROUTINE
+        if waits and (above is None or above.f_globals.get("__name__") not in _WITH):
+            return frame
         frame = above
     return None
 

@@ -28,6 +28,7 @@ from tests.adapters.agent_mutants import (
 from tests.adapters.session_mutants import (
     forgets_its_answers,
     forgets_where_the_app_asked,
+    leaks_out_of_generators,
     mixes_sessions,
     names_what_nobody_named,
     shares_what_nobody_named,
@@ -376,6 +377,12 @@ SHARED = [
     Mutant(installs_twice, "plain", "test_installing_twice_is_one_installation"),
     Mutant(loses_usage, "plain", USAGE),
     Mutant(calls_estimates_real, "plain", USAGE, "streamed"),
+    Mutant(
+        leaks_out_of_generators,
+        "plain",
+        "test_streams_in_generators_that_take_turns_never_mix",
+        "streamed",
+    ),
     Mutant(forgets_its_answers, "agent", NOBODY),
     Mutant(shares_what_nobody_named, "agent", NOBODY),
     Mutant(names_what_nobody_named, "plain", NOBODY),

@@ -17,7 +17,7 @@ import pytest
 from ce_integrations import CallInfo, ce_role, ce_session
 from ce_integrations.role import current_role
 from ce_integrations.session import Choice, chosen_session, resolve
-from ce_integrations.steps import deeper, stepping
+from ce_integrations.steps import Step, deeper, stepping
 
 
 NOBODY = "nobody"
@@ -134,8 +134,8 @@ class Block:
     def __enter__(self) -> None:
         self.block.__enter__()
 
-    def __exit__(self, *error: Any) -> None:
-        self.block.__exit__(*error)
+    def __exit__(self, *_: object) -> None:
+        self.block.__exit__(None, None, None)
 
 
 BLOCKS = [block_of, block_in_a_block, Block, ce_session]
@@ -196,10 +196,10 @@ async def test_tasks_inherit_the_block_that_they_begin_in() -> None:
         await asked.wait()
         return [first, whose(), *await asyncio.gather(awhose(), awhose())]
 
-    async def chunks() -> AsyncIterator[Any]:
+    async def chunks() -> AsyncIterator[list[str]]:
         with ce_session("ann"):
             task = asyncio.create_task(later())
-            yield await asyncio.gather(awhose(), asyncio.to_thread(whose))
+            yield [*await asyncio.gather(awhose(), asyncio.to_thread(whose))]
             yield await task
 
     stream = chunks()
@@ -213,7 +213,7 @@ async def test_tasks_inherit_the_block_that_they_begin_in() -> None:
 async def test_tasks_of_the_caller_of_a_paused_generator_are_not_in_its_block() -> None:
     ann = aseen("ann")
     await anext(ann)
-    assert await asyncio.gather(awhose(), asyncio.to_thread(whose)) == [NOBODY] * 2
+    assert {*await asyncio.gather(awhose(), asyncio.to_thread(whose))} == {NOBODY}
     async with ce_session("caller"):
         assert "ann" not in await asyncio.gather(awhose(), asyncio.to_thread(whose))
     assert await anext(ann) == "ann"
@@ -223,7 +223,7 @@ async def test_tasks_of_generators_that_take_turns_are_never_in_the_others_block
     async def at_once(user: str) -> AsyncIterator[list[str]]:
         with ce_session(user):
             for _ in range(3):
-                yield await asyncio.gather(awhose(), asyncio.to_thread(whose))
+                yield [*await asyncio.gather(awhose(), asyncio.to_thread(whose))]
 
     async def later(user: str) -> AsyncIterator[list[str]]:
         with ce_session(user):
@@ -269,7 +269,10 @@ def test_threads_begun_in_a_generator_inherit_its_block() -> None:
 
 def test_generators_in_many_threads() -> None:
     def work(user: str) -> set[str]:
-        return {*seen(user, 200), *(each for pair in zip(seen(user, 50), seen(user)) for each in pair)}  # noqa: B905 - one is left early
+        return {
+            *seen(user, 200),
+            *(each for pair in zip(seen(user, 50), seen(user)) for each in pair),
+        }  # noqa: B905 - one is left early
 
     users = [f"user {n}" for n in range(16)]
     with ThreadPoolExecutor(8) as pool:
@@ -291,10 +294,12 @@ def test_an_abandoned_generator_leaves_nothing() -> None:
     assert whose() == NOBODY
     with ce_session("caller"):
         assert whose() == "caller"
-    assert chosen_session._opened == {}  # noqa: SLF001 - no frame is kept
+    assert chosen_session._opened == {}
 
 
-async def test_an_abandoned_async_generator_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_abandoned_async_generator_leaves_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def leaves() -> None:
         async for _ in aseen("ann"):
             break
@@ -309,7 +314,7 @@ async def test_an_abandoned_async_generator_leaves_nothing(caplog: pytest.LogCap
         assert (whose(), await asyncio.create_task(awhose())) == ("caller", "caller")
     assert whose() == NOBODY
     assert not caplog.records
-    assert chosen_session._opened == {}  # noqa: SLF001 - no frame is kept
+    assert chosen_session._opened == {}
 
 
 def test_one_object_in_several_generators() -> None:
@@ -346,7 +351,7 @@ async def test_one_object_in_several_tasks() -> None:
 
 async def test_a_run_that_began_in_a_generator_stays_its_own() -> None:
     """Its parts work while the generator waits, and another one begun by the same task is at work."""
-    go = asyncio.Event()
+    go, step = asyncio.Event(), Step(None, None)
 
     async def part() -> str:
         await go.wait()
@@ -362,7 +367,6 @@ async def test_a_run_that_began_in_a_generator_stays_its_own() -> None:
             yield ""
             yield await task
 
-    step: Any = None
     ann, bob = run("ann"), aseen("bob")
     await anext(ann)
     await anext(bob)
