@@ -182,6 +182,8 @@ class ScopedVariable(Generic[T]):
 
     def _judge(self, blocks: _Blocks[T]) -> tuple[T | None, _Block[T] | None]:
         """(what they say to code that runs in no generator of theirs, the block that this is in doubt for)."""
+        if not blocks:
+            return None, None
         said, doubtful, here = None, list[_Block[T]](), None
         for block in reversed(blocks):
             here = here or (_here() if block.place else None)

@@ -271,8 +271,8 @@ def test_generators_in_many_threads() -> None:
     def work(user: str) -> set[str]:
         return {
             *seen(user, 200),
-            *(each for pair in zip(seen(user, 50), seen(user)) for each in pair),
-        }  # noqa: B905 - one is left early
+            *(each for pair in zip(seen(user, 50), seen(user), strict=False) for each in pair),
+        }
 
     users = [f"user {n}" for n in range(16)]
     with ThreadPoolExecutor(8) as pool:
