@@ -64,6 +64,7 @@ _OTHER_CHINESE = re.compile(
     r"|(?:批次|序列|商品|产品|交易|条形?|单|票|货|版本|编)(?:编?号码?|编?码)"
     r"|数量|金额|总计|总额|大小|字节|时间戳|版本)[是为]?\Z"
 )
+_NUMBERED = words("no nr num number code")
 _PAID_WORDS = words("order transaction txn invoice reference ref request req message event")
 _PAID_CHINESE = re.compile("订单|流水|交易|发票")
 """Labels of what people pay for, and of what they say: beside them a card's number is no stranger."""
@@ -93,7 +94,7 @@ def _in_word(sign: str) -> bool:
 
 def _other_number(text: str, start: int, end: int) -> bool:
     """Say whether the label before a bare number or the unit behind it says what else it is."""
-    return _counted(text, start, end) or _labelled_otherwise(text, start)
+    return _counted(text, start, end) or _labelled_otherwise(_label_before(text, start))
 
 
 def _counted(text: str, start: int, end: int) -> bool:
@@ -102,18 +103,39 @@ def _counted(text: str, start: int, end: int) -> bool:
     return call is not None or _UNIT.match(text, end) is not None
 
 
-def _labelled_otherwise(text: str, start: int, *, maybe_paid: bool = False) -> bool:
-    """Say whether the label says what else it is; `maybe_paid` where what is paid for says nothing."""
-    before = _LABEL_WORD.findall(_CLAUSE.split(text[max(0, start - 40) : start])[-1])
+def _label_before(text: str, start: int) -> list[str]:
+    return _LABEL_WORD.findall(_CLAUSE.split(text[max(0, start - 40) : start])[-1])
+
+
+def _labelled_otherwise(before: list[str]) -> bool:
+    """Say whether the words before a bare number say what else it is."""
     hashed = before[-1:] == ["#"]
-    while before and before[-1].lower() in _FILLERS:
-        before.pop()
-    last = before[-1].lower() if before else ""
-    if maybe_paid and (hashed or last == "id" or last in _PAID_WORDS or _PAID_CHINESE.search(last)):
-        return False
+    *others, last = _without_fillers(before) or [""]
     if last == "id":
-        return not (len(before) > 1 and before[-2].lower() in _PEOPLE)
+        return not (others and others[-1].lower() in _PEOPLE)
     return hashed or last in _OTHER_WORDS or _OTHER_CHINESE.search(last) is not None
+
+
+def _without_fillers(before: list[str]) -> list[str]:
+    kept = list(before)
+    while kept and kept[-1].lower() in _FILLERS:
+        kept.pop()
+    return [*kept[:-1], kept[-1].lower()] if kept else []
+
+
+def _paid_for(before: list[str], *, in_groups: bool) -> bool:
+    """Say whether a card's number is no stranger behind these words, what they are of having one of its own.
+
+    `Order number 4111111111111111` says that it is that one, `order 4111111111111111` does not.
+    """
+    kept = _without_fillers(before)
+    last = kept[-1] if kept else ""
+    filled = {word.lower() for word in before[len(kept) :]} & _NUMBERED
+    named = bool(filled) or last.endswith(("号", "号码", "编号", "编码"))
+    if named and not in_groups:
+        return False
+    hashed = before[-1:] == ["#"] and last not in _OTHER_WORDS
+    return hashed or last == "id" or last in _PAID_WORDS or _PAID_CHINESE.search(last) is not None
 
 
 def _in_columns(text: str, start: int, end: int) -> bool:
@@ -159,9 +181,11 @@ def _bank_card(text: str, start: int, end: int, digits: str) -> bool:
         return False
     if _in_columns(text, start, end) or _added(text, start):
         return False
+    before, in_groups = _label_before(text, start), not text[start:end].isdigit()
+    if not _labelled_otherwise(before):
+        return True
     # Ids of databases have up to 19 digits in one run, and one in ten has the check digit.
-    likely = len(digits) <= 16 or not text[start:end].isdigit()
-    return not _labelled_otherwise(text, start, maybe_paid=likely)
+    return (in_groups or len(digits) <= 16) and _paid_for(before, in_groups=in_groups)
 
 
 def _social_security(_text: str, _start: int, _end: int, digits: str) -> bool:

@@ -62,10 +62,17 @@ def test_other_urls_are_left(text: str) -> None:
 @pytest.mark.parametrize(
     "label",
     ["order ", "Order #", "#", "id ", "id: ", "order_id=", "transaction ", "Transaction ID: ", "txn ",
-     "message: ", "订单", "订单号：", "交易流水号 "],
+     "message: ", "订单", "订单：", "交易 "],
 )  # fmt: skip
 def test_a_card_is_one_behind_a_label_of_what_is_paid_for(label: str, number: str) -> None:
     assert redacted(f"{label}{number}.") == f"{label}[CARD_1]."
+
+
+@pytest.mark.parametrize("label", ["Order number ", "invoice no. ", "订单号：", "交易流水号 "])
+def test_what_says_that_it_has_the_number_of_its_own_is_believed(label: str) -> None:
+    """Unless it is written as cards are."""
+    assert redacted(f"{label}{VISA}.") == f"{label}{VISA}."
+    assert redacted(f"{label}4111 1111 1111 1111.") == f"{label}[CARD_1]."
 
 
 @pytest.mark.parametrize("key", ["message", "id", "order", "transaction", "orderId", "#", "内容"])
