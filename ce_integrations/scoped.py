@@ -34,6 +34,10 @@ _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _WITH = frozenset({"contextlib", "_pytest.fixtures", "pytest_asyncio.plugin"})
 """Modules that resume a generator once to enter and once to leave: its blocks are those of its user."""
 
+_OURS = frozenset({"ce_integrations.scoped", "ce_integrations.session", "ce_integrations.role"})
+_ENTERING = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
+"""Functions that end while the block that they opened goes on."""
+
 _YIELD, _RESUME = (dis.opmap.get(name, -1) for name in ("YIELD_VALUE", "RESUME"))
 _AWAIT = 3
 """How a `RESUME` says that what comes back is an awaited result (CPython 3.11 on)."""
@@ -106,12 +110,13 @@ class ScopedVariable(Generic[T]):
 
     def open(self, said: T | None, *, is_brief: bool = False) -> Entered[T]:
         """Say something from now on. A brief block is closed before any generator around it waits."""
-        here, frame = _here(), generator_around(sys._getframe(1))  # noqa: SLF001 - whose it is
+        here = _here()
+        frame, is_called = generator_around(sys._getframe(1))  # noqa: SLF001 - whose it is
         opened = None if frame is None else self._of(frame) or self._begin(frame)
         if opened is None:
             block = _Block(said)
         else:
-            block = _Block(said, weakref.ref(opened), here, is_brief)
+            block = _Block(said, weakref.ref(opened), here, is_brief or is_called)
             opened.blocks.append(block)
         around = (b for b in self._var.get() if b.place != here or b.is_sure or b.is_open)
         return Entered(block, self._var.set((*around, block)), opened, here)
@@ -192,7 +197,10 @@ class ScopedVariable(Generic[T]):
             if block.is_sure or block.place is None:
                 said = block.said
                 break
-            doubtful.append(block)
+            if all(
+                block.owner != each.owner for each in doubtful
+            ):  # the innermost of each generator
+                doubtful.append(block)
         if not any(each.is_open for each in doubtful):
             return said, None
         voices = {each.said for each in doubtful}
@@ -206,7 +214,8 @@ _all: list[ScopedVariable[Any]] = []
 
 def innermost(entered: list[Entered[T]]) -> Entered[T]:
     """Takes out the block that ends: one object may be entered by several generators, tasks and threads."""
-    frame, here = generator_around(sys._getframe(1)), _here()  # noqa: SLF001 - who leaves it
+    frame, _ = generator_around(sys._getframe(1))  # noqa: SLF001 - who leaves it
+    here = _here()
     for each in reversed(entered):
         owner = None if each.opened is None else each.opened.frame
         if owner is frame and (frame is not None or each.place == here):
@@ -240,15 +249,27 @@ def handing_over() -> Iterator[None]:
             variable.unsettle(token)
 
 
-def generator_around(frame: FrameType | None) -> FrameType | None:
-    """The frame of the innermost generator on the stack that is not the body of a `with` itself."""
+def generator_around(frame: FrameType | None) -> tuple[FrameType | None, bool]:
+    """(the innermost generator on the stack, whether a function that it calls has the `with`).
+
+    Such a function ends, and its block with it, before the generator waits. A generator that is the
+    body of a `with` itself is none: its block is its user's.
+    """
+    is_called: bool | None = None
     while frame is not None:
         above, flags = frame.f_back, frame.f_code.co_flags
-        waits = flags & _GENERATOR and not flags & inspect.CO_ITERABLE_COROUTINE
-        if waits and (above is None or above.f_globals.get("__name__") not in _WITH):
-            return frame
+        if flags & _GENERATOR and not flags & inspect.CO_ITERABLE_COROUTINE:
+            if above is None or _module(above) not in _WITH:
+                return frame, bool(is_called)
+            above = above.f_back
+        elif is_called is None and _module(frame) not in _OURS:
+            is_called = frame.f_code.co_name not in _ENTERING
         frame = above
-    return None
+    return None, False
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))
 
 
 def _here() -> Place:

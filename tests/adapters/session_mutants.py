@@ -61,4 +61,4 @@ def forgets_where_the_app_asked(patch: Patch, _: Adapter[Any, Any]) -> None:
 
 def leaks_out_of_generators(patch: Patch, _: Adapter[Any, Any]) -> None:
     """What is said in a generator holds for whoever has the context."""
-    patch.setattr(scoped, "generator_around", lambda _: None)
+    patch.setattr(scoped, "generator_around", lambda _: (None, False))

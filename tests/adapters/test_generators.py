@@ -210,6 +210,27 @@ async def test_tasks_inherit_the_block_that_they_begin_in() -> None:
     assert await anext(stream) == ["ann"] * 4
 
 
+async def test_tasks_inherit_the_innermost_block() -> None:
+    async def in_a_block_of_its_own() -> list[str]:
+        async with ce_session("inner"):
+            return [*await asyncio.gather(awhose(), asyncio.to_thread(whose))]
+
+    async def around() -> AsyncIterator[list[str]]:
+        yield await in_a_block_of_its_own()  # as a tool that a framework's generator runs
+
+    async def chunks(block: Callable[[str], Any]) -> AsyncIterator[list[str]]:
+        with ce_session("outer"):
+            yield await in_a_block_of_its_own()
+            yield await anext(around())
+            with block("nested"):
+                yield [*await asyncio.gather(awhose(), asyncio.to_thread(whose))]
+            yield await asyncio.gather(awhose())
+
+    for block in BLOCKS:
+        found = [each async for each in chunks(block)]
+        assert found == [["inner"] * 2, ["inner"] * 2, ["nested"] * 2, ["outer"]]
+
+
 async def test_tasks_of_the_caller_of_a_paused_generator_are_not_in_its_block() -> None:
     ann = aseen("ann")
     await anext(ann)
