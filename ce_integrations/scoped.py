@@ -197,9 +197,8 @@ class ScopedVariable(Generic[T]):
             if block.is_sure or block.place is None:
                 said = block.said
                 break
-            if all(
-                block.owner != each.owner for each in doubtful
-            ):  # the innermost of each generator
+            # Of one generator the innermost counts: it was open when this context was copied.
+            if all(block.owner != each.owner for each in doubtful):
                 doubtful.append(block)
         if not any(each.is_open for each in doubtful):
             return said, None
@@ -214,6 +213,8 @@ _all: list[ScopedVariable[Any]] = []
 
 def innermost(entered: list[Entered[T]]) -> Entered[T]:
     """Takes out the block that ends: one object may be entered by several generators, tasks and threads."""
+    if len(entered) == 1:
+        return entered.pop()
     frame, _ = generator_around(sys._getframe(1))  # noqa: SLF001 - who leaves it
     here = _here()
     for each in reversed(entered):

@@ -138,7 +138,7 @@ class Block:
         self.block.__exit__(None, None, None)
 
 
-BLOCKS = [block_of, block_in_a_block, Block, ce_session]
+BLOCKS: list[Callable[[str], Any]] = [block_of, block_in_a_block, Block, ce_session]
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -224,7 +224,7 @@ async def test_tasks_inherit_the_innermost_block() -> None:
             yield await anext(around())
             with block("nested"):
                 yield [*await asyncio.gather(awhose(), asyncio.to_thread(whose))]
-            yield await asyncio.gather(awhose())
+            yield [*await asyncio.gather(awhose())]
 
     for block in BLOCKS:
         found = [each async for each in chunks(block)]
