@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -32,9 +33,9 @@ def make_file(path: Path) -> None:
         OSError: it cannot be made.
     """
     # Closing a file gives up this process's locks on it: nobody may have it open before it is closed.
-    with _making:
+    with _making, suppress(FileExistsError):
         if not os.path.lexists(path):
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, FILE_MODE))
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
 
 
 def make_folders(root: Path, folder: Path) -> None:
