@@ -134,7 +134,7 @@ class Hooks(Generic[Native]):
             outer = around.turn.handle
             if resolved.ephemeral and around.turn.resolved is not None:
                 resolved = around.turn.resolved  # whose it is was said outside
-        role, want = current_role(info.context)
+        role, want = current_role(info.context, info.asked)
         return ModelCall(
             scope=resolved.scope,
             messages=(),

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from contextvars import Context, ContextVar
+from contextvars import Context
 from typing import get_args
 
 from ce_engine import CallerRole, ConfigError
-from ce_engine.runtime.contexts import unset
+from ce_integrations.scoped import ScopedVariable
 
 
 SECTIONS = frozenset({"experience__context", "knowledge__context"})
 """What a part may ask for."""
 
-chosen_role: ContextVar[tuple[CallerRole, frozenset[str]] | None] = ContextVar(
-    "ce_role", default=None
-)
+chosen_role: ScopedVariable[tuple[CallerRole, frozenset[str]]] = ScopedVariable("ce_role")
 
 
 @contextmanager
@@ -39,14 +37,15 @@ def ce_role(role: CallerRole, want: Collection[str] = ()) -> Iterator[None]:
         raise ConfigError(
             f"unknown sections {sorted(wanted - SECTIONS)}; a role may ask for {sorted(SECTIONS)}"
         )
-    token = chosen_role.set((role, wanted))
+    entered = chosen_role.open((role, wanted))
     try:
         yield
     finally:
-        unset(chosen_role, token)
+        chosen_role.close(entered)
 
 
-def current_role(context: Context | None = None) -> tuple[CallerRole, frozenset[str]]:
+def current_role(
+    context: Context | None = None, asked: Context | None = None
+) -> tuple[CallerRole, frozenset[str]]:
     """The role of a call that is made now, or in another context, and what it asks for."""
-    said = chosen_role.get() if context is None else context.get(chosen_role)
-    return said or ("agent", frozenset())
+    return chosen_role.get(context, asked) or ("agent", frozenset())

@@ -15,6 +15,7 @@ from ce_engine import Retrieval, RetrievedDoc, ToolCallStatus, ToolRun
 from ce_engine.runtime.contexts import unset
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.hooks import Hooks
+from ce_integrations.scoped import asked_here
 from ce_integrations.session import CallInfo
 
 
@@ -60,6 +61,8 @@ class RunTree(Generic[Id, Owner]):
         above = self._of(parent)
         conversation = _weakly(told.pop("conversation", None)) or above.conversation
         tools = (*above.tools, tool) if tool else above.tools
+        if (asked := asked_here()) is not None:
+            told["asked"] = asked
         said = _innermost(above.told, told) if told else above.told
         held = None if owner is None else weakref.ref(owner)
         self._runs.put(run_id, _Run(root, parent, held, tools, said, conversation))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextvars import Context, ContextVar, Token
+from contextvars import Context
 from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from ce_engine import Answer, ConfigError, Scope
-from ce_engine.runtime.contexts import unset
+from ce_integrations.scoped import Entered, ScopedVariable, innermost
 from ce_integrations.unnamed import Messages, unnamed
 
 
@@ -39,6 +39,8 @@ class CallInfo:
             named a session, the same ephemeral one goes on with it.
         context: where the app asked, if this runs elsewhere, in a task that inherits nothing of it:
             what was said there (`ce_session`, `ce_role`) counts, and not what is said here.
+        asked: where the run that this is a part of began, if in a generator's block: what was said
+            there counts where nothing certain is said here.
         metadata: the framework's metadata of this call, for callables of the user; never stored.
         mode: the name of the entry point that was called.
     """
@@ -60,6 +62,7 @@ class CallInfo:
     opaque: bool = False
     conversation: object = None
     context: Context | None = None
+    asked: Context | None = field(default=None, compare=False)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     mode: str = ""
 
@@ -76,14 +79,15 @@ class _Voice:
 
 
 _PARTS = tuple(part.name for part in fields(_Voice))
-chosen_session: ContextVar[_Voice | None] = ContextVar("ce_session", default=None)
+chosen_session: ScopedVariable[_Voice] = ScopedVariable("ce_session")
 
 
 class ce_session:  # noqa: N801 - reads like the function that it is to its users
     """Say whose session the calls inside belong to; `with` and `async with`, nestable.
 
     It wins over everything said at installation and over the framework's own ids. What an inner
-    block leaves out holds from the block around it.
+    block leaves out holds from the block around it. A block in a generator holds while the generator
+    runs, and not for its caller while it waits at a `yield`.
 
     Raises:
         ConfigError: the session id is empty.
@@ -105,12 +109,12 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
                 f"{session_id!r}. Without an id, leave the block out: each run is then on its own."
             )
         self._said = _Voice(session_id, user_id, account_id, project_id, agent_id)
-        self._tokens: list[Token[_Voice | None]] = []
+        self._entered: list[Entered[_Voice]] = []
 
     def __enter__(self) -> Self:
         around = chosen_session.get()
         said = self._said if around is None else _innermost([self._said, around])
-        self._tokens.append(chosen_session.set(said))
+        self._entered.append(chosen_session.open(said))
         return self
 
     def __exit__(
@@ -119,7 +123,7 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        unset(chosen_session, self._tokens.pop())
+        chosen_session.close(innermost(self._entered))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -202,9 +206,7 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resol
 
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
     """Everybody who may name the scope, the innermost first."""
-    context = info.context
-    chosen = chosen_session.get() if context is None else context.get(chosen_session)
-    yield chosen or _Voice()
+    yield chosen_session.get(info.context, info.asked) or _Voice()
     yield _Voice(
         _called(choice.session_id, info, "session_id"), _called(choice.user_id, info, "user_id")
     )

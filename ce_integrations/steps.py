@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import Context, ContextVar, Token, copy_context
+from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from ce_engine.runtime.contexts import unset
 from ce_integrations.hooks import Hooks
 from ce_integrations.role import chosen_role
+from ce_integrations.scoped import Entered, ScopedVariable, settled
 from ce_integrations.session import CallInfo, chosen_session
 
 
@@ -61,6 +62,7 @@ class Step:
             "agent": self.path[-1] if self.path else "",
             "conversation": self.conversation,
             "context": self.context if _is_elsewhere(self) else None,
+            "asked": self.context,
             "keeps_history": True,
         }
         return CallInfo(**{**known, **others})
@@ -68,7 +70,7 @@ class Step:
 
 _step: ContextVar[Step | None] = ContextVar("ce_step", default=None)
 
-_SAID: tuple[ContextVar[Any], ...] = (chosen_session, chosen_role)
+_SAID: tuple[ScopedVariable[Any], ...] = (chosen_session, chosen_role)
 """What an app says around its calls."""
 
 
@@ -88,7 +90,7 @@ def sent_from_here() -> Step:
     What the app says here holds there, too.
     """
     around = _running()
-    return _first(_here()) if around is None else replace(around, context=copy_context())
+    return _first(_here()) if around is None else replace(around, context=settled())
 
 
 def _running() -> Step | None:
@@ -100,10 +102,10 @@ def _here() -> Context:
     """What the app says here; in a task that its call has left behind, only what was said since."""
     left = None if _running() else _step.get()
     if left is None:
-        return copy_context()
+        return settled()
     context, said = Context(), chosen_session.get()
-    if left.context is None or said is not left.context.get(chosen_session):
-        context.run(chosen_session.set, said)
+    if left.context is None or said is not chosen_session.get(left.context):
+        context.run(chosen_session.settle, said)
     return context
 
 
@@ -158,19 +160,21 @@ class stepping:  # noqa: N801 - used like a function, in `with`
     what the app said where it asked (`ce_session`, `ce_role`) holds inside.
     """
 
-    __slots__ = ("_step", "_tokens")
+    __slots__ = ("_entered", "_step", "_token")
 
     def __init__(self, step: Step) -> None:
         self._step = step
-        self._tokens: list[tuple[ContextVar[Any], Token[Any]]] = []
+        self._entered: list[tuple[ScopedVariable[Any], Entered[Any]]] = []
+        self._token: Token[Step | None] | None = None
 
     def __enter__(self) -> Step:
         step = self._step
         step.at_work.add(self)
         if step.context is not None and _is_elsewhere(step):
             for said in _SAID:
-                self._tokens.append((said, said.set(step.context.get(said))))
-        self._tokens.append((_step, _step.set(step)))
+                there = said.get(step.context)
+                self._entered.append((said, said.open(there, is_brief=True)))
+        self._token = _step.set(step)
         return step
 
     def __exit__(
@@ -179,8 +183,10 @@ class stepping:  # noqa: N801 - used like a function, in `with`
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        while self._tokens:
-            unset(*self._tokens.pop())
+        if self._token is not None:
+            unset(_step, self._token)
+        for said, entered in reversed(self._entered):
+            said.close(entered)
         self._step.at_work.discard(self)
 
 

@@ -17,6 +17,8 @@ from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.originals import check_apart
 from ce_engine.schema.ids import MIN_SECRET_BYTES
 from ce_engine.stores import open_store, secret
+from ce_engine.stores.private import is_link, is_open_to_others
+from ce_engine.stores.sql.database import BESIDE
 from ce_engine.stores.urls import DEFAULT, MEMORY, local_path, scheme_of
 
 
@@ -34,7 +36,8 @@ def store(url: str) -> list[Check]:
         path = local_path(url)
     except ContextEngineError as error:
         return [failed("store", error)]
-    return [_place(scheme, path), *(_variable() or _key_file(path))]
+    rights = list(_rights(path))  # before they are used: SQLite makes files, and takes them away
+    return [_place(scheme, path), *rights, *(_variable() or _key_file(path))]
 
 
 def originals(url: str, first: str) -> Iterator[Check]:
@@ -46,18 +49,24 @@ def originals(url: str, first: str) -> Iterator[Check]:
         return
     for check in store(url):
         yield replace(check, check=f"originals {check.check}")
-    path = local_path(url) if scheme_of(url) != "memory" else None
-    if path is None or not path.exists() or os.name != "posix":
+
+
+def _rights(path: Path) -> Iterator[Check]:
+    """Who may read what is there; the mode of a link says nothing, and none is followed."""
+    if os.name != "posix" or not path.exists():
         return
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        detail = f"{str(path)!r} is open to others (mode {mode:04o})"
-        cure = (
-            f"chmod {'700' if path.is_dir() else '600'} {path}, and give the app a user of its own."
-        )
-        yield Check("originals rights", Status.WARN, detail, cure)
-    else:
-        yield Check("originals rights", Status.OK, f"{path}, for this user only")
+    beside = (path.with_name(path.name + end) for end in BESIDE)
+    mine = [path, *(path.rglob("*") if path.is_dir() else filter(Path.exists, beside))]
+    wide = [each for each in mine if not is_link(each) and is_open_to_others(each)]
+    if not wide:
+        yield Check("rights", Status.OK, f"{path}, for this user only")
+        return
+    mode = stat.S_IMODE(wide[0].stat().st_mode)
+    others = f", and {len(wide) - 1} more in it or beside it" if wide[1:] else ""
+    detail = f"{str(wide[0])!r} is open to others (mode {mode:04o}){others}"
+    what = f"-R go= {path}" if path.is_dir() else " ".join(["600", *map(str, wide)])
+    cure = f"chmod {what}, and give the app a user of its own."
+    yield Check("rights", Status.WARN, detail, cure)
 
 
 def _place(scheme: str, path: Path) -> Check:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from ce_engine.errors import StoreUnavailableError
+from ce_engine.stores import private
 
 
 VARIABLE = "CE_SECRET"
@@ -35,10 +36,16 @@ def beside(database: Path) -> bytes:
     """
     path = database.with_name(f"{database.name}.key")
     try:
-        if not path.exists():
+        if not os.path.lexists(path):
             _make(path)
-        text = path.read_text(encoding="ascii", errors="replace").strip()
+        with open(path, encoding="ascii", errors="replace", opener=private.opener) as file:
+            text = file.read().strip()
     except OSError as error:
+        if private.is_link(path):
+            raise StoreUnavailableError(
+                f"the key file {str(path)!r} is a symbolic link, which is not followed. Put the file "
+                f"itself there, or set {VARIABLE} to what it holds."
+            ) from None
         raise StoreUnavailableError(
             f"the key file {str(path)!r} cannot be read or made ({error.strerror}). "
             f"Make its folder writable, or set {VARIABLE} to a long random text."

@@ -120,6 +120,9 @@ def _code(label: Label, value: str, behind: str) -> bool:
 
 
 _DIGIT, _LETTER = re.compile("[0-9]"), re.compile("[A-Za-z]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
+_FOLDER = re.compile(r"/(?:[a-z]+|[A-Z][a-z]+|[A-Z]+)[0-9]{0,3}(?:/|\Z)|//")
+"""A part of a path: `/etc`, `/v2`; random text between two slashes hardly ever looks like it."""
 _OWNERS = re.compile(
     r"(?:api|access|secret|private|account|auth|licen[cs]e|encrypt|encryption|signing|master|service|"
     r"subscription)[ _\-]?\Z",
@@ -142,7 +145,9 @@ def _secret(label: Label) -> Bounds | None:
     value = text[start:end]
     if len(value) < (12 if quoted else 16) or not value.isascii() or " " in value:
         return None
-    if value[0] in "/.<${" or "://" in value or (not quoted and _code(label, value, "")):
+    if value[0] in ".<${" or "://" in value or (not quoted and _code(label, value, "")):
+        return None
+    if value[0] == "/" and (not _BASE64.fullmatch(value) or _FOLDER.search(value)):
         return None
     mixed = _DIGIT.search(value) and _LETTER.search(value)
     return (start, end) if mixed and looks_random(value) else None

@@ -64,6 +64,10 @@ _OTHER_CHINESE = re.compile(
     r"|(?:批次|序列|商品|产品|交易|条形?|单|票|货|版本|编)(?:编?号码?|编?码)"
     r"|数量|金额|总计|总额|大小|字节|时间戳|版本)[是为]?\Z"
 )
+_NUMBERED = words("no nr num number code")
+_PAID_WORDS = words("order transaction txn invoice reference ref request req message event")
+_PAID_CHINESE = re.compile("订单|流水|交易|发票")
+"""Labels of what people pay for, and of what they say: beside them a card's number is no stranger."""
 _PEOPLE = words("user member login account customer wechat")
 
 
@@ -90,16 +94,48 @@ def _in_word(sign: str) -> bool:
 
 def _other_number(text: str, start: int, end: int) -> bool:
     """Say whether the label before a bare number or the unit behind it says what else it is."""
-    if _UNIT.match(text, end) or _CALL.search(text, max(0, start - 8), start):
-        return True
-    before = _LABEL_WORD.findall(_CLAUSE.split(text[max(0, start - 40) : start])[-1])
+    return _counted(text, start, end) or _labelled_otherwise(_label_before(text, start))
+
+
+def _counted(text: str, start: int, end: int) -> bool:
+    """Say whether it is an amount of something, or what a function is called with."""
+    call = _CALL.search(text, max(0, start - 8), start)
+    return call is not None or _UNIT.match(text, end) is not None
+
+
+def _label_before(text: str, start: int) -> list[str]:
+    return _LABEL_WORD.findall(_CLAUSE.split(text[max(0, start - 40) : start])[-1])
+
+
+def _labelled_otherwise(before: list[str]) -> bool:
+    """Say whether the words before a bare number say what else it is."""
     hashed = before[-1:] == ["#"]
-    while before and before[-1].lower() in _FILLERS:
-        before.pop()
-    last = before[-1].lower() if before else ""
+    *others, last = _without_fillers(before) or [""]
     if last == "id":
-        return not (len(before) > 1 and before[-2].lower() in _PEOPLE)
+        return not (others and others[-1].lower() in _PEOPLE)
     return hashed or last in _OTHER_WORDS or _OTHER_CHINESE.search(last) is not None
+
+
+def _without_fillers(before: list[str]) -> list[str]:
+    kept = list(before)
+    while kept and kept[-1].lower() in _FILLERS:
+        kept.pop()
+    return [*kept[:-1], kept[-1].lower()] if kept else []
+
+
+def _paid_for(before: list[str], *, in_groups: bool) -> bool:
+    """Say whether a card's number is no stranger behind these words, what they are of having one of its own.
+
+    `Order number 4111111111111111` says that it is that one, `order 4111111111111111` does not.
+    """
+    kept = _without_fillers(before)
+    last = kept[-1] if kept else ""
+    filled = {word.lower() for word in before[len(kept) :]} & _NUMBERED
+    named = bool(filled) or last.endswith(("号", "号码", "编号", "编码"))
+    if named and not in_groups:
+        return False
+    hashed = before[-1:] == ["#"] and last not in _OTHER_WORDS
+    return hashed or last == "id" or last in _PAID_WORDS or _PAID_CHINESE.search(last) is not None
 
 
 def _in_columns(text: str, start: int, end: int) -> bool:
@@ -141,7 +177,15 @@ def _foreign_phone(text: str, start: int, end: int, digits: str) -> bool:
 
 
 def _bank_card(text: str, start: int, end: int, digits: str) -> bool:
-    return checksums.bank_card(digits) and _not_another(text, start, end, digits)
+    if not checksums.bank_card(digits) or _counted(text, start, end):
+        return False
+    if _in_columns(text, start, end) or _added(text, start):
+        return False
+    before, in_groups = _label_before(text, start), not text[start:end].isdigit()
+    if not _labelled_otherwise(before):
+        return True
+    # Ids of databases have up to 19 digits in one run, and one in ten has the check digit.
+    return (in_groups or len(digits) <= 16) and _paid_for(before, in_groups=in_groups)
 
 
 def _social_security(_text: str, _start: int, _end: int, digits: str) -> bool:
@@ -161,9 +205,10 @@ _COUNTRY = (  # the codes in use, but for 1, which has its own pattern
 
 def _numbers() -> tuple[Number, ...]:
     prefix = r"(?:(?:\+|00)86[ \-]?|86[ \-])?"
-    china = r"(?:(?:\+|00)?86[ \-]?|[(（]\+?86[)）][ \-]?)?"
+    china = r"(?:(?:\+|00)?86(?: - |[ \-])?|[(（]\+?86[)）][ \-]?)?"
     mobile = "1(?:3[0-9]|4[5-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])"
-    area, local = "(?:10|2[0-9]|[3-9][0-9]{2})", r"[2-9][0-9]{2,3}[ \-]?[0-9]{4}(?:-[0-9]{1,5})?"
+    area = "(?:10|2[0-9]|[3-9][0-9]{2})"
+    local = r"[2-9][0-9]{2,3}(?: - |[ \-])?[0-9]{4}(?:-[0-9]{1,5})?"
     us, four = "[2-9][0-9]{2}", r"[0-9]{4}([ .\-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
     identity = ("identity_cn", "ID_CARD", _identity, 17)
     card = ("bank_card", "CARD", _bank_card, 14)
@@ -182,15 +227,15 @@ def _numbers() -> tuple[Number, ...]:
         (card, " -", r"3[0-9]{3}([ \-])[0-9]{6}\1[0-9]{4,5}"),
         (card, " -", r"62[0-9]{4}[ \-][0-9]{10,13}"),
         (cn_mobile, "", rf"{china}{mobile}[0-9]{{8}}(?:-[0-9]{{3,4}})?"),
-        (cn_mobile, " .-", rf"{china}1[3-9][0-9]([ .\-])[0-9]{{4}}\1[0-9]{{4}}"),
-        (cn_mobile, " -", rf"{china}1[3-9][0-9]{{2}}([ \-])[0-9]{{4}}\1[0-9]{{3}}"),
-        (landline, " -)）", rf"{prefix}[(（]?0{area}(?:[)）][ \-]?|[ \-]){local}"),
+        (cn_mobile, " .-", rf"{china}1[3-9][0-9]( - |[ .\-])[0-9]{{4}}\1[0-9]{{4}}"),
+        (cn_mobile, " -", rf"{china}1[3-9][0-9]{{2}}( - |[ \-])[0-9]{{4}}\1[0-9]{{3}}"),
+        (landline, " -)）", rf"{prefix}[(（]?0{area}(?:[)）][ \-]?| - |[ \-]){local}"),
         (landline, "", rf"(?:\+|00)86[ \-]?(?:\(0?\))?{area}[ \-]?{local}"),
         (us_phone, "(", rf"(?:\+?1[ .\-]?)?\({us}\)[ .\-]?{us}[ .\-][0-9]{{4}}"),
         (us_phone, ".-", rf"(?:\+?1[ .\-])?{us}(?:([.\-]){us}\1|/{us}-)[0-9]{{4}}"),
         (us_phone, "+", rf"\+1[ .\-]?{us}[ .\-]?{us}[ .\-]?[0-9]{{4}}"),
         (spoken, "", rf"(?:1[ \-]?)?{us} ?{us}[ \-]?[0-9]{{4}}"),
-        (foreign, "+", rf"\+{_COUNTRY}(?:[ .\-()]{{0,2}}[0-9]){{5,12}}"),
+        (foreign, "+", rf"\+{_COUNTRY}(?:(?: - |[ .\-()]{{0,2}})[0-9]){{5,12}}"),
         (security, "-", "[0-9]{3}-[0-9]{2}-[0-9]{4}"),
     )
     return tuple(
@@ -202,8 +247,15 @@ def _numbers() -> tuple[Number, ...]:
 NUMBERS = _numbers()
 _HEX = re.compile("[0-9A-F]+")
 
+_HEX_LOWER = re.compile("[0-9a-f]+")
+
 IBAN_HEAD = re.compile(r"[0-9](?<=[A-Za-z]{2}[0-9])[0-9](?:[ \-]?[A-Za-z0-9]){11,31}")
 """The check digits of an account number and all that may follow them."""
+
+
+def _as_printed(account: str) -> tuple[str, str]:
+    """An account's number in one run, and as banks print it, in groups of four."""
+    return account, " ".join(account[at : at + 4] for at in range(0, len(account), 4))
 
 
 def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
@@ -217,9 +269,11 @@ def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
     if _in_word(text[start - 1 : start]) or _in_word(text[end : end + 1]):
         return None
     account = "".join(text[at] for at in places)
-    lower_case = account.islower() and "iban" in text[max(0, start - 16) : start].lower()
-    if not (account.isupper() or lower_case):
-        return None  # uuids and hex dumps are in lower case, and many
+    if account.islower() and "iban" not in text[max(0, start - 16) : start].lower():
+        if _HEX_LOWER.fullmatch(account) and not account[2:].isdigit():
+            return None  # uuids and hex dumps are in lower case, and many
+        if text[start:end] not in _as_printed(account):
+            return None
     if wanted % 4 == 0 and _HEX.fullmatch(account) and _in_columns(text, start, end):
         return None
     return (start, end) if checksums.iban(account.upper()) else None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 
-VERSION = "patterns/1"
+VERSION = "patterns/2"
 """Raise it with every change to what is found; it is stored with each row (decision 13)."""
 
 LABELS = {
@@ -158,6 +158,13 @@ _KEY_BLOCK = rf"(?:[^-]|-(?!----)){{40,16000}}+-----END {_KEY_LINE}"
 _KEY_CUT_SHORT = r"\s{0,4}[A-Za-z0-9+/=]{32}[A-Za-z0-9+/=\s]{0,16000}"
 _JWT = rf"eyJ{_URL_SAFE}{{8,4000}}\.{_URL_SAFE}{{10,8000}}(?:\.{_URL_SAFE}{{0,4000}}){{1,3}}"
 
+
+def _in_url(user: str, between: str) -> Shape:
+    pattern = rf"://[^\s:/?#\[\]\"'<>{user}]{{0,64}}:({between})@(?=[A-Za-z0-9\[])"
+    accept = partial(password_value, explicit=True)
+    return Shape("url_password", "PASSWORD", "://", re.compile(pattern), accept)
+
+
 SHAPES = (
     _secret(
         "private_key", "private key", rf"(-----BEGIN {_KEY_LINE}(?:{_KEY_BLOCK}|{_KEY_CUT_SHORT}))"
@@ -180,13 +187,9 @@ SHAPES = (
         "hooks.slack.com",
         r"hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_]{20,200})",
     ),
-    Shape(
-        "url_password",
-        "PASSWORD",
-        "://",
-        re.compile(r"://[^\s:/@?#\[\]\"'<>]{0,64}:([^\s/@\"'<>]{1,128})@(?=[A-Za-z0-9\[])"),
-        partial(password_value, explicit=True),
-    ),
+    _in_url("", r"[^\s/@\"'<>]{1,128}(?:@[^\s/@?#&,;\"'<>]{1,128}){0,4}"),
+    # Drivers of databases take a `/` in it; a port is none, nor the path behind `git@host:`.
+    _in_url("@", r"(?!port/|[0-9]{1,5}/)[^\s/@?#&=\"'<>]{1,64}(?:/[^\s/@?#&=\"'<>]{0,64}){1,4}"),
 )
 
 

@@ -31,9 +31,13 @@ def scan(text: str) -> Iterator[Span]:
     yield from _labelled(LABELLED, text, lower, lower)
     if digits:
         yield from _labelled(LABELLED_NUMBERS, text, lower, _before(lower, digits))
-    yield from _shapes(text, lower)
+    shapes = list(_shapes(text, lower))
+    yield from shapes
     yield from _tokens(text)
-    yield from _mails(text)
+    passwords = [each for each in shapes if each.rule == "url_password"]
+    for mail in _mails(text):  # one that ends in a password and a host would leave its first half
+        if not any(each.start < mail.end and mail.start < each.end for each in passwords):
+            yield mail
     if digits:
         yield from _accounts(text)
         yield from _numbers(text, digits)

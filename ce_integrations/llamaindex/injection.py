@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -15,13 +15,15 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixin
 from llama_index.core.schema import TransformComponent
+from workflows import Workflow
 
 from ce_integrations.asking import Asked, as_one_text, governed, schema_of
 from ce_integrations.base import CallInfo
 from ce_integrations.llamaindex.mapper import message_of
 from ce_integrations.llamaindex.spans import aside, info_here, owner_here
 from ce_integrations.patches import Make
-from ce_integrations.wrappers import within
+from ce_integrations.scoped import handing_over
+from ce_integrations.wrappers import same_kind, within
 
 
 def _replaced(asked: Asked, sent: list[ChatMessage]) -> Any:
@@ -98,6 +100,18 @@ _ASIDE: dict[type, list[str]] = {
 }
 """What asks models for itself where no span tells so: it judges answers, or prepares documents."""
 
+
+def _runs(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A workflow's run, whose own span begins in a task of the framework."""
+
+    @same_kind(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with handing_over():
+            return original(*args, **kwargs)
+
+    return run
+
+
 MAKERS: dict[type, dict[str, Make]] = {
     # A stream's method asks at once; what it gives is read later.
     LLM: {
@@ -105,5 +119,6 @@ MAKERS: dict[type, dict[str, Make]] = {
         **dict.fromkeys(_PIECES, _governed(gives="stream")),
     },
     **{cls: dict.fromkeys(names, within(aside)) for cls, names in _ASIDE.items()},
+    Workflow: {"run": _runs},
 }
 """What is wrapped. All others (`predict`, `chat_with_tools`, `structured_predict`) end in these."""

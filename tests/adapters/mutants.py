@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from ce_engine import Message, Role, ToolCallStatus
+from ce_engine import Message, Role
 from ce_integrations import base
 from ce_integrations.base import Adapter, Hooks, Turn, Way
 from ce_integrations.calls import GovernedCall
@@ -28,9 +28,15 @@ from tests.adapters.agent_mutants import (
 from tests.adapters.session_mutants import (
     forgets_its_answers,
     forgets_where_the_app_asked,
+    leaks_out_of_generators,
     mixes_sessions,
     names_what_nobody_named,
     shares_what_nobody_named,
+)
+from tests.adapters.tool_mutants import (
+    calls_errors_of_tools_results,
+    fails_after_a_tool,
+    forgets_which_call_a_result_answers,
 )
 
 
@@ -287,40 +293,6 @@ def changes_the_app_s_messages(patch: Patch, adapter: Adapter[Any, Any]) -> None
     patch.setattr(type(adapter), "to_native", written)
 
 
-def calls_errors_of_tools_results(patch: Patch, _: Adapter[Any, Any]) -> None:
-    """A tool that failed is recorded as one that did not."""
-    tool_call = Hooks.tool_call
-
-    def well(self: Any, info: Any, run: Any) -> None:
-        object.__setattr__(run, "status", ToolCallStatus.SUCCESS)
-        tool_call(self, info, run)
-
-    patch.setattr(Hooks, "tool_call", well)
-
-
-def forgets_which_call_a_result_answers(patch: Patch, _: Adapter[Any, Any]) -> None:
-    """Results are evidence of nothing."""
-    tool_call = Hooks.tool_call
-
-    def unlinked(self: Any, info: Any, run: Any) -> None:
-        object.__setattr__(run, "host_call_id", None)
-        tool_call(self, info, run)
-
-    patch.setattr(Hooks, "tool_call", unlinked)
-
-
-def fails_after_a_tool(patch: Patch, _: Adapter[Any, Any]) -> None:
-    """What hears tools fails when all is recorded: a framework may swallow that."""
-    tool_call = Hooks.tool_call
-
-    def fails(self: Any, info: Any, run: Any) -> None:
-        tool_call(self, info, run)
-        with self.guard("tool_call"):
-            raise LookupError(run.name)
-
-    patch.setattr(Hooks, "tool_call", fails)
-
-
 def installs_twice(patch: Patch, _: Adapter[Any, Any]) -> None:
     """Who installs again has two installations."""
     patch.setattr(base, "_installation", base.Installation)
@@ -376,6 +348,12 @@ SHARED = [
     Mutant(installs_twice, "plain", "test_installing_twice_is_one_installation"),
     Mutant(loses_usage, "plain", USAGE),
     Mutant(calls_estimates_real, "plain", USAGE, "streamed"),
+    Mutant(
+        leaks_out_of_generators,
+        "plain",
+        "test_streams_in_generators_that_take_turns_never_mix",
+        "streamed",
+    ),
     Mutant(forgets_its_answers, "agent", NOBODY),
     Mutant(shares_what_nobody_named, "agent", NOBODY),
     Mutant(names_what_nobody_named, "plain", NOBODY),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ce_integrations import hooks as hooks_module
-from ce_integrations import session, steps
+from ce_integrations import scoped, session, steps
 from ce_integrations.base import Adapter
 from ce_integrations.unnamed import Unnamed
 
@@ -53,7 +53,12 @@ def forgets_where_the_app_asked(patch: Patch, _: Adapter[Any, Any]) -> None:
     resolve = session.resolve
 
     def here(info: Any, choice: Any, messages: Any = ()) -> Any:
-        return resolve(dataclasses.replace(info, context=None), choice, messages)
+        return resolve(dataclasses.replace(info, context=None, asked=None), choice, messages)
 
     patch.setattr(steps, "_SAID", ())
     patch.setattr(hooks_module, "resolve", here)
+
+
+def leaks_out_of_generators(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What is said in a generator holds for whoever has the context."""
+    patch.setattr(scoped, "generator_around", lambda _: (None, False))

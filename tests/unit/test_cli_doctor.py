@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -296,6 +297,22 @@ def test_a_key_file_that_others_may_read_fails(tmp_path: Path) -> None:
     status, detail, cure = doctor()["secret"]
     assert (status, cure) == ("FAIL", f"chmod 600 {tmp_path / 'ce.db.key'}")
     assert "0644" in detail
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other permissions")
+@pytest.mark.parametrize("scheme", ["sqlite", "file"])
+def test_a_store_that_others_may_read_is_warned_of(tmp_path: Path, scheme: str) -> None:
+    place = tmp_path / "ce.db"
+    url = url_of(place) if scheme == "sqlite" else place.as_uri()
+    fill(url)
+    assert doctor("--store", url)["rights"][:2] == ("OK", f"{place}, for this user only")
+    wide = place if scheme == "sqlite" else next(place.rglob("session.json"))
+    wide.chmod(0o644)
+    status, detail, cure = doctor("--store", url)["rights"]
+    assert (status, str(wide) in detail, "0644" in detail) == ("WARN", True, True)
+    assert cure.startswith(f"chmod 600 {place}" if scheme == "sqlite" else f"chmod -R go= {place}")
+    subprocess.run(cure.partition(",")[0].split(), check=True)
+    assert doctor("--store", url)["rights"][0] == "OK"
 
 
 def test_a_damaged_key_file_fails(tmp_path: Path) -> None:

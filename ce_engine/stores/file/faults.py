@@ -8,8 +8,23 @@ from pathlib import Path
 from ce_engine.errors import FileDamagedError, MigrationError, StoreUnavailableError
 
 
-_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FULL = (
+    "cannot grow: the disk is full",
+    "Free some space; what did not fit was not written, the rest is whole.",
+)
+_DENIED = (
+    "may not be read or written by this user{place}",
+    "Give this user read and write permission for the folder and all in it.",
+)
+_LINK = (
+    "has a symbolic link in it{place}, which is not followed",
+    "Put the files themselves there; only the store's whole folder may be a link.",
+)
+_SAYINGS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)), _FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _DENIED),
+    errno.ELOOP: _LINK,
+}
 
 
 def explain(error: OSError | UnicodeEncodeError, root: Path) -> StoreUnavailableError:
@@ -25,16 +40,9 @@ def _saying(error: OSError | UnicodeEncodeError, root: Path) -> tuple[str, str]:
             "Set PYTHONUTF8=1.",
         )
     place = f" ({error.filename})" if error.filename else ""
-    if error.errno in _FULL:
-        return (
-            "cannot grow: the disk is full",
-            "Free some space; what did not fit was not written, the rest is whole.",
-        )
-    if error.errno in _DENIED:
-        return (
-            f"may not be read or written by this user{place}",
-            "Give this user read and write permission for the folder and all in it.",
-        )
+    if error.errno in _SAYINGS:
+        what, cure = _SAYINGS[error.errno]
+        return what.format(place=place), cure
     if not root.parent.exists():
         return (
             "cannot be made: the folder it would be in does not exist",

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
+from ce_engine.stores import private
+
 
 if sys.platform == "win32":
     import msvcrt
@@ -44,10 +46,10 @@ def held(path: Path, deadline: float, make_folder: Callable[[], None]) -> Iterat
     pause = _FIRST_PAUSE_S
     while True:
         try:
-            file = path.open("ab")
+            file = open(path, "ab", opener=private.opener)  # noqa: SIM115 - closed below
         except FileNotFoundError:
             make_folder()
-            file = path.open("ab")
+            file = open(path, "ab", opener=private.opener)  # noqa: SIM115 - closed below
         with file:
             if _locked(file.fileno(), path):
                 try:
@@ -65,6 +67,6 @@ def _locked(fd: int, path: Path) -> bool:
     """Whether the file is now locked, and still the one at the path: it may be deleted meanwhile."""
     try:
         _try_lock(fd)
-        return os.path.samestat(os.fstat(fd), path.stat())
+        return os.path.samestat(os.fstat(fd), path.lstat())
     except (BlockingIOError, PermissionError, FileNotFoundError):
         return False

@@ -25,6 +25,7 @@ from ce_engine.stores.file import faults
 from ce_engine.stores.file.record import NOTHING, Data, absorb, difference
 from ce_engine.stores.kept import Kept
 from ce_engine.stores.kept_store import Key
+from ce_engine.stores.private import opener
 
 
 SNAPSHOT, JOURNAL = "session.json", "journal.jsonl"
@@ -137,7 +138,7 @@ def write(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Loaded:
     line = f"{to_json(difference(old.kept, kept))}\n".encode()
     if old.offset + len(line) > max(JOURNAL_BYTES, old.snapshot[-1]):
         return write_snapshot(folder, key, old, kept)
-    with (folder / JOURNAL).open("ab", buffering=0) as file:
+    with open(folder / JOURNAL, "ab", buffering=0, opener=opener) as file:
         write_all(file, line)
     return replace(old, kept=kept, offset=old.offset + len(line))
 
@@ -148,7 +149,7 @@ def write_snapshot(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Lo
     draft = folder / _DRAFT
     names: Data = dict(zip(_KEY, key, strict=True))
     try:
-        with draft.open("wb", buffering=0) as file:
+        with open(draft, "wb", buffering=0, opener=opener) as file:
             write_all(file, page({"format": FORMAT, **names, **difference(NOTHING, kept)}))
             if old is not None:  # not even a power failure may take what was there before
                 os.fsync(file.fileno())
@@ -178,8 +179,11 @@ def remove_remains(folder: Path, found: Loaded | None) -> None:
 
 
 def _empty_journal(folder: Path) -> None:
-    with suppress(FileNotFoundError):
-        os.truncate(folder / JOURNAL, 0)
+    with (
+        suppress(FileNotFoundError),
+        open(folder / JOURNAL, "r+b", buffering=0, opener=opener) as file,
+    ):
+        os.truncate(file.fileno(), 0)
 
 
 def move(draft: Path, path: Path) -> None:
@@ -215,7 +219,7 @@ def write_all(file: FileIO, data: bytes) -> None:
 def identity(path: Path) -> Identity | None:
     """Which file is at the path now; `None` if there is none."""
     try:
-        found = path.stat()
+        found = path.lstat()
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
@@ -224,7 +228,7 @@ def identity(path: Path) -> Identity | None:
 def content(path: Path, offset: int = 0) -> bytes | None:
     """What a file has after `offset`; `None` if it ends before, nothing if it is not there."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=opener) as file:
             if os.fstat(file.fileno()).st_size < offset:
                 return None
             if offset:

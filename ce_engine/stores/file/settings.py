@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TypeVar
 
 from ce_engine.schema.settings import Setting
+from ce_engine.stores import private
 from ce_engine.stores.file import faults, log
 from ce_engine.stores.file.names import safe
 from ce_engine.stores.file.shelf import Shelf
@@ -71,7 +72,7 @@ class SettingsFiles:
                 draft.unlink(missing_ok=True)
 
     def _folder(self, owner: Owner) -> Path:
-        return self._shelf.root.joinpath(*map(safe, owner))
+        return self._shelf.own(self._shelf.root.joinpath(*map(safe, owner)))
 
 
 def _load(path: Path, owner: Owner) -> Owned:
@@ -108,7 +109,7 @@ def _write(folder: Path, owner: Owner, owned: Owned) -> None:
         "settings": lines,
     }
     try:
-        with draft.open("wb", buffering=0) as file:
+        with open(draft, "wb", buffering=0, opener=private.opener) as file:
             log.write_all(file, log.page(page))
             os.fsync(file.fileno())
         log.move(draft, path)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from ce_engine.errors import ContextEngineError
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.scope import Scope
+from ce_engine.stores import private
 from ce_engine.stores.file import faults, log
 from ce_engine.stores.file.lock import held
 from ce_engine.stores.file.names import folder_of, safe
@@ -28,6 +29,9 @@ _ABOUT = (
     "its folder.\n"
 )
 _LOCK = "lock"
+_LEVELS = 3
+"""Account, user, session."""
+
 _KEPT_SESSIONS = 32
 
 
@@ -83,7 +87,7 @@ class Shelf:
         """Prove that the folder is ours and takes files."""
         self._make_root()
         trial = self.root / f".trial-{threading.get_ident()}"
-        trial.touch()
+        open(trial, "wb", opener=private.opener).close()
         trial.unlink()
 
     def purge(self, deadline: float) -> None:
@@ -106,7 +110,7 @@ class Shelf:
     def _load(self, folder: Path, *, remember: bool = True) -> log.Loaded | None:
         with self._mutex:
             known = self._cache.get(folder)
-        found = log.load(folder, known)
+        found = log.load(self.own(folder), known)
         if found is not None and folder_of(self.root, found.key) != folder:
             raise faults.damaged(folder / log.SNAPSHOT, "it is of another session")
         if remember or known:
@@ -126,23 +130,30 @@ class Shelf:
 
         def make() -> None:
             self._make_root()
-            folder.mkdir(parents=True, exist_ok=True)
+            private.make_folders(self.root, folder)
 
         try:
-            with held(folder / _LOCK, deadline, make):
+            with held(self.own(folder) / _LOCK, deadline, make):
                 yield
         except TimeoutError:
             raise faults.locked(folder, self.root, self._timeout_s) from None
 
+    def own(self, folder: Path) -> Path:
+        """The folder, which no link may lead to: one to the root is the user's own business."""
+        parts = (folder, *folder.parents)
+        private.refuse_links(*(p for p in parts[:_LEVELS] if p != self.root))
+        return folder
+
     def _make_root(self) -> None:
-        self.root.mkdir(exist_ok=True)
+        self.root.mkdir(private.FOLDER_MODE, exist_ok=True)
         mark = self.root / MARK
         if mark.exists():
             return
         others = [path.name for path in self.root.iterdir() if not path.name.startswith(".")]
         if others and not mark.exists():  # another process may have been first
             raise faults.foreign(self.root, others)
-        mark.write_text(_ABOUT, encoding="utf-8")
+        with open(mark, "w", encoding="utf-8", opener=private.opener) as file:
+            file.write(_ABOUT)
 
     def _check_parent(self) -> None:
         if self.root.exists() or not self.root.parent.is_dir():

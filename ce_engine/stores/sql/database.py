@@ -11,11 +11,15 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from ce_engine.errors import MigrationError, StoreUnavailableError
+from ce_engine.stores import private
 from ce_engine.stores.sql import faults, tables
 from ce_engine.stores.sql.migrations import HEAD, KNOWN
 
 
 _PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA synchronous = NORMAL")
+
+BESIDE = ("-wal", "-shm", "-journal")
+"""The ends of the names of the files that SQLite makes beside the database."""
 
 Identity = tuple[int, int]
 """Device and number of a file: another file at the same path has another one."""
@@ -40,6 +44,7 @@ class Database:
             StoreUnavailableError: the file holds tables of another program.
             MigrationError: the file is of a newer release.
         """
+        self._make_private()
         connection = self._engine.connect()
         try:
             for pragma in _PRAGMAS:
@@ -50,6 +55,17 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def _make_private(self) -> None:
+        """See that SQLite opens a file of this user's, whose mode its other files get from it."""
+        name = self.path.name
+        try:
+            for each in (self.path, *(self.path.with_name(name + end) for end in BESIDE)):
+                if private.is_link(each):
+                    raise faults.is_link(self.path, each)
+            private.make_file(self.path)
+        except OSError:
+            raise faults.cannot_open(self.path) from None
 
     def identity(self) -> Identity | None:
         """Which file is at the path now; `None` if there is none that can be seen."""

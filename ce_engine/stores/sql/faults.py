@@ -101,6 +101,16 @@ def damaged(path: Path, error: object) -> FileDamagedError:
     )
 
 
+def is_link(path: Path, link: Path) -> StoreUnavailableError:
+    """Say that a link is not followed: whoever made it may have meant a file of somebody else."""
+    cure = f"Name the file itself: {str(path.resolve())!r}."
+    if link != path:
+        cure = "Look what it leads to, and delete the link while no app uses the store."
+    return StoreUnavailableError(
+        f"the store's file {str(link)!r} is a symbolic link, which is not followed. {cure}"
+    )
+
+
 def cannot_open(path: Path) -> StoreUnavailableError:
     """Say why a file cannot be opened."""
     folder = path.parent

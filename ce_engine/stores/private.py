@@ -1,0 +1,69 @@
+"""Files and folders for this user alone, from their first byte, and never through a symbolic link.
+
+Where a system has no such modes (Windows), what is made has the rights of its folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
+OTHERS = 0o077
+"""The bits of a mode that give rights to others than the owner."""
+
+_NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+_making = threading.Lock()
+
+
+def opener(path: str, flags: int) -> int:
+    """For `open(..., opener=opener)`: an `OSError` where the file is a link."""
+    return os.open(path, flags | _NO_FOLLOW, FILE_MODE)
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file, if there is none, for a library that opens it by itself.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    # Closing a file gives up this process's locks on it: nobody may have it open before it is closed.
+    with _making, suppress(FileExistsError):
+        if not os.path.lexists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
+
+
+def make_folders(root: Path, folder: Path) -> None:
+    """Make a folder and those between it and `root`, which is there; those that are there stay as they are."""
+    for part in reversed([folder, *folder.parents]):
+        if part.is_relative_to(root) and part != root:
+            part.mkdir(FOLDER_MODE, exist_ok=True)
+
+
+def refuse_links(*paths: Path) -> None:
+    """See that none of them is a symbolic link.
+
+    Raises:
+        OSError: one is (`ELOOP`), or it may not be looked at.
+    """
+    for path in paths:
+        if is_link(path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def is_link(path: Path) -> bool:
+    """Whether it is there and leads elsewhere."""
+    try:
+        return stat.S_ISLNK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Whether others than its owner have any right to it; false where there are no modes."""
+    return os.name == "posix" and bool(stat.S_IMODE(path.lstat().st_mode) & OTHERS)

@@ -1,0 +1,47 @@
+"""What adapters get wrong about tools: how they ended, and which call they answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ce_engine import ToolCallStatus
+from ce_integrations.base import Adapter, Hooks
+
+
+Patch = pytest.MonkeyPatch
+
+
+def calls_errors_of_tools_results(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """A tool that failed is recorded as one that did not."""
+    tool_call = Hooks.tool_call
+
+    def well(self: Any, info: Any, run: Any) -> None:
+        object.__setattr__(run, "status", ToolCallStatus.SUCCESS)
+        tool_call(self, info, run)
+
+    patch.setattr(Hooks, "tool_call", well)
+
+
+def forgets_which_call_a_result_answers(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Results are evidence of nothing."""
+    tool_call = Hooks.tool_call
+
+    def unlinked(self: Any, info: Any, run: Any) -> None:
+        object.__setattr__(run, "host_call_id", None)
+        tool_call(self, info, run)
+
+    patch.setattr(Hooks, "tool_call", unlinked)
+
+
+def fails_after_a_tool(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What hears tools fails when all is recorded: a framework may swallow that."""
+    tool_call = Hooks.tool_call
+
+    def fails(self: Any, info: Any, run: Any) -> None:
+        tool_call(self, info, run)
+        with self.guard("tool_call"):
+            raise LookupError(run.name)
+
+    patch.setattr(Hooks, "tool_call", fails)
