@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from ce_engine.upload.labelled import LABELLED, LABELLED_NUMBERS, Label, Labelled, starts_word
 from ce_engine.upload.numbers import IBAN_HEAD, NEAR_DIGITS, NUMBERS, Number, iban_at, stands_alone
-from ce_engine.upload.patterns import SHAPES, TOKEN_PREFIX, TOKEN_RUN, TOKENS, is_token, mail_at
+from ce_engine.upload.patterns import (
+    MAIL_SIGN,
+    SHAPES,
+    TOKEN_PREFIX,
+    TOKEN_RUN,
+    TOKENS,
+    is_token,
+    mail_at,
+)
 
 
 LABEL_REACH = 72
@@ -49,13 +57,14 @@ def lowered(text: str) -> str:
 
 def longest(spans: Iterable[Span]) -> list[Span]:
     """Return the spans that remain when the longest of any that overlap wins, in order of place."""
+    found = sorted(spans, key=lambda span: span.start - span.end)
     kept: list[Span] = []
-    taken: set[int] = set()
-    for span in sorted(spans, key=lambda span: span.start - span.end):
+    taken = bytearray(max((span.end for span in found), default=0))
+    for span in found:
         # A shorter span that overlaps a longer one has its first or its last place inside it.
-        if span.start in taken or span.end - 1 in taken:
+        if taken[span.start] or taken[span.end - 1]:
             continue
-        taken.update(range(span.start, span.end))
+        taken[span.start : span.end] = b"\1" * (span.end - span.start)
         kept.append(span)
     return sorted(kept)
 
@@ -113,8 +122,8 @@ def _tokens(text: str) -> Iterator[Span]:
 
 
 def _mails(text: str) -> Iterator[Span]:
-    for at in occurrences(text, "@"):
-        bounds = mail_at(text, at)
+    for found in MAIL_SIGN.finditer(text):
+        bounds = mail_at(text, found.start())
         if bounds:
             yield Span(*bounds, "EMAIL", "mail")
 
