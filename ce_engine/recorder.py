@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
@@ -73,10 +73,18 @@ class Recorder(Parts):
         ephemeral: bool = False,
         as_known: bool = False,
         wait: bool = False,
+        given: Iterable[Any] = (),
     ) -> Any:
         known = as_known or turn is not None
         work = self._recorded(
-            scope, record, turn, framework, ephemeral=ephemeral, as_known=known, wait=wait
+            scope,
+            record,
+            turn,
+            framework,
+            ephemeral=ephemeral,
+            as_known=known,
+            wait=wait,
+            given=given,
         )
         with self._journal.phase():
             return await self.loop.share(work)
@@ -91,6 +99,7 @@ class Recorder(Parts):
         ephemeral: bool,
         wait: bool,
         as_known: bool = False,
+        given: Iterable[Any] = (),
     ) -> Any:
         await self._recorded_first(turn)
         if wait:
@@ -104,7 +113,7 @@ class Recorder(Parts):
             view, _ = await self._sessions.view(scope, ephemeral=ephemeral, as_known=as_known)
             records = self._records(view, scope, framework, config, tags)
             try:
-                result = record(records)
+                result = await self._beside(lambda: record(records), given)
                 group = self._submit(records)
             except BaseException as error:
                 self._sessions.drop(scope)  # it may hold half of this record
@@ -135,8 +144,17 @@ class Recorder(Parts):
             )
             self._announcer.tell(Scope(session_id="faults"), [fault])  # a line of their own
 
-    def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
-        work = self._recorded(scope, record, None, framework, ephemeral=ephemeral, wait=False)
+    def _post(
+        self,
+        scope: Scope,
+        record: Record,
+        ephemeral: bool,
+        framework: str,
+        given: Iterable[Any] = (),
+    ) -> None:
+        work = self._recorded(
+            scope, record, None, framework, ephemeral=ephemeral, wait=False, given=given
+        )
         with self._journal.phase():
             self._posted.add(scope.key, self.loop.submit(work))
 

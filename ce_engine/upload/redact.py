@@ -99,6 +99,11 @@ class PatternRedactor:
             return cls()
         return cls(rules.patterns, rules.dictionaries, rules.field_paths)
 
+    @property
+    def own_rules(self) -> bool:
+        """Whether somebody added rules: how long they take is not known."""
+        return bool(self._custom or self._fields.paths)
+
     def find(self, text: str) -> list[Span]:
         """Return what is found in order of place: the longest match wins, none overlap.
 
