@@ -136,7 +136,7 @@ class Engine(
         self.caches = WeakSet()
         self._gate = Gate()
         self._posted = Posted()
-        self._workers = Workers()
+        self.workers = Workers()
         self._settings = Settings(store, self._journal)
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
@@ -194,10 +194,12 @@ class Engine(
                 preparation = Preparation(
                     call, config, records, counter, self.pruner, degraded, collected, turn_id
                 )
-                prepared = await self._beside(preparation.run, preparation.texts)
+                prepared, writes = await self._beside(
+                    lambda: (preparation.run(), records.finish()), preparation.texts
+                )
                 if queued is not None:
                     self._adopt(queued, prepared)
-                self._submit(records)
+                self._submit(records, writes)
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise

@@ -73,7 +73,7 @@ class Parts(ABC):
     _posted: Posted
     _sessions: Sessions
     _settings: Settings
-    _workers: Workers
+    workers: Workers
 
     @abstractmethod
     async def prepare(self, call: ModelCall) -> Prepared:
@@ -148,4 +148,4 @@ class Parts(ABC):
         known = not self.config.redaction.enabled or not getattr(self.redactor, "own_rules", True)
         if known and not is_long(texts):
             return make()
-        return await self._workers.run(make)
+        return await self.workers.run(make)

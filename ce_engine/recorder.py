@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
@@ -18,6 +18,7 @@ from ce_engine.runtime.journal import Group
 from ce_engine.schema.call import TurnHandle
 from ce_engine.schema.degradation import RECORDING_GAP, Degradation
 from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.upload.ingest import Ingest
 from ce_engine.view import OpenTurn, SessionView
@@ -113,8 +114,10 @@ class Recorder(Parts):
             view, _ = await self._sessions.view(scope, ephemeral=ephemeral, as_known=as_known)
             records = self._records(view, scope, framework, config, tags)
             try:
-                result = await self._beside(lambda: record(records), given)
-                group = self._submit(records)
+                result, writes = await self._beside(
+                    lambda: (record(records), records.finish()), given
+                )
+                group = self._submit(records, writes)
             except BaseException as error:
                 self._sessions.drop(scope)  # it may hold half of this record
                 logger.warning("a record was not made (%s)", type(error).__name__)
@@ -161,8 +164,8 @@ class Recorder(Parts):
     async def _settle(self, scope: Scope) -> None:
         await self._posted.settle(scope.key, self.config.store.deadline_s)
 
-    def _submit(self, records: Records) -> Group | None:
-        writes = records.finish()
+    def _submit(self, records: Records, writes: Sequence[Write]) -> Group | None:
+        """Hand over what `records.finish` gave."""
         if not writes:
             return None
         view = records.view
@@ -182,4 +185,4 @@ class Recorder(Parts):
         payload = {**Degradation(RECORDING_GAP).payload, **lost}
         records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
         records.codes.append(RECORDING_GAP)
-        self._submit(records)
+        self._submit(records, records.finish())

@@ -10,6 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, TypeVar
 
+from ce_engine.pace import paced
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.stores.waiting import settled
 
@@ -37,13 +38,13 @@ class Workers:
         self._threads = self._idle = 0
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run work on a thread, in the caller's context, and await it from any loop.
+        """Run work on a thread, in the caller's context and `paced`, and await it from any loop.
 
         Who is cancelled waits for its end all the same: what the work changes is locked by its caller.
         """
         future: Future[T] = Future()
         context = copy_context()
-        self._submit(future, lambda: context.run(work))
+        self._submit(future, lambda: context.run(paced, work))
         await _ended(future)
         return future.result()
 
