@@ -161,6 +161,7 @@ def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
         for rule in NUMBERS:
             if count < rule.digits or (rule.signs and rule.signs.isdisjoint(signs)):
                 continue
+            breathe()
             yield from _number(text, rule, begin, end)
 
 
