@@ -13,6 +13,7 @@ from ce_engine.prepare.derive_session import TASKS_ID, SessionDeriver
 from ce_engine.prepare.material import SECTION_OF, Collected, Material
 from ce_engine.prepare.render_block import BlockRenderer
 from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.workers import Workers
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.degradation import DERIVE_FAILED, REASONS, RENDER_FAILED, Degradation
 from ce_engine.schema.document import (
@@ -109,9 +110,10 @@ def _material(block: ContextBlock, text: str, confidence: dict[str, float | None
 class ViewResolver:
     """Evidence as the engine remembers it: without I/O, and with what is not stored yet."""
 
-    def __init__(self, view: SessionView, selectors: RefSelector) -> None:
+    def __init__(self, view: SessionView, selectors: RefSelector, workers: Workers) -> None:
         self._view = view
         self._selectors = selectors
+        self._workers = workers
 
     async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
         """See `ports.EvidenceResolver`."""
@@ -122,7 +124,9 @@ class ViewResolver:
         n = self._view.log.by_message_id(row.message_id) if row.message_id else None
         if n is not None:  # the message holds it
             text = self._view.rows[n].message.content
-        return self._selectors.extract(text, selector) if selector and text else text
+        if not (selector and text):
+            return text
+        return await self._workers.run(lambda: self._selectors.extract(text, selector))
 
 
 class BlockSource(Tracing):
@@ -159,7 +163,7 @@ class BlockSource(Tracing):
                     SessionDocument(session=session, context_blocks=list(blocks)),
                     deriver=self.deriver,
                     renderer=self.renderer,
-                    resolver=ViewResolver(view, self.selectors),
+                    resolver=ViewResolver(view, self.selectors, self.workers),
                 )
         except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
             return Collected(degradations=[Degradation(DERIVE_FAILED)])

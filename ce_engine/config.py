@@ -165,6 +165,11 @@ class RedactionConfig(_Config):
         content: `pointer` stores no content of messages and evidence: length, HMAC and source stay. They
             can be traced and recognised, but neither recalled nor replayed (A-30).
         audit: an event says which rules hit what, and `engine.original` may be asked.
+        max_text_chars: of one text, or of the texts of one piece of data; what is longer is stored without
+            content (its length and HMAC are kept).
+        timeout_s: seconds of work that the redaction of one text may take, and three times as many that of
+            all texts of one call; what takes longer is stored without content, too. Waiting and the work
+            of other threads do not count.
     """
 
     enabled: bool = True
@@ -173,6 +178,8 @@ class RedactionConfig(_Config):
     originals_url: str | None = None
     content: Literal["stored", "pointer"] = "stored"
     audit: bool = False
+    max_text_chars: int = Field(default=2_000_000, ge=1)
+    timeout_s: float = Field(default=2.0, gt=0)
 
     @model_validator(mode="after")
     def _has_use_for_originals(self) -> Self:

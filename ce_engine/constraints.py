@@ -12,8 +12,10 @@ from ce_engine.errors import (
     RedactionError,
     SchemaValidationError,
 )
+from ce_engine.pace import within
 from ce_engine.ports import Clock, IdGenerator, Redactor, RedactResult, SessionRedactor, Store
 from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.workers import Workers
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.rows import Placeholder
@@ -37,6 +39,7 @@ class Parts(Protocol):
     store: Store
     config: RuntimeConfig
     loop: LoopThread
+    workers: Workers
     redactor: Redactor
     clock: Clock
     ids: IdGenerator
@@ -146,15 +149,19 @@ class Constraints:
     async def _change(self, scope: Scope, change: Callable[[Items, Redact], T]) -> T:
         result: list[T] = []
 
-        def changed(value: Any) -> Any:
+        def made(value: Any) -> Any:
             items, known = parsed(value)
             redactor = self._bound(scope, known)
-            result[:] = [change(items, lambda text: _redacted(redactor, text))]
+            seconds = self._parts.config.redaction.timeout_s
+            result[:] = [change(items, lambda text: _redacted(redactor, text, seconds))]
             known += redactor.learned() if redactor is not None else []
             return {
                 "items": [item.model_dump(mode="json") for item in items],
                 "placeholders": [(each.label, each.mac.hex(), each.number) for each in known],
             }
+
+        async def changed(value: Any) -> Any:
+            return await self._parts.workers.run(lambda: made(value))
 
         await self._parts.loop.share(self._settings.change(scope, CONSTRAINTS, changed))
         return result[0]
@@ -168,7 +175,7 @@ class Constraints:
         return self._parts.redactor.bind(key, known, self._parts.config.locale)
 
 
-def _redacted(redactor: SessionRedactor | None, text: str) -> RedactResult:
+def _redacted(redactor: SessionRedactor | None, text: str, seconds: float) -> RedactResult:
     if not text.strip() or len(text) > MAX_CHARS:
         raise SchemaValidationError(
             f"the constraint has {len(text.strip())} characters, expected 1 to {MAX_CHARS}"
@@ -177,7 +184,8 @@ def _redacted(redactor: SessionRedactor | None, text: str) -> RedactResult:
     if redactor is None:
         return RedactResult(clean)
     try:
-        return redactor.text(clean)
+        with within(seconds):
+            return redactor.text(clean)
     except Exception as error:  # noqa: BLE001 - a redactor of somebody else's may raise anything
         raise RedactionError(
             f"the redactor failed ({type(error).__name__}), so the constraint was not stored"

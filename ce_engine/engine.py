@@ -49,6 +49,7 @@ from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.workers import Workers
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
@@ -61,6 +62,7 @@ from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
 from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
+from ce_engine.upload.pieces import said
 from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn
 
@@ -136,6 +138,7 @@ class Engine(
         self.caches = WeakSet()
         self._gate = Gate()
         self._posted = Posted()
+        self.workers = Workers()
         self._settings = Settings(store, self._journal)
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
@@ -191,12 +194,15 @@ class Engine(
             records.begin(degraded, collected)
             turn_id = queued.turn_id if queued is not None else ""
             try:
-                prepared = Preparation(
+                preparation = Preparation(
                     call, config, records, counter, self.pruner, degraded, collected, turn_id
-                ).run()
+                )
+                prepared, writes = await self._beside(
+                    lambda: (preparation.run(), records.finish()), preparation.texts
+                )
                 if queued is not None:
                     self._adopt(queued, prepared)
-                self._submit(records)
+                self._submit(records, writes)
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
@@ -221,7 +227,8 @@ class Engine(
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
-        await self._record(turn.scope, record, turn=turn, wait=True)
+        given = said(answer.message)
+        await self._record(turn.scope, record, turn=turn, wait=True, given=given)
         if status is TurnStatus.COMMITTED:
             self._summarize_soon(turn.state)
 
@@ -241,7 +248,8 @@ class Engine(
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
 
-        await self._record(turn.scope, record, turn=turn, wait=True)
+        given = [partial, *getattr(turn.state, "chunks", {}).values()]
+        await self._record(turn.scope, record, turn=turn, wait=True, given=given)
 
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
         """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""

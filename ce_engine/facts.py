@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.recording import record_content, record_retrieval, record_tool_run, stored_error
@@ -37,11 +37,22 @@ class FactRecorder(ABC):
         framework: str = "",
         ephemeral: bool = False,
         wait: bool = False,
+        given: Iterable[Any] = (),
     ) -> Any:
-        """Run `record` on the session's view and submit what it made."""
+        """Run `record` on the session's view and submit what it made.
+
+        `given` are the texts and plain data that it is made of: long ones are not worked on on the loop.
+        """
 
     @abstractmethod
-    def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
+    def _post(
+        self,
+        scope: Scope,
+        record: Record,
+        ephemeral: bool,
+        framework: str,
+        given: Iterable[Any] = (),
+    ) -> None:
         """The same without waiting; the next phase of the session lets it come first."""
 
     def post_tool_run(
@@ -56,7 +67,13 @@ class FactRecorder(ABC):
     ) -> None:
         """Hand a tool's run over without waiting; the next phase of the session waits for it."""
         lane = lane_key or scope.agent_id
-        self._post(scope, lambda r: record_tool_run(r, run, request_id, lane), ephemeral, framework)
+        self._post(
+            scope,
+            lambda r: record_tool_run(r, run, request_id, lane),
+            ephemeral,
+            framework,
+            run.texts,
+        )
 
     def post_retrieval(
         self,
@@ -74,7 +91,11 @@ class FactRecorder(ABC):
         """
         lane = lane_key or scope.agent_id
         self._post(
-            scope, lambda r: record_retrieval(r, hit, request_id, lane), ephemeral, framework
+            scope,
+            lambda r: record_retrieval(r, hit, request_id, lane),
+            ephemeral,
+            framework,
+            hit.texts,
         )
 
     async def record_tool_call(
@@ -104,7 +125,7 @@ class FactRecorder(ABC):
             )
             records.add_tool_call(ToolCallRow(call, turn_id=ingest.id(turn_id)), "")
 
-        await self._record(scope, record, wait=True)
+        await self._record(scope, record, wait=True, given=[tool_call.args_digest])
 
     async def record_model_usage(
         self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None
@@ -125,7 +146,8 @@ class FactRecorder(ABC):
             )
             records.writes.append(AppendModelUsage([usage], ingest.id(turn_id)))
 
-        await self._record(scope, record, wait=True)
+        given = [model_usage.params, model_usage.error]
+        await self._record(scope, record, wait=True, given=given)
 
     async def record_evidence(
         self,
@@ -145,7 +167,7 @@ class FactRecorder(ABC):
                 records, content, source, type, links=links, metadata=metadata, turn_id=turn_id
             )
 
-        found = await self._record(scope, record, wait=True)
+        found = await self._record(scope, record, wait=True, given=[content, metadata])
         assert isinstance(found, Evidence)
         return found
 
@@ -161,4 +183,4 @@ class FactRecorder(ABC):
             word = ingest.code(kind, "recorded")
             records.events.append(ingest.event(EventType.RECORDED, payload=clean, kind=word))
 
-        await self._record(scope, record, wait=True)
+        await self._record(scope, record, wait=True, given=[kind, payload])

@@ -72,7 +72,8 @@ class Ingestion(FactRecorder):
                 options=options,
             )
 
-        found = await self._record(as_scope(session), record, wait=True)
+        given = [content, metadata]
+        found = await self._record(as_scope(session), record, wait=True, given=given)
         assert isinstance(found, Evidence)
         return found
 
@@ -85,7 +86,7 @@ class Ingestion(FactRecorder):
         def record(records: Records) -> ToolCall:
             return record_tool_run(records, run, request_id, scope.agent_id).model_copy(deep=True)
 
-        found = await self._record(scope, record, wait=True)
+        found = await self._record(scope, record, wait=True, given=run.texts)
         assert isinstance(found, ToolCall)
         return found
 
@@ -98,7 +99,7 @@ class Ingestion(FactRecorder):
         def record(records: Records) -> list[str]:
             return record_retrieval(records, hit, request_id, scope.agent_id)
 
-        found: list[str] = await self._record(scope, record, wait=True)
+        found: list[str] = await self._record(scope, record, wait=True, given=hit.texts)
         return found
 
     async def put_context_blocks(
@@ -113,7 +114,8 @@ class Ingestion(FactRecorder):
             payload = {"block_ids": [block.block_id for block in stored]}
             records.events.append(records.ingest.event(EventType.BLOCKS_DERIVED, payload=payload))
 
-        await self._record(as_scope(session), record, wait=True)
+        given = [block.content for block in blocks]
+        await self._record(as_scope(session), record, wait=True, given=given)
 
     def _block(self, records: Records, block: ContextBlock) -> ContextBlock:
         ingest = records.ingest
@@ -149,4 +151,5 @@ class Ingestion(FactRecorder):
             records.writes.append(UpsertTasks(stored))
             records.view.kept = None
 
-        await self._record(as_scope(session), record, wait=True)
+        given = [(task.name, task.error) for task in tasks]
+        await self._record(as_scope(session), record, wait=True, given=given)

@@ -79,7 +79,7 @@ class Inspecting(Parts):
         records.heard = False
         records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
         preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
-        prepared, chosen = preparation.tried()
+        prepared, chosen = await self._beside(preparation.tried, preparation.texts)
         made = str(preparation.archive.get("hash", ""))
         await self._audit(call.scope, EventType.INSPECTED, actor, made)
         return Shown(view, preparation.call, chosen, counter).layers(prepared)

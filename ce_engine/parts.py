@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from ce_engine.collecting import Collector
@@ -30,12 +30,17 @@ from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.workers import Workers
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
 from ce_engine.settings import Settings
+from ce_engine.upload.pieces import is_long
 from ce_engine.view import SessionView
+
+
+T = TypeVar("T")
 
 
 class Cache(Protocol):
@@ -68,6 +73,7 @@ class Parts(ABC):
     _posted: Posted
     _sessions: Sessions
     _settings: Settings
+    workers: Workers
 
     @abstractmethod
     async def prepare(self, call: ModelCall) -> Prepared:
@@ -130,5 +136,16 @@ class Parts(ABC):
         ephemeral: bool = False,
         as_known: bool = False,
         wait: bool = False,
+        given: Iterable[Any] = (),
     ) -> Any:
         """Run `record` on the session's view and submit what it made."""
+
+    async def _beside(self, make: Callable[[], T], texts: Iterable[Any]) -> T:
+        """What a phase makes of texts, under its session's lock: beside the loop if that may take long.
+
+        How long an owner's pattern or another's redactor takes, nobody knows.
+        """
+        known = not self.config.redaction.enabled or not getattr(self.redactor, "own_rules", True)
+        if known and not is_long(texts):
+            return make()
+        return await self.workers.run(make)

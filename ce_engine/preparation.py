@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any
@@ -40,6 +41,7 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.upload.attachments import attachment_records
+from ce_engine.upload.pieces import said
 from ce_engine.view import OpenTurn, SessionView
 
 
@@ -78,6 +80,14 @@ class Preparation:
     @property
     def lane_key(self) -> str:
         return self.call.lane_key or ""
+
+    @property
+    def texts(self) -> Iterator[Any]:
+        """What is read for the first time: of the call, and of the session what was never searched."""
+        yield from self.view.unread
+        for host in self.call.messages:
+            if host.recognised is None:
+                yield from said(host.message)
 
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
@@ -18,6 +18,7 @@ from ce_engine.runtime.journal import Group
 from ce_engine.schema.call import TurnHandle
 from ce_engine.schema.degradation import RECORDING_GAP, Degradation
 from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.upload.ingest import Ingest
 from ce_engine.view import OpenTurn, SessionView
@@ -73,10 +74,18 @@ class Recorder(Parts):
         ephemeral: bool = False,
         as_known: bool = False,
         wait: bool = False,
+        given: Iterable[Any] = (),
     ) -> Any:
         known = as_known or turn is not None
         work = self._recorded(
-            scope, record, turn, framework, ephemeral=ephemeral, as_known=known, wait=wait
+            scope,
+            record,
+            turn,
+            framework,
+            ephemeral=ephemeral,
+            as_known=known,
+            wait=wait,
+            given=given,
         )
         with self._journal.phase():
             return await self.loop.share(work)
@@ -91,6 +100,7 @@ class Recorder(Parts):
         ephemeral: bool,
         wait: bool,
         as_known: bool = False,
+        given: Iterable[Any] = (),
     ) -> Any:
         await self._recorded_first(turn)
         if wait:
@@ -104,8 +114,10 @@ class Recorder(Parts):
             view, _ = await self._sessions.view(scope, ephemeral=ephemeral, as_known=as_known)
             records = self._records(view, scope, framework, config, tags)
             try:
-                result = record(records)
-                group = self._submit(records)
+                result, writes = await self._beside(
+                    lambda: (record(records), records.finish()), given
+                )
+                group = self._submit(records, writes)
             except BaseException as error:
                 self._sessions.drop(scope)  # it may hold half of this record
                 logger.warning("a record was not made (%s)", type(error).__name__)
@@ -135,16 +147,25 @@ class Recorder(Parts):
             )
             self._announcer.tell(Scope(session_id="faults"), [fault])  # a line of their own
 
-    def _post(self, scope: Scope, record: Record, ephemeral: bool, framework: str) -> None:
-        work = self._recorded(scope, record, None, framework, ephemeral=ephemeral, wait=False)
+    def _post(
+        self,
+        scope: Scope,
+        record: Record,
+        ephemeral: bool,
+        framework: str,
+        given: Iterable[Any] = (),
+    ) -> None:
+        work = self._recorded(
+            scope, record, None, framework, ephemeral=ephemeral, wait=False, given=given
+        )
         with self._journal.phase():
             self._posted.add(scope.key, self.loop.submit(work))
 
     async def _settle(self, scope: Scope) -> None:
         await self._posted.settle(scope.key, self.config.store.deadline_s)
 
-    def _submit(self, records: Records) -> Group | None:
-        writes = records.finish()
+    def _submit(self, records: Records, writes: Sequence[Write]) -> Group | None:
+        """Hand over what `records.finish` gave."""
         if not writes:
             return None
         view = records.view
@@ -164,4 +185,4 @@ class Recorder(Parts):
         payload = {**Degradation(RECORDING_GAP).payload, **lost}
         records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
         records.codes.append(RECORDING_GAP)
-        self._submit(records)
+        self._submit(records, records.finish())

@@ -170,4 +170,5 @@ class Replaying(Parts):
         again.question, again.places = past.question, past.places
         again.history = History(view, call, counter, past.bring(), past.question)
         given = past.given() if same else replace(past.given(), saved={})
-        return again, again.choose(given)[0]
+        chosen, _ = await self._beside(lambda: again.choose(given), again.texts)
+        return again, chosen

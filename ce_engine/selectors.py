@@ -11,10 +11,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ce_engine.errors import SelectorResolveError
+from ce_engine.pace import TimeUpError, breathe, left, within
 
 
 if TYPE_CHECKING:
-    from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment
+    from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment, JSONPathMatch
 
 
 MAX_SELECTOR = 1_000
@@ -24,6 +25,8 @@ MAX_TEXT = 1_000_000
 MAX_MATCHES = 1_000
 SEARCH_S = 0.2
 """How long one search of a pattern may take: a pattern that backtracks without end is given up."""
+LOOKUP_S = 2.0
+"""How long a JSONPath may take, with all of its searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +232,12 @@ class _Json:
         path = params["path"]
         try:
             value = json.loads(content)
-            matches = _environment().finditer(path, content if isinstance(value, str) else value)
             place = _Places(content)
-            return _bounded(place.span(match.parts, match.obj) for match in matches)
+            with within(min(LOOKUP_S, left() or LOOKUP_S)):
+                matches = _environment().finditer(
+                    path, content if isinstance(value, str) else value
+                )
+                return _bounded(place.span(match.parts, match.obj) for match in matches)
         except (JSONPathError, TimeoutError, RecursionError) as error:
             raise SelectorResolveError(
                 f"selector {f'json:{path}'!r} leads too deep or too far in this text; name the "
@@ -254,6 +260,7 @@ class _Places:
 
     def span(self, parts: Sequence[str | int], value: object) -> Span:
         """Where the value at this location stands; of a string, what is between its quotes."""
+        breathe()
         start = self._skip(0)
         for part in parts:
             if start not in self._known:
@@ -268,6 +275,7 @@ class _Places:
         named = self._text[start] == "{"
         at = self._skip(start + 1)
         while self._text[at] not in "]}":
+            breathe()
             key: str | int = len(found)
             if named:
                 key, at = self._decode(self._text, at)
@@ -296,7 +304,12 @@ def json_locations(path: str, value: object) -> list[tuple[str | int, ...]]:
     try:
         # A text is taken as JSON there, and what is no container has no members.
         found = compiled.finditer(value) if isinstance(value, dict | list) else ()
-        return [tuple(match.parts) for match in found]
+        with within(min(LOOKUP_S, left() or LOOKUP_S)):
+            return [_parts(match) for match in found]
+    except TimeUpError:
+        if left() is not None:  # it was its caller's time
+            raise
+        raise SelectorResolveError(f"path {path!r} takes too long in this data") from None
     except (JSONPathError, TimeoutError, RecursionError) as error:
         raise SelectorResolveError(
             f"path {path!r} leads too deep in this data; name the members on the way, without `..`"
@@ -342,7 +355,14 @@ def _environment() -> JSONPathEnvironment:
 
 
 def _hits(search: Callable[..., object], value: object) -> bool:
-    return isinstance(value, str) and bool(search(value, timeout=SEARCH_S, concurrent=True))
+    breathe()
+    seconds = min(SEARCH_S, left() or SEARCH_S)
+    return isinstance(value, str) and bool(search(value, timeout=seconds, concurrent=True))
+
+
+def _parts(match: JSONPathMatch) -> tuple[str | int, ...]:
+    breathe()
+    return tuple(match.parts)
 
 
 def _check_size(name: str, content: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from ce_engine.view import Bounded
 BUDGET = "budget"
 MAX_OWNERS = 1000
 Key = tuple[str, str, str]
-Change = Callable[[Any], Any]
+Change = Callable[[Any], Awaitable[Any]]
 """From the stored value (`None` if there is none) to the new one."""
 
 
@@ -129,7 +129,7 @@ class Settings:
     async def _change(self, scope: Scope, name: str, change: Change) -> None:
         found = await self.get(scope, name)
         value, version = found if found is not None else (None, 0)
-        await self.put(scope, name, change(value), version)
+        await self.put(scope, name, await change(value), version)
 
     async def delete(self, account_id: str, user_id: str) -> int:
         """Delete all settings of a user, and what is remembered of them; how many."""

@@ -11,6 +11,7 @@ from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
 from ce_engine.ports import Store
 from ce_engine.quoting import Quotations
 from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.workers import Workers
 from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.log import Log
@@ -28,7 +29,8 @@ SETTLE_S = 1.0
 class StoreResolver:
     """The default `ports.EvidenceResolver`: the evidence of one session, from its store.
 
-    With `loop`, the work is done there: a large text or a slow pattern does not hold up the caller's.
+    With `loop`, the work is done there, and with `workers` the search beside it: a large text or a slow
+    pattern holds up neither the caller's loop nor the engine's.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class StoreResolver:
         scope: Scope,
         selectors: RefSelector | None = None,
         loop: LoopThread | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self._store = store
         self._scope = scope
         self._selectors = selectors or RefSelector()
         self._loop = loop
+        self._workers = workers
 
     async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
         """The text of evidence, or of the part that the selector names.
@@ -57,11 +61,18 @@ class StoreResolver:
         found = await self._store.get_evidence(self._scope, evidence_id)
         if found is None:
             raise _not_found(evidence_id, self._scope)
-        return self._selectors.extract(found.content, selector) if selector else found.content
+        content = found.content
+        if not selector or self._workers is None:
+            return self._selectors.extract(content, selector) if selector else content
+        return await self._workers.run(lambda: self._selectors.extract(content, selector))
 
 
 async def trace(
-    store: Store, scope: Scope, ref: Ref | str, selectors: RefSelector | None = None
+    store: Store,
+    scope: Scope,
+    ref: Ref | str,
+    selectors: RefSelector | None = None,
+    workers: Workers | None = None,
 ) -> Trace:
     """Where a ref, or all refs of a message or a block, lead; see `Trace`.
 
@@ -77,14 +88,18 @@ async def trace(
         raise _not_found(name, scope)
     turns, events = await store.list_turns(scope), await store.list_events(scope)
     session = _Session(document, turns, events, selectors or RefSelector())
-    evidence = [session.way_back(found) for found in refs]
-    seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
-    asked_for = [
-        call
-        for call in document.session.tool_state.tool_calls
-        if kind == "message" and call.tool_call_id.rpartition(":")[0] == name
-    ]
-    return Trace(id=name, kind=kind, evidence=evidence, seen_by=seen_by, asked_for=asked_for)
+
+    def found() -> Trace:
+        evidence = [session.way_back(each) for each in refs]
+        seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
+        asked_for = [
+            call
+            for call in document.session.tool_state.tool_calls
+            if kind == "message" and call.tool_call_id.rpartition(":")[0] == name
+        ]
+        return Trace(id=name, kind=kind, evidence=evidence, seen_by=seen_by, asked_for=asked_for)
+
+    return found() if workers is None else await workers.run(found)
 
 
 def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnRow]) -> list[str]:
@@ -106,6 +121,7 @@ class Tracing(ABC):
 
     store: Store
     loop: LoopThread
+    workers: Workers
 
     @abstractmethod
     async def flush(self, timeout_s: float = 5.0) -> bool:
@@ -130,11 +146,11 @@ class Tracing(ABC):
         state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
         if state is not None:
             check_project(scope, state.head.project_id)
-        return await trace(self.store, scope, ref, self.selectors)
+        return await trace(self.store, scope, ref, self.selectors, self.workers)
 
     def resolver(self, scope: Scope) -> StoreResolver:
         """What finds the text of refs in a session."""
-        return StoreResolver(self.store, scope, self.selectors, self.loop)
+        return StoreResolver(self.store, scope, self.selectors, self.loop, self.workers)
 
 
 def _refs(document: SessionDocument, ref: Ref | str) -> tuple[str, Sequence[Ref]] | None:

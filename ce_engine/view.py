@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import ReferenceType, ref
 
@@ -198,6 +198,13 @@ class SessionView:
             self._documents.remove(self._document_ids.index(evidence_id))
 
     # What is relevant
+
+    @property
+    def unread(self) -> Iterator[str]:
+        """Texts that the next search looks into for the first time."""
+        yield from (row.message.content for row in self.rows[self._indexed :])
+        for evidence_id in self._document_ids[self._indexed_documents :]:
+            yield self.evidence[evidence_id].evidence.content
 
     def search_messages(
         self, query: str, limit: int, exclude: Callable[[int], bool], among: range

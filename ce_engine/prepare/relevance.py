@@ -25,7 +25,7 @@ from ce_engine.prepare.terms import (
     tells_number,
     tells_time,
     term_set,
-    tokens,
+    word_set,
 )
 
 
@@ -144,7 +144,7 @@ class LexicalIndex:
         position = len(self._ns)
         bit = 1 << position
         head = header(text)
-        words = set(tokens(text[head.start :]))
+        words = word_set(text[head.start :])
         found = term_set(words)
         self._ns.append(n)
         self._alive |= bit
@@ -259,7 +259,7 @@ class LexicalIndex:
         """Scores of all entries; empty where the query says nothing to go by."""
         if len(query) > PAGE:
             query = f"{query[: PAGE // 2]}\n{query[-PAGE // 2 :]}"
-        words = set(tokens(query))
+        words = word_set(query)
         tally = Tally()
         known = self._add_terms(tally, term_set(words))
         known |= self._add_speakers(tally, query.lower())

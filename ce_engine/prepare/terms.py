@@ -10,6 +10,8 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
+from ce_engine.pace import breathe
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -64,6 +66,9 @@ _IRREGULAR = {
     for form in forms
 }
 
+PIECE_CHARS = 65_536
+"""A text is read in pieces no longer than this: one search of a long text holds up all threads."""
+
 _PREFIX = 6
 """Letters of a stem that count: what sets `compete` and `competition` apart comes later."""
 
@@ -80,6 +85,20 @@ def tokens(text: str) -> list[str]:
     if _OTHER.search(text):
         found += _ALONE.findall(text)
     found += _PAIR.findall(text)
+    return found
+
+
+def word_set(text: str) -> set[str]:
+    """The different tokens of a text; a long one is read in pieces, cut between words where there are any."""
+    found: set[str] = set()
+    start = 0
+    while len(text) - start > PIECE_CHARS:
+        breathe()
+        end = text.rfind(" ", start + PIECE_CHARS // 2, start + PIECE_CHARS)
+        end = end if end > 0 else start + PIECE_CHARS
+        found.update(tokens(text[start:end]))
+        start = end
+    found.update(tokens(text[start:]))
     return found
 
 

@@ -22,9 +22,12 @@ DERIVE_FAILED = "CONTEXT_DERIVE_FAILED"
 RENDER_FAILED = "CONTEXT_RENDER_FAILED"
 PRUNE_FAILED = "CONTEXT_PRUNE_FAILED"
 RECORDING_GAP = "CONTEXT_RECORDING_GAP"
+REDACTION_LIMIT = "CONTEXT_REDACTION_LIMIT"
+"""A text was too long to be redacted, or took too long: it is stored without content."""
 
 REASONS = {
     RedactionError.code: "redaction_failed",
+    REDACTION_LIMIT: "redaction_limit",
     DEDUP_SKIPPED: "dedup_skipped",
     DERIVE_FAILED: "derive_failed",
     RENDER_FAILED: "render_failed",

@@ -43,6 +43,11 @@ class ToolRun:
     media: Sequence[str] = ()
     error: str = ""
 
+    @property
+    def texts(self) -> tuple[Any, ...]:
+        """What may be long."""
+        return self.result, self.args, self.name
+
     @classmethod
     def from_mcp(
         cls, name: str, args: Mapping[str, Any], result: Any, *, server: str, uri: str, **more: Any
@@ -117,6 +122,11 @@ class Retrieval:
     provider_name: str = ""
     provider_uri: str = ""
     score_kind: str = ""
+
+    @property
+    def texts(self) -> tuple[Any, ...]:
+        """What may be long."""
+        return self.query, *((each.text, each.metadata) for each in self.documents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from ce_engine.pace import breathe
 from ce_engine.tokens.char_prices import (
     ACCENTED,
     BEFORE,
@@ -32,6 +33,7 @@ from ce_engine.tokens.framing import FramedEstimator
 
 
 _PIECE_CHARS = 512
+_LONG_PIECE_CHARS = 65_536
 
 
 class CharBasedEstimator(FramedEstimator):
@@ -80,7 +82,14 @@ _WORD = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]+(?=\s|$)")
 
 def _floor(text: str) -> int:
     """What words, digits and signs cost at least: every tokenizer here begins a token at each."""
-    return int(sum(map(_word, _WORD.findall(text))))
+    total, start = 0.0, 0
+    while len(text) - start > _LONG_PIECE_CHARS:  # one search of a long text holds up all threads
+        breathe()
+        end = text.rfind(" ", start, start + _LONG_PIECE_CHARS)
+        end = end if end > start else start + _LONG_PIECE_CHARS
+        total += sum(map(_word, _WORD.findall(text, start, end)))
+        start = end
+    return int(total + sum(map(_word, _WORD.findall(text, start))))
 
 
 @lru_cache(maxsize=20_000)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ce_engine.pace import breathe
 from ce_engine.tokens.chars import CharBasedEstimator
 from ce_engine.tokens.framing import FramedEstimator
 from ce_engine.tokens.models import bare_name
@@ -94,6 +95,7 @@ def _pieces(text: str) -> Iterator[tuple[str, int]]:
     """Cut a long text where no count changes; elsewhere with one token for what the cut may hide."""
     start = 0
     while len(text) - start > PIECE_CHARS:
+        breathe()
         limit = start + PIECE_CHARS
         seam = _SEAM.search(text, limit - _SEAM_CHARS, limit)
         end = seam.start() if seam else limit

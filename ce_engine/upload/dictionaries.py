@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from ce_engine.config import INTERNAL_URLS, PII
 from ce_engine.errors import RedactionError
@@ -12,12 +12,22 @@ from ce_engine.upload.reading import readable
 from ce_engine.upload.scan import lowered
 
 
+class Match(Protocol):
+    """What was found, as `re` and `regex` give it."""
+
+    def __getitem__(self, group: int, /) -> Any: ...
+
+    def span(self) -> tuple[int, int]: ...
+
+
 class Custom(NamedTuple):
     """A rule of the user's; `word` is the literal that must occur, in lower case, or empty."""
 
     rule: str
     label: str
-    pattern: re.Pattern[str]
+    pattern: str
+    find: Callable[[str], Iterable[Match]]
+    """Yields the matches of the pattern in a text."""
     word: str = ""
 
 
@@ -40,7 +50,9 @@ _INTERNAL_URL = re.compile(
 
 BUILT_IN: Mapping[str, Sequence[Custom]] = {
     PII: (),  # always found
-    INTERNAL_URLS: (Custom(INTERNAL_URLS, "INTERNAL_URL", _INTERNAL_URL, "://"),),
+    INTERNAL_URLS: (
+        Custom(INTERNAL_URLS, "INTERNAL_URL", _INTERNAL_URL.pattern, _INTERNAL_URL.finditer, "://"),
+    ),
 }
 
 
@@ -66,7 +78,7 @@ def dictionary_rules(dictionaries: Mapping[str, Sequence[str]]) -> Iterator[Cust
             after = "(?![A-Za-z0-9_])" if word[-1].isascii() and word[-1].isalnum() else ""
             plain = readable(word)[0]
             pattern = re.compile(before + re.escape(plain) + after, re.IGNORECASE)
-            yield Custom(name, label_of(name), pattern, lowered(plain))
+            yield Custom(name, label_of(name), pattern.pattern, pattern.finditer, lowered(plain))
 
 
 def label_of(name: str) -> str:

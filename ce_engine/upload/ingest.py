@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ce_engine.config import RedactionConfig
-from ce_engine.errors import RedactionError, SchemaValidationError
+from ce_engine.errors import SchemaValidationError
 from ce_engine.ports import (
     Clock,
     Hasher,
     IdGenerator,
-    RedactedData,
     RedactResult,
     SessionRedactor,
 )
@@ -38,6 +37,7 @@ from ce_engine.schema.plain import canonical_json, plain_data
 from ce_engine.schema.report import RedactionRecord
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.schema.scope import Scope
+from ce_engine.upload.limited import GIVEN_UP, LimitedRedactor
 from ce_engine.upload.pieces import Piece, encodable
 
 
@@ -48,9 +48,6 @@ MAX_NAME_CHARS = 200
 """Names of tools, authors, sources, and tags: what is longer, redacted, is cut off."""
 
 MAX_URI_CHARS = 2000
-
-FAILED = "redaction_failed"
-"""In place of the rules that hit."""
 
 _CODE = re.compile(r"[\w.:-]{1,64}")
 
@@ -85,10 +82,15 @@ class Ingest:
     hasher: Hasher = field(default_factory=Sha256Hasher)
     degraded: list[str] = field(default_factory=list)
     """Codes of what failed on the way to the store, for `Records` to tell."""
+    _limited: LimitedRedactor | None = field(default=None, init=False)
     redactions: dict[str, RedactionRecord] = field(default_factory=dict, init=False)
     """What was redacted so far, by the id of the piece (A-19)."""
     originals: dict[str, Original] = field(default_factory=dict, init=False)
     """For the second store; empty unless there is to be one."""
+
+    def __post_init__(self) -> None:
+        if self.redactor is not None:
+            self._limited = LimitedRedactor(self.redactor, self.policy, self.degraded)
 
     @property
     def points_only(self) -> bool:
@@ -101,13 +103,9 @@ class Ingest:
         Lone surrogates become U+FFFD: no encoding of a store can hold them.
         """
         clean = encodable(text)
-        if self.redactor is None:
+        if self._limited is None:
             return RedactResult(clean), False
-        try:
-            return self.redactor.text(clean), False
-        except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
-            self.degraded.append(RedactionError.code)
-            return RedactResult("", (FAILED,), 0, has_sensitive=True), True
+        return self._limited.text(clean)
 
     def content(self, text: str, piece: Piece) -> tuple[RedactResult, bool]:
         """The content of a piece as it may be stored, and whether it is withheld."""
@@ -133,15 +131,11 @@ class Ingest:
         self.originals.pop(piece_id or "", None)
 
     def data(self, value: Any, piece: Piece | None = None) -> Any:
-        """Plain JSON data as it may be stored; `None` where it is none, or redaction failed."""
+        """Plain JSON data as it may be stored (see `LimitedRedactor`); `None` where it is none."""
         plain = self.plain(value)
-        if self.redactor is None:
+        if self._limited is None:
             return plain
-        try:
-            done = self.redactor.data(plain)
-        except Exception:  # noqa: BLE001 - as above
-            self.degraded.append(RedactionError.code)
-            done = RedactedData(None, (FAILED,))
+        done = self._limited.data(plain)
         if piece is not None:
             piece.hit(done.rules, done.count)
         return done.value
@@ -319,8 +313,7 @@ class Ingest:
         own = content if message_id is None else ""
         piece = Piece(self.ids.generate())
         redacted, withheld = self.content(own, piece)
-        stored = dict(self.data(dict(metadata), piece) or {}) if metadata else {}
-        stored |= clean or {}
+        stored = {**(self._metadata(metadata, piece) if metadata else {}), **(clean or {})}
         stored["created_at"] = self.clock.now_iso()
         if redacted.has_sensitive:
             stored["has_sensitive"] = True
@@ -343,6 +336,13 @@ class Ingest:
             project_id=self.scope.project_id,
             redactor_version=self.redactor_version,
         )
+
+    def _metadata(self, metadata: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
+        """Metadata as it may be stored; `withheld` is said of the content alone."""
+        stored = dict(self.data(dict(metadata), piece) or {})
+        if GIVEN_UP in piece.rules and stored.keys() == {"withheld", "chars"}:
+            return {"metadata_withheld": True, "metadata_chars": stored["chars"]}
+        return stored
 
     def _source(self, live: EvidenceSource) -> EvidenceSource:
         uri = self.name(live.uri, MAX_URI_CHARS)

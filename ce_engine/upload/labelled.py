@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ce_engine.upload import checksums
-from ce_engine.upload.patterns import Bounds, looks_random, password_value
+from ce_engine.upload.patterns import DIGITS, Bounds, has_any, looks_random, password_value
 
 
 class Label(NamedTuple):
@@ -74,8 +74,8 @@ def starts_word(text: str, start: int, length: int) -> bool:
 
 # What follows a label
 
-_STOPS = re.compile(r"[\"'`<>]")
-_STOPS_OF_QUERY = re.compile(r"[\"'`<>&;|]")
+_STOPS = "\"'`<>"
+_STOPS_OF_QUERY = "\"'`<>&;|"
 _FLAG = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
 _CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]|[a-z_][a-z0-9_]*\.[A-Za-z_]")
 _NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")
@@ -89,8 +89,9 @@ def _cut(label: Label) -> tuple[int, int, bool]:
         if close > start and "\n" not in text[start:close]:
             return start, start + len(text[start:close].rstrip()), True
     run = label.tail["value"]
-    stop = (_STOPS_OF_QUERY if label.tail["operator"] == "=" else _STOPS).search(run)
-    run = run[: stop.start()] if stop else run
+    stops = _STOPS_OF_QUERY if label.tail["operator"] == "=" else _STOPS
+    for sign in stops:
+        run = run.partition(sign)[0]
     return start, start + len(run.rstrip(".,;:)]}?")), False
 
 
@@ -119,7 +120,7 @@ def _code(label: Label, value: str, behind: str) -> bool:
     return _CODE.match(value) is not None or (argument and _NAME.match(value) is not None)
 
 
-_DIGIT, _LETTER = re.compile("[0-9]"), re.compile("[A-Za-z]")
+_LETTER = re.compile("[A-Za-z]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _FOLDER = re.compile(r"/(?:[a-z]+|[A-Z][a-z]+|[A-Z]+)[0-9]{0,3}(?:/|\Z)|//")
 """A part of a path: `/etc`, `/v2`; random text between two slashes hardly ever looks like it."""
@@ -149,7 +150,7 @@ def _secret(label: Label) -> Bounds | None:
         return None
     if value[0] == "/" and (not _BASE64.fullmatch(value) or _FOLDER.search(value)):
         return None
-    mixed = _DIGIT.search(value) and _LETTER.search(value)
+    mixed = has_any(value, DIGITS) and _LETTER.search(value)
     return (start, end) if mixed and looks_random(value) else None
 
 

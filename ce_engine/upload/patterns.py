@@ -118,7 +118,13 @@ _TECHNICAL = re.compile(
     r"(?i:sha|md|base|utf|aes|rsa|pbkdf|argon|bcrypt|http|oauth|ipv)[_\-]?[0-9]|[0-9]+[\-+]?[a-z]{0,10}\Z"
 )
 _OWN_NAME = re.compile(r"(?i)[a-z_\-]*passw[a-z_\-]*")  # CHANGE_PASSWORD = "CHANGE_PASSWORD"
-_SYMBOLS = frozenset("!@#$%^&*?~+")
+_SYMBOLS = "!@#$%^&*?~+"
+DIGITS = "0123456789"
+
+
+def has_any(text: str, signs: str) -> bool:
+    """Say whether one of a few signs is in a text: several times faster than a loop or a pattern."""
+    return any(map(text.__contains__, signs))
 
 
 def looks_random(value: str) -> bool:
@@ -137,10 +143,10 @@ def password_value(value: str, *, explicit: bool) -> bool:
         return False
     if explicit or (value.isdigit() and len(value) >= 6):
         return True
-    if any(letter.isdigit() for letter in value):
+    if has_any(value, DIGITS):
         return _TECHNICAL.match(value) is None
     mixed = value.isalnum() and not value.islower() and looks_random(value)
-    return mixed or any(letter in _SYMBOLS for letter in value)
+    return mixed or has_any(value, _SYMBOLS)
 
 
 def is_token(prefix: str, body: str) -> bool:
@@ -200,6 +206,8 @@ _DOMAIN = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?\.){1,8}"
     r"(?:xn--[A-Za-z0-9]{2,59}|[A-Za-z]{2,24})(?![A-Za-z0-9])"
 )
+MAIL_SIGN = re.compile(r"(?<=[A-Za-z0-9._%+'\-])@(?=[A-Za-z0-9][A-Za-z0-9\-]{0,62}\.)")
+"""Where `mail_at` is worth a look."""
 _URL_USER = re.compile(r"://(?:[^\s/@]{0,64}:)?\Z")
 _RELEASE = re.compile(r"v?[0-9]+\.[0-9]+\.")
 _NO_TOP_LEVEL = words(

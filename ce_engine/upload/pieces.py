@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from ce_engine.schema.document import Ref
+from ce_engine.schema.document import Message, Ref
+
+
+LONG_TEXT = 65_536
+"""Characters of all texts of one call together from which on they are worked on beside the loop."""
 
 
 @dataclass(slots=True)
@@ -19,6 +24,42 @@ class Piece:
     def hit(self, rules: Sequence[str], count: int) -> None:
         self.rules |= dict.fromkeys(rules)
         self.count += count
+
+
+def text_length(value: Any, most: int) -> int:
+    """Characters of the texts in nested data, each container counting as many as it has places.
+
+    What is beyond `most` is not looked at: the answer is then more than `most`.
+    """
+    total, todo = 0, [value]
+    while todo and total <= most:
+        item = todo.pop()
+        if isinstance(item, str):
+            total += len(item)
+        elif isinstance(item, Mapping):
+            total += len(item)
+            todo += [*item.keys(), *item.values()] if total <= most else ()
+        elif isinstance(item, list | tuple):
+            total += len(item)
+            todo += item if total <= most else ()
+    return total
+
+
+def said(message: Message) -> Iterator[Any]:
+    """What may be long in a message."""
+    yield message.content
+    for asked in message.tool_calls or ():
+        yield asked.args
+
+
+def is_long(texts: Iterable[Any]) -> bool:
+    """Whether texts and plain data have more than `LONG_TEXT` characters together."""
+    total = 0
+    for value in texts:
+        total += len(value) if isinstance(value, str) else text_length(value, LONG_TEXT - total)
+        if total > LONG_TEXT:
+            return True
+    return False
 
 
 def encodable(text: str) -> str:

@@ -21,6 +21,7 @@ CAPACITY = 100_000
 _SPELLED_IN_GROUPS = frozenset({"PHONE", "ID_CARD", "SSN", "CARD", "IBAN"})
 
 
+_NO_SIGN = re.compile(r"[\W_]+")
 _NUMBERED = re.compile(r"\[([^\W\d_]\w*)_([0-9]{1,12})\]")
 
 
@@ -126,7 +127,7 @@ def _canonical(label: str, value: str) -> str:
         return value.lower()
     if label not in _SPELLED_IN_GROUPS:
         return value
-    signs = "".join(sign for sign in value if sign.isalnum()).upper()
+    signs = _NO_SIGN.sub("", value).upper()
     if label == "PHONE":
         signs = signs.removeprefix("1") if value.startswith("+1") else signs
         signs = signs.removeprefix("00") if signs.startswith("0086") else signs

@@ -12,11 +12,13 @@ from typing import Any
 
 from ce_engine.config import RedactionRules
 from ce_engine.errors import RedactionError
+from ce_engine.pace import breathe
 from ce_engine.ports import RedactedData, RedactResult, Restored
 from ce_engine.schema.rows import Placeholder
-from ce_engine.upload.dictionaries import Custom, dictionary_rules, label_of
+from ce_engine.upload.dictionaries import Custom, dictionary_rules
 from ce_engine.upload.fields import FieldPaths
 from ce_engine.upload.labelled import sensitive_key
+from ce_engine.upload.owned import pattern_rules
 from ce_engine.upload.patterns import LABELS, VERSION
 from ce_engine.upload.placeholders import Numbering
 from ce_engine.upload.reading import HOLE, around, readable, substitute
@@ -84,7 +86,7 @@ class PatternRedactor:
         dictionaries: Mapping[str, Sequence[str]] | None = None,
         field_paths: Sequence[str] = (),
     ) -> None:
-        self._custom = [*dictionary_rules(dictionaries or {}), *_pattern_rules(patterns or {})]
+        self._custom = [*dictionary_rules(dictionaries or {}), *pattern_rules(patterns or {})]
         self._fields = FieldPaths(field_paths)
         own = (*(rule.label for rule in self._custom), *self._fields.labels)
         names = {*LABELS, *LABELS.values(), *own}
@@ -98,6 +100,11 @@ class PatternRedactor:
         if rules is None:
             return cls()
         return cls(rules.patterns, rules.dictionaries, rules.field_paths)
+
+    @property
+    def own_rules(self) -> bool:
+        """Whether somebody added rules: how long they take is not known."""
+        return bool(self._custom or self._fields.paths)
 
     def find(self, text: str) -> list[Span]:
         """Return what is found in order of place: the longest match wins, none overlap.
@@ -173,6 +180,7 @@ class PatternRedactor:
         spans: list[Span] = []
         done = 0
         for span in found:
+            breathe()
             start, end = origin(span.start) - len(context), origin(span.end) - len(context)
             pieces += (
                 text[done:start],
@@ -201,6 +209,7 @@ class PatternRedactor:
                 Span(origin(start), origin(end), label, rule)
                 for start, end, label, rule in longest(self._scan(view))
             ]
+            breathe()
             if not fresh:
                 break
             spans += fresh
@@ -223,7 +232,8 @@ class PatternRedactor:
         lower = lowered(view) if self._custom else ""
         for rule in self._custom:
             if rule.word in lower:
-                for found in rule.pattern.finditer(view):
+                breathe()
+                for found in rule.find(view):
                     if found[0]:  # `x*` matches nothing everywhere
                         yield Span(*found.span(), rule.label, rule.rule)
 
@@ -238,21 +248,9 @@ _NO_LABEL = re.compile(r"[^\w \-.]")
 _SOLID = re.compile(f"[^{HOLE}]+")
 
 
-def _pattern_rules(patterns: Mapping[str, str]) -> Iterator[Custom]:
-    for name, pattern in patterns.items():
-        try:
-            compiled = re.compile(pattern)
-        except re.error as error:
-            raise RedactionError(
-                f"the redaction pattern {name!r} is no regular expression: {error}, found {pattern!r}: "
-                "mend it (Python's `re` syntax) or leave it out"
-            ) from error
-        yield Custom(name, label_of(name), compiled)
-
-
 def _digest(rules: Iterable[Custom], paths: Sequence[str]) -> str:
     """Return a suffix that tells the user's rules apart, or nothing without any."""
-    plain = [*([rule.rule, rule.pattern.pattern] for rule in rules), *paths]
+    plain = [*([rule.rule, rule.pattern] for rule in rules), *paths]
     text = json.dumps(plain).encode()
     return "+" + hashlib.blake2b(text, digest_size=4).hexdigest() if plain else ""
 

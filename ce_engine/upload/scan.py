@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
+from ce_engine.pace import breathe
 from ce_engine.upload.labelled import LABELLED, LABELLED_NUMBERS, Label, Labelled, starts_word
 from ce_engine.upload.numbers import IBAN_HEAD, NEAR_DIGITS, NUMBERS, Number, iban_at, stands_alone
-from ce_engine.upload.patterns import SHAPES, TOKEN_PREFIX, TOKEN_RUN, TOKENS, is_token, mail_at
+from ce_engine.upload.patterns import (
+    MAIL_SIGN,
+    SHAPES,
+    TOKEN_PREFIX,
+    TOKEN_RUN,
+    TOKENS,
+    is_token,
+    mail_at,
+)
 
 
 LABEL_REACH = 72
@@ -27,7 +37,7 @@ class Span(NamedTuple):
 def scan(text: str) -> Iterator[Span]:
     """Yield all that the built-in patterns find; spans may overlap, what comes first is surer."""
     lower = lowered(text)
-    digits = [found.span() for found in NEAR_DIGITS.finditer(text)]
+    digits = list(_near_digits(text))
     yield from _labelled(LABELLED, text, lower, lower)
     if digits:
         yield from _labelled(LABELLED_NUMBERS, text, lower, _before(lower, digits))
@@ -43,6 +53,12 @@ def scan(text: str) -> Iterator[Span]:
         yield from _numbers(text, digits)
 
 
+def _near_digits(text: str) -> Iterator[tuple[int, int]]:
+    for found in NEAR_DIGITS.finditer(text):
+        breathe()
+        yield found.span()
+
+
 def lowered(text: str) -> str:
     """Return the text in lower case at the same offsets (some letters have no lower case of length one)."""
     lower = text.lower()
@@ -53,21 +69,27 @@ def lowered(text: str) -> str:
 
 def longest(spans: Iterable[Span]) -> list[Span]:
     """Return the spans that remain when the longest of any that overlap wins, in order of place."""
+    found = sorted(spans, key=lambda span: span.start - span.end)
     kept: list[Span] = []
-    taken: set[int] = set()
-    for span in sorted(spans, key=lambda span: span.start - span.end):
+    taken = bytearray(max((span.end for span in found), default=0))
+    for span in found:
         # A shorter span that overlaps a longer one has its first or its last place inside it.
-        if span.start in taken or span.end - 1 in taken:
+        if taken[span.start] or taken[span.end - 1]:
             continue
-        taken.update(range(span.start, span.end))
+        breathe()
+        taken[span.start : span.end] = b"\1" * (span.end - span.start)
         kept.append(span)
-    return sorted(kept)
+    return sorted(kept, key=_START)
+
+
+_START = attrgetter("start")
 
 
 def occurrences(text: str, literal: str) -> Iterator[int]:
     """Yield the places where a literal occurs."""
     at = text.find(literal)
     while at >= 0:
+        breathe()
         yield at
         at = text.find(literal, at + len(literal))
 
@@ -83,6 +105,7 @@ def _before(text: str, regions: Iterable[tuple[int, int]]) -> str:
 
 def _labelled(rules: Iterable[Labelled], text: str, lower: str, labels_in: str) -> Iterator[Span]:
     for rule in rules:
+        breathe()
         for word in rule.words:
             if word not in labels_in:
                 continue
@@ -100,6 +123,7 @@ def _shapes(text: str, lower: str) -> Iterator[Span]:
         if shape.needs not in lower:
             continue
         for found in shape.pattern.finditer(text):
+            breathe()
             if shape.accept(found[1]):
                 yield Span(*found.span(1), shape.label, shape.rule)
 
@@ -107,6 +131,7 @@ def _shapes(text: str, lower: str) -> Iterator[Span]:
 def _tokens(text: str) -> Iterator[Span]:
     text = f" {text}"  # the gap before the first run
     for run in TOKEN_RUN.finditer(text):
+        breathe()
         at, stop = run.span()
         while found := TOKEN_PREFIX.search(text, at, stop):
             token = TOKENS[found[0]]
@@ -117,14 +142,16 @@ def _tokens(text: str) -> Iterator[Span]:
 
 
 def _mails(text: str) -> Iterator[Span]:
-    for at in occurrences(text, "@"):
-        bounds = mail_at(text, at)
+    for found in MAIL_SIGN.finditer(text):
+        breathe()
+        bounds = mail_at(text, found.start())
         if bounds:
             yield Span(*bounds, "EMAIL", "mail")
 
 
 def _accounts(text: str) -> Iterator[Span]:
     for found in IBAN_HEAD.finditer(text):
+        breathe()
         bounds = iban_at(text, found)
         if bounds:
             yield Span(*bounds, "IBAN", "iban")
@@ -132,16 +159,19 @@ def _accounts(text: str) -> Iterator[Span]:
 
 def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
     for first, last in regions:
+        breathe()
         begin, end = max(0, first - 4), last + 4
         signs, count = set(text[begin:end]), len(_NO_DIGITS.sub("", text[first:last]))
         for rule in NUMBERS:
             if count < rule.digits or (rule.signs and rule.signs.isdisjoint(signs)):
                 continue
+            breathe()
             yield from _number(text, rule, begin, end)
 
 
 def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[Span]:
     while found := rule.pattern.search(text, at, stop):
+        breathe()
         start, end = found.span()
         digits = _NO_DIGITS.sub("", found[0])
         if stands_alone(text, start, end) and rule.accept(text, start, end, digits):
