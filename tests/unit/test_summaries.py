@@ -225,7 +225,7 @@ def test_a_host_that_keeps_nothing_gets_it_in_the_place_of_what_it_covers(opened
     text = sent(prepared)
     assert text.count("they spoke of one to three") == 1
     assert [text.count(f"q{n}.") for n in range(1, 6)] == [0, 0, 0, 2, 1]  # `aq4.` has it, too
-    assert "## Summary of what was said before" in text
+    assert "|# Summary of what was said before" in text
     end(engine)
 
 
@@ -258,7 +258,7 @@ def test_in_chinese() -> None:
     engine = make(MemoryStore(), llm := MockLlmAdapter(["他们谈到了港口"]), config(locale="zh"))
     talk(Forgetful(engine, SCOPE), 1, 4, "问")
     assert "滚动摘要" in llm.requests[0].messages[0].content
-    assert "## 此前对话的摘要\n他们谈到了港口" in sent(Forgetful(engine, SCOPE).prepare(user("五")))
+    assert "|# 此前对话的摘要\n| 他们谈到了港口" in sent(Forgetful(engine, SCOPE).prepare(user("五")))
     engine.sync.close()
 
 
