@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ce_engine.counting import Counter
 from ce_engine.ports import Restored, SessionRedactor
-from ce_engine.prepare.quote import requoted
+from ce_engine.quote import requoted
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
 
 

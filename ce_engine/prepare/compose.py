@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ce_engine.prepare.quote import Locale, quote
+from ce_engine.quote import Locale, quote
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Layer, Role

@@ -11,7 +11,7 @@ from typing import Any
 
 from ce_engine.config import ConflictStrategy
 from ce_engine.prepare.material import Material
-from ce_engine.prepare.quote import entry, heading, one_line, short_line
+from ce_engine.quote import entry, heading, one_line, short_line
 from ce_engine.schema.document import Evidence
 from ce_engine.schema.enums import Priority, SourceKind
 from ce_engine.schema.ids import SHORT_ID

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ce_engine.prepare.quote import one_line
+from ce_engine.quote import one_line
 
 
 _HEADERS = {

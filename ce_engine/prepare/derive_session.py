@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ce_engine.ports import TokenEstimator
 from ce_engine.ports_derive import DeriveOptions
-from ce_engine.prepare.quote import one_line
+from ce_engine.quote import one_line
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from ce_engine.prepare.derive import evidence_block
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.pins import Pin
-from ce_engine.prepare.quote import quote
 from ce_engine.prepare.render import Locale, Snippet, excerpt, knowledge, snippet_line, some_of
 from ce_engine.prepare.sources import Candidate, Sources
+from ce_engine.quote import quote
 from ce_engine.schema.document import ContextBlock
 
 

@@ -29,7 +29,6 @@ from ce_engine.prepare.nominate import (
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pins import Held, in_line
 from ce_engine.prepare.planning import plan
-from ce_engine.prepare.quote import heading, quote
 from ce_engine.prepare.render import (
     fitted,
     knowledge,
@@ -41,6 +40,7 @@ from ce_engine.prepare.render import (
 )
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
+from ce_engine.quote import heading, quote
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer
 from ce_engine.schema.settings import CONSTRAINTS

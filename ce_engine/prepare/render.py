@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ce_engine.prepare.material import Material
-from ce_engine.prepare.quote import Locale, entry, heading, short_line
+from ce_engine.quote import Locale, entry, heading, short_line
 from ce_engine.schema.ids import SHORT_ID
 
 
@@ -40,6 +40,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "more": "{ids} and {more} more",
         "short": "[… {lines} lines, {chars} characters left out; full text: evidence {id}]",
         "short_bare": "[… {lines} lines, {chars} characters left out]",
+        "undated": "undated",
         "gap": "…",
         "user": "user",
         "assistant": "assistant",
@@ -59,6 +60,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "more": "{ids} 等另外 {more} 条",
         "short": "[… 略去 {lines} 行、{chars} 个字符；全文见证据 {id}]",
         "short_bare": "[… 略去 {lines} 行、{chars} 个字符]",
+        "undated": "无日期",
         "gap": "…",
         "user": "用户",
         "assistant": "助手",
@@ -75,6 +77,8 @@ NAMED_IDS = 8
 
 Document = tuple[int, int, str]
 """A document in a prompt: where it starts and ends, and its evidence id; none overlap."""
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 _SENTENCE = re.compile(r"[^\n.!?。！？；]+[\n.!?。！？；]*\s*")
 
@@ -200,12 +204,13 @@ def section(name: str, materials: Sequence[Material], locale: Locale) -> str:
 
 def knowledge(snippets: Sequence[Snippet], locale: Locale) -> str:
     """Snippets in their order as marked lines, with a heading a day."""
-    lines = [heading(TEMPLATES[locale]["knowledge"])]
-    day = ""
+    words = TEMPLATES[locale]
+    lines, day = [heading(words["knowledge"])], ""
     for snippet in snippets:
-        if snippet.at[:10] != day:
-            day = snippet.at[:10]
-            lines.append(heading(short_line(day)))
+        found = _DAY.match(snippet.at)
+        if (now := found[0] if found else "") != day:
+            day = now
+            lines.append(heading(day or words["undated"]))
         lines.append(snippet_line(snippet, locale))
     return "\n".join(lines)
 

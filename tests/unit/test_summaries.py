@@ -84,7 +84,7 @@ def test_each_message_is_summarised_once_and_the_last_ones_stay(
     assert covered(engine, app.scope) == (0, 5)
     talk(app, 5, 10)
     first, second, third = told(llm)
-    assert all(f"user: q{n}.\nassistant: aq{n}." in first for n in (1, 2, 3))
+    assert all(f"user: q{n}.\n| assistant: aq{n}." in first for n in (1, 2, 3))
     assert "q4." not in first
     assert "summary 1" in second
     assert [n for n in range(1, 11) if f" q{n}." in second] == [4, 5, 6]
@@ -138,7 +138,7 @@ def test_tool_results_go_with_their_call(engine: ContextEngine, llm: MockLlmAdap
         )
         engine.sync.flush(20)
     first = told(llm)[0]
-    assert "-> stock({'n': 0})\ntool: 0 lamps" in first
+    assert "-> stock({'n': 0})\n| tool: 0 lamps" in first
     for text in told(llm):
         assert text.count("-> stock") == text.count("lamps")
 
