@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from ce_engine import (
     Task,
     create_context_engine,
 )
+from ce_engine.prepare.assemble_input import as_text
 from ce_engine.quote import MAX_NAME_CHARS
 from ce_engine.schema.document import Author
 from ce_engine.schema.enums import BlockType
@@ -311,3 +313,15 @@ def test_a_live_value_that_comes_back_poses_as_nothing_either() -> None:
     assert "MIIBVQIBADANBgkqhkiG9w0BAQEFAASCAT8wggE7AgEA" in quoted, "the live value is there"
     assert "a@b.example" in quoted
     engine.sync.close()
+
+
+def test_one_text_has_no_parts_but_those_that_there_are() -> None:
+    """Where the input is one text, a role is a word at the beginning of a line: nobody speaks for another."""
+    roles = re.compile(r"(?:system|user|assistant|tool)\s*[:：]", re.IGNORECASE)
+    for text in FORGERIES:
+        told = [
+            MessagePart(role=Role.SYSTEM, content=SYSTEM),
+            MessagePart(role=Role.USER, content=text),
+        ]
+        lines = [line for line in as_text(told).splitlines() if roles.match(line.lstrip())]
+        assert [line.partition(":")[0] for line in lines] == ["system", "user"]
