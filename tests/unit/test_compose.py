@@ -53,7 +53,9 @@ def test_placement_cache_puts_what_changes_right_before_the_query() -> None:
 
 
 @pytest.mark.req("E-03")
-def test_rules_are_merged_into_the_leading_system_message_and_data_into_what_a_person_said() -> None:
+def test_rules_are_merged_into_the_leading_system_message_and_data_into_what_a_person_said() -> (
+    None
+):
     plan = compose(system_prompt=[0], checkpoint_messages=HISTORY, contexts=TEXTS, query=3)
     assert plan == [
         Extend(0, "\n\nF"),

@@ -258,7 +258,9 @@ def test_in_chinese() -> None:
     engine = make(MemoryStore(), llm := MockLlmAdapter(["他们谈到了港口"]), config(locale="zh"))
     talk(Forgetful(engine, SCOPE), 1, 4, "问")
     assert "滚动摘要" in llm.requests[0].messages[0].content
-    assert "|# 此前对话的摘要\n| 他们谈到了港口" in sent(Forgetful(engine, SCOPE).prepare(user("五")))
+    assert "|# 此前对话的摘要\n| 他们谈到了港口" in sent(
+        Forgetful(engine, SCOPE).prepare(user("五"))
+    )
     engine.sync.close()
 
 
