@@ -191,9 +191,9 @@ def input_hash(view: SessionView, chosen: Chosen, system: Mapping[int, str], loc
             continue
         if isinstance(step, Restore):
             name = step.message.message_id or ""
-            n, pin = view.log.by_message_id(name), chosen.outcome.pins.get(name)
+            n = view.log.by_message_id(name)
             units.append(digest_of(view, n) if n is not None else "")
-            units += [f"extend True {pin.before}"] if pin is not None else []
+            units += [f"extend True {step.before}"] if step.before else []
             continue
         item = items[step.index]
         if item.n is None:

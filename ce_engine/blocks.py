@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ContextEngineError, EvidenceNotFoundError, StoreUnavailableError
@@ -53,7 +54,8 @@ async def block_materials(
     for block in derived:
         text = await _rendered(renderer, block, resolver, hints, degraded)
         if text:
-            materials.append(_material(block, text, confidence))
+            stored = not block.refs and block in document.context_blocks
+            materials.append(replace(_material(block, text, confidence), owned=stored))
     return Collected(materials, degradations=degraded)
 
 

@@ -126,6 +126,7 @@ def _rule(constraint: Constraint) -> Material:
         CONSTRAINTS,
         constraint.priority,
         at=constraint.created_at,
+        owned=not constraint.derived,
     )
 
 

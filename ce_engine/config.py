@@ -243,7 +243,7 @@ class RuntimeConfig(_Config):
     """One preparation's configuration.
 
     Attributes:
-        placement: `seed` puts what is brought in into the leading system message (E-03);
+        placement: `seed` puts what is brought in before the first message of a person (E-03);
             `cache` puts it right before the task message, and leaves it there until the next cut or
             until a question needs its room: requests grow, and a provider's prefix cache holds.
         fail: `open` lets the host's call go on whatever happens to us; `closed` raises.

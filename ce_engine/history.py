@@ -88,7 +88,7 @@ class History:
         """A stored message as an item; tool traffic and what is withheld or incomplete is not brought in."""
         row, entry = self.view.rows[n], self.view.log[n]
         message = row.message
-        if entry.role == "tool" or entry.calls or row.withheld or not message.content:
+        if entry.role in ("tool", "system") or entry.calls or row.withheld or not message.content:
             return None
         return Item(Origin(row.origin), self._tokens(row), None, n, entry.message_id)
 

@@ -327,9 +327,7 @@ class Preparation:
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
         """The last change of a plan: live values in what was stored. The count stays an upper bound."""
         room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
-        pinned = outcome.pins  # counted apart
-        items = (item for item in self.history.items if item.message_id not in pinned)
-        counted = {item.message_id: item.tokens for item in items}
+        counted = {item.message_id: item.tokens for item in self.history.items}
         redactor = self.view.redactor
         done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
         outcome.used += done.restored + done.injected

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ce_engine.counting import Counter
 from ce_engine.ports import Restored, SessionRedactor
+from ce_engine.quote import requoted
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
 
 
@@ -58,9 +59,13 @@ def rehydrate(
 
 
 def _restored(redactor: SessionRedactor, step: Restore | Insert | Extend | Shorten) -> Restored:
+    """The step's text with live values, which can pose as nothing where they stand in a quote."""
     text = step.message.content if isinstance(step, Restore) else step.text
     try:
-        return redactor.restore(text)
+        found = redactor.restore(text)
+        if not found.restored:
+            return found
+        return replace(found, text=requoted(text, lambda part: redactor.restore(part).text))
     except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
         return Restored(text)
 
@@ -74,7 +79,7 @@ def _live(
     """The step with its live text, and the tokens that it needs more than were counted."""
     if isinstance(step, Restore):
         message = step.message.model_copy(update={"content": text})
-        before = counted.get(message.message_id or "")
-        before = counter.message(step.message) if before is None else before
-        return Restore(message), max(0, counter.message(message) - before)
+        known = None if step.before else counted.get(message.message_id or "")
+        before = counter.message(step.message) if known is None else known
+        return replace(step, message=message), max(0, counter.message(message) - before)
     return replace(step, text=text), max(0, counter.text(text) - counter.text(step.text))

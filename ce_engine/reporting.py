@@ -11,7 +11,7 @@ from typing import Any
 
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.line import Item
-from ce_engine.prepare.material import LAYERS
+from ce_engine.prepare.material import CONTEXTS
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
@@ -106,7 +106,7 @@ class Telling:
             if item.index is not None:
                 content = self.call.messages[item.index].message.content
                 rules.update(content.encode("utf-8", "surrogatepass") + b"\x00")
-        for name, layer in LAYERS.items():
+        for name, layer in CONTEXTS.items():
             if layer in (Layer.RULES, Layer.SETTINGS):
                 rules.update(self.outcome.standing.contexts.get(name, "").encode() + b"\x00")
         report.stable_prefix_hash = rules.hexdigest()
@@ -132,8 +132,8 @@ class Telling:
         for step in self.outcome.plan:
             if isinstance(step, Restore):
                 name = step.message.message_id
-                if pin := self.outcome.pins.get(name or ""):
-                    yield self._injected(pin.before)
+                if step.before:
+                    yield self._injected(step.before)
                 yield name, items[name].tokens
             elif isinstance(step, Insert):
                 yield self._injected(step.text)

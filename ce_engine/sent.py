@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from ce_engine.archiving import Chosen
 from ce_engine.counting import Counter
+from ce_engine.prepare.compose import SYSTEM
 from ce_engine.prepare.line import Item
-from ce_engine.prepare.material import LAYERS
+from ce_engine.prepare.material import CONTEXTS
 from ce_engine.prepare.standing import FACTS
 from ce_engine.schema.call import Extend, Insert, ModelCall, Prepared, Restore, Shorten
 from ce_engine.schema.enums import Layer, Origin, Role
@@ -48,8 +49,9 @@ class Shown:
         texts = [*self.out.contexts.items(), *((FACTS, pin.text) for pin in self.out.pins.values())]
         for name, text in texts:
             tokens = self.counter.text(text)
-            part = SentPart(action="injected", role=Role.SYSTEM, tokens=tokens, content=text)
-            found[LAYERS[name].value].parts.append(part)
+            role = Role.SYSTEM if name in SYSTEM else Role.USER
+            part = SentPart(action="injected", role=role, tokens=tokens, content=text)
+            found[CONTEXTS[name].value].parts.append(part)
         for part in self._parts(alone=True):
             layer = Layer.RULES if self._is_system(part) else Layer.IMMEDIATE
             found[layer.value].parts.append(part)
@@ -75,7 +77,7 @@ class Shown:
             if isinstance(step, Insert):
                 if not alone:
                     yield SentPart(
-                        action="injected", role=Role.SYSTEM, tokens=injected, content=step.text
+                        action="injected", role=step.role, tokens=injected, content=step.text
                     )
             elif isinstance(step, Restore):
                 item = stored[step.message.message_id or ""]

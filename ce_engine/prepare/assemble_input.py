@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -47,6 +48,16 @@ class InputAssembler:
         )
 
 
+_POSES = re.compile(
+    r"(?<=[\n\v\f\r\x1c-\x1e\x85\u2028\u2029])"
+    rf"(?=[^\S\n]*(?:{'|'.join(role.value for role in Role)})\s*[:\uff1a])",
+    re.IGNORECASE,
+)
+
+
 def as_text(parts: Sequence[MessagePart]) -> str:
-    """An input as one text, for hosts and providers that take no messages."""
-    return "\n\n".join(f"{part.role}: {part.content}" for part in parts)
+    """An input as one text, for hosts and providers that take no messages.
+
+    A line inside a part that begins as a part does is marked: nobody speaks for another role.
+    """
+    return "\n\n".join(f"{part.role}: {_POSES.sub('| ', part.content)}" for part in parts)

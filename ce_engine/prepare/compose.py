@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from ce_engine.quote import Locale, quote
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
 from ce_engine.schema.document import Message
-from ce_engine.schema.enums import Layer
+from ce_engine.schema.enums import Layer, Role
 
 
 SECTIONS = (
     "framework__context",
+    "noted__context",
     "experience__context",
     "knowledge__context",
     "todo__context",
@@ -20,22 +22,43 @@ SECTIONS = (
 )
 """The order of what is brought in (E-03); only this module may change it."""
 
+SYSTEM = ("framework__context",)
+"""What an owner stored as rules: of what is brought in, this alone stands in the system's message."""
 
-STANDING = ("framework__context", "experience__context", "compression__context")
+STANDING = ("noted__context", "experience__context", "compression__context")
 """What stays the same from call to call (D-05): it never stands behind the history."""
+
+
+class Texts(NamedTuple):
+    """What is brought in, as it goes out: `rules` in the system's message, the others as quoted data.
+
+    `first` stands before the first message of a person that goes out, `asked` before the query.
+    """
+
+    rules: str
+    first: str
+    asked: str
+
+    def whole(self) -> str:
+        """All of it as one text."""
+        return "\n\n".join(filter(None, self))
+
+
+NO_TEXTS = Texts("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One message that goes out: the host's at `index`, with `text` for a shortened one, or a stored one.
 
-    What stands `before` its own text was brought in for it.
+    What stands `before` its own text was brought in for it. `is_said` is a person's message.
     """
 
     index: int | None = None
     text: str | None = None
     message: Message | None = None
     before: str = ""
+    is_said: bool = False
 
 
 def merge(contexts: Mapping[str, str]) -> str:
@@ -47,53 +70,81 @@ def merge(contexts: Mapping[str, str]) -> str:
     unknown = set(contexts) - set(SECTIONS)
     if unknown:
         raise ValueError(f"unknown context keys {sorted(unknown)}; known: {list(SECTIONS)}")
-    return "\n\n".join(contexts[key] for key in SECTIONS if contexts.get(key))
+    return "\n".join(contexts[key] for key in SECTIONS if contexts.get(key))
+
+
+def texts_of(
+    contexts: Mapping[str, str], placement: Literal["seed", "cache"], locale: Locale
+) -> Texts:
+    """The contexts by where they go out; those that are data in their fences.
+
+    With `placement="cache"` only what is `STANDING` is before the history, so that what stands there
+    stays the same from call to call.
+    """
+    early = SECTIONS if placement == "seed" else STANDING
+    rules = merge({key: contexts[key] for key in contexts if key in SYSTEM})
+    data = {key: contexts[key] for key in contexts if key not in SYSTEM}
+    first = merge({key: data[key] for key in data if key in early})
+    asked = merge({key: data[key] for key in data if key not in early})
+    return Texts(rules, quote(first, locale), quote(asked, locale))
 
 
 def compose(
     *,
     system_prompt: Sequence[int],
     checkpoint_messages: Sequence[Piece],
-    contexts: Mapping[str, str],
+    contexts: Texts,
     query: int | None,
     block_ids: Sequence[str] = (),
-    placement: Literal["seed", "cache"] = "seed",
 ) -> list[Step]:
     """Put the input together.
+
+    Data stands before a person's message, in it: servers differ in what else they take. Where there
+    is none, it is a message of the user's role behind the system's.
 
     Args:
         system_prompt: host indexes of the leading system messages.
         checkpoint_messages: everything behind them, the query in its place among them.
-        contexts: what was collected, keys as in `SECTIONS`.
+        contexts: what was collected; see `texts_of`.
         query: host index of the task message; it is among `checkpoint_messages` exactly once (E-04).
         block_ids: the context blocks that `contexts` render.
-        placement: where the contexts stand: after the leading system message, or but for `STANDING`
-            right before the query's own text, so that what is before it stays the same from call to call.
     """
-    late = [key for key in SECTIONS if key not in STANDING] if placement == "cache" else []
-    late = late if query is not None else []
-    text = merge({key: contexts[key] for key in contexts if key not in late})
-    asked = merge({key: contexts[key] for key in contexts if key in late})
-    steps: list[Step] = []
-    if text:
+    steps: list[Step] = [Keep(index) for index in system_prompt]
+    if contexts.rules:
         if system_prompt:
-            steps.append(Extend(system_prompt[0], f"\n\n{text}"))
-            steps += [Keep(index) for index in system_prompt[1:]]
+            steps[0] = Extend(system_prompt[0], f"\n\n{contexts.rules}")
         else:
-            steps.append(Insert(text, Layer.RETRIEVED, tuple(block_ids)))
-    else:
-        steps += [Keep(index) for index in system_prompt]
-    for piece in checkpoint_messages:
-        own = asked and piece.index is not None and piece.index == query
-        steps.append(_step(piece, piece.before + (f"{asked}\n\n" if own else "")))
-    return steps
+            steps.append(Insert(contexts.rules, Layer.RULES))
+    before = [piece.before for piece in checkpoint_messages]
+    asked = _place(
+        checkpoint_messages, lambda piece: piece.index is not None and piece.index == query
+    )
+    first = _place(checkpoint_messages, lambda piece: piece.is_said)
+    loose = [
+        text
+        for text, at in ((contexts.first, first), (contexts.asked, asked))
+        if text and at is None
+    ]
+    if loose:
+        steps.append(Insert("\n\n".join(loose), Layer.RETRIEVED, tuple(block_ids), Role.USER))
+    if contexts.asked and asked is not None:
+        before[asked] += f"{contexts.asked}\n\n"
+    if contexts.first and first is not None:
+        before[first] = f"{contexts.first}\n\n{before[first]}"
+    return steps + [_step(*pair) for pair in zip(checkpoint_messages, before, strict=True)]
+
+
+def _place(pieces: Sequence[Piece], wanted: Callable[[Piece], bool]) -> int | None:
+    return next((at for at, piece in enumerate(pieces) if wanted(piece)), None)
 
 
 def _step(piece: Piece, before: str) -> Step:
     message = piece.message
     if message is not None:
+        if not before:
+            return Restore(message)
         content = f"{before}{message.content}"
-        return Restore(message.model_copy(update={"content": content}) if before else message)
+        return Restore(message.model_copy(update={"content": content}), before)
     if piece.index is None:
         raise ValueError("a piece is a host message or a stored one")
     if piece.text is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ce_engine.config import ConflictStrategy
 from ce_engine.prepare.material import Material
+from ce_engine.quote import entry, heading, one_line, short_line
 from ce_engine.schema.document import Evidence
 from ce_engine.schema.enums import Priority, SourceKind
 from ce_engine.schema.ids import SHORT_ID
@@ -30,13 +31,13 @@ MAX_CLAIMS = 40
 MAX_VALUE_CHARS = 80
 _WORDS = {
     "en": {
-        "header": "## Sources disagree",
-        "line": "- {field}: {values}",
+        "header": "Sources disagree",
+        "line": "{field}: {values}",
         "value": "{value} (evidence {id}, {source})",
     },
     "zh": {
-        "header": "## 来源之间相互矛盾",
-        "line": "- {field}：{values}",
+        "header": "来源之间相互矛盾",
+        "line": "{field}：{values}",
         "value": "{value}（证据 {id}，{source}）",
     },
 }
@@ -124,7 +125,7 @@ def settle_conflicts(
     settled.materials = [item for item in materials if item.evidence_id not in gone]
     if lines:
         settled.warnings.append(CONFLICT)
-        text = "\n".join([_WORDS[locale]["header"], *lines])
+        text = "\n".join([heading(_WORDS[locale]["header"]), *lines])
         note = Material(NOTE_ID, "knowledge__context", text, "conflicts", Priority.HIGH)
         settled.materials.append(note)
     return settled
@@ -240,11 +241,11 @@ def _line(name: str, dispute: Sequence[_Claim], locale: str) -> str:
     words = _WORDS[locale]
     values = [
         words["value"].format(
-            value=" ".join(claim.value.split())[:MAX_VALUE_CHARS],
+            value=one_line(claim.value)[:MAX_VALUE_CHARS],
             id=claim.evidence.evidence_id[:SHORT_ID],
-            source=claim.evidence.source.name or claim.evidence.source.kind,
+            source=short_line(claim.evidence.source.name) or claim.evidence.source.kind,
         )
         for claim in dispute
     ]
-    shown = name.removeprefix("$.")
-    return words["line"].format(field=shown, values="; ".join(values))
+    shown = short_line(name.removeprefix("$."))
+    return entry(words["line"].format(field=shown, values="; ".join(values)))

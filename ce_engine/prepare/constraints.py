@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ce_engine.quote import one_line
+
 
 _HEADERS = {
     "en": "[Constraints - must not be violated]",
@@ -16,5 +18,5 @@ def render_constraints(texts: Sequence[str], locale: str = "en") -> str:
 
     Line breaks in a text become spaces: no text can pass for a constraint that nobody made.
     """
-    lines = [f"{n}. {' '.join(text.split())}" for n, text in enumerate(texts, start=1)]
+    lines = [f"{n}. {one_line(text)}" for n, text in enumerate(texts, start=1)]
     return "\n".join([_HEADERS["zh" if locale.startswith("zh") else "en"], *lines]) if lines else ""

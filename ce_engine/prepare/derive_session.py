@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ce_engine.ports import TokenEstimator
 from ce_engine.ports_derive import DeriveOptions
+from ce_engine.quote import one_line
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -64,12 +65,12 @@ def task_list(tasks: Sequence[Task], locale: str) -> str:
     numbers = {task.task_id: number for number, task in enumerate(tasks, start=1)}
     lines = [words["tasks"]]
     for task in tasks:
-        line = f"{numbers[task.task_id]}. [{words[task.status]}] {task.name}"
+        line = f"{numbers[task.task_id]}. [{words[task.status]}] {one_line(task.name)}"
         after = sorted(numbers[name] for name in task.depends_on if name in numbers)
         if after:
             line += words["after"].format(numbers=", ".join(map(str, after)))
         if task.error:
-            line += words["error"].format(error=task.error)
+            line += words["error"].format(error=one_line(task.error))
         lines.append(line)
     return "\n".join(lines)
 

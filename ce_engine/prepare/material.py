@@ -9,14 +9,20 @@ from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.enums import BlockType, Layer, Priority
 
 
+RULES, NOTED = "framework__context", "noted__context"
+"""Rules that the owner stored, and those that a program, a source or a text gave."""
+
 LAYERS = {
-    "framework__context": Layer.RULES,
+    RULES: Layer.RULES,
     "experience__context": Layer.SETTINGS,
     "knowledge__context": Layer.RETRIEVED,
     "todo__context": Layer.IMMEDIATE,
     "compression__context": Layer.IMMEDIATE,
 }
 """The layer of each section (D-01, E-02)."""
+
+CONTEXTS = {RULES: Layer.RULES, NOTED: Layer.RULES, **LAYERS}
+"""The layer of each context as it goes out."""
 
 SECTION_OF = {
     BlockType.INSTRUCTION: "framework__context",
@@ -42,6 +48,8 @@ class Material:
         score: confidence (settings) or similarity (facts) in 0..1, best kept longest; `None` is unknown.
         at: when it was made, UTC, ISO 8601.
         evidence_id: the evidence that it renders, `""` if none.
+        owned: a rule that the owner stored on purpose; of what is brought in, only these may stand in
+            the system's message.
     """
 
     id: str
@@ -52,6 +60,12 @@ class Material:
     score: float | None = None
     at: str = ""
     evidence_id: str = ""
+    owned: bool = False
+
+    @property
+    def context(self) -> str:
+        """The key of the context that it goes out in: rules that nobody stored on purpose are data."""
+        return self.section if self.owned or self.section != RULES else NOTED
 
 
 @dataclass(slots=True)

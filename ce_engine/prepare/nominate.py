@@ -10,6 +10,7 @@ from ce_engine.prepare.material import Material
 from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.render import Locale, Snippet, excerpt, knowledge, snippet_line, some_of
 from ce_engine.prepare.sources import Candidate, Sources
+from ce_engine.quote import quote
 from ce_engine.schema.document import ContextBlock
 
 
@@ -54,7 +55,7 @@ def nominate(
 ) -> Nominated:
     """Take candidates, at most `most`, while `left` tokens last; long ones as excerpts."""
     wanted: frozenset[str] | None = None
-    left -= sources.count(knowledge([], locale)) + FRAMING
+    left -= sources.count(quote(knowledge([], locale), locale)) + FRAMING
     # A long document must not take the whole room: the best sentences of several say more.
     cap = max(240, left)
     chosen: list[tuple[Candidate, ContextBlock]] = []
@@ -114,7 +115,7 @@ def pin_of(chosen: Iterable[Candidate], locale: Locale) -> Pin | None:
         return None
     found = (candidate.snippet.evidence_id for candidate in stored)
     return Pin(
-        knowledge([candidate.snippet for candidate in stored], locale),
+        quote(knowledge([candidate.snippet for candidate in stored], locale), locale),
         locale,
         tuple((candidate.id, candidate.sentences) for candidate in stored),
         tuple(dict.fromkeys(evidence_id for evidence_id in found if evidence_id)),

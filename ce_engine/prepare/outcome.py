@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ce_engine.prepare.compose import NO_TEXTS, Texts
 from ce_engine.prepare.cut import Cut
 from ce_engine.prepare.line import Line
 from ce_engine.prepare.pins import Pin
@@ -33,6 +34,7 @@ class Outcome:
     task_text: str | None = None
     standing: Standing = field(default_factory=Standing)
     contexts: dict[str, str] = field(default_factory=dict)
+    texts: Texts = NO_TEXTS
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneRules
 from ce_engine.prepare.budget import Limit, shares
-from ce_engine.prepare.compose import merge
+from ce_engine.prepare.compose import SYSTEM, texts_of
 from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions
@@ -34,11 +34,13 @@ from ce_engine.prepare.render import (
     knowledge,
     left_out,
     replaced,
+    rules,
     section,
     short_result,
 )
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
+from ce_engine.quote import heading, quote
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer
 from ce_engine.schema.settings import CONSTRAINTS
@@ -96,6 +98,7 @@ class _Assembly:
         self.short_texts: dict[int, tuple[str, int]] = {}
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
         self.held = Held(self.out.pins)
+        self.fence = sources.count(quote(heading(""), config.locale))
         task = self._task()
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
@@ -125,7 +128,7 @@ class _Assembly:
         out.decisions += decisions(self.line, out.cut, out.task_text is not None)
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
-        plan(out, self.items, self.sources, self._short, self.config.placement)
+        plan(out, self.items, self.sources, self._short)
         return out
 
     def _hold(self, marks: Marks) -> None:
@@ -150,15 +153,23 @@ class _Assembly:
             count=self.sources.count,
             render=self._section,
         )
-        made.tokens += FRAMING if made.contexts else 0
+        made.tokens += self._fences(made.contexts)
         return made
 
+    def _fences(self, contexts: Mapping[str, str]) -> int:
+        """What the places where contexts go out cost beside their text."""
+        places = texts_of(contexts, self.config.placement, self.config.locale)
+        fences = sum(bool(text) for text in (places.first, places.asked))
+        return fences * (self.fence + FRAMING) + (FRAMING if places.rules else 0)
+
     def _section(self, name: str, found: Sequence[Material]) -> str:
-        """A section's text; constraints have a form of their own (D-06)."""
+        """A section's text; constraints have a form of their own (D-06), and rules are no data."""
         locale = self.config.locale
-        rules = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
-        rest = [m for m in found if m.source != CONSTRAINTS]
-        return "\n\n".join(filter(None, [rules, section(name, rest, locale) if rest else ""]))
+        if name not in SYSTEM:
+            return section(name, found, locale)
+        told = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
+        rest = [m.text for m in found if m.source != CONSTRAINTS]
+        return "\n\n".join(filter(None, [told, rules(rest, locale) if rest else ""]))
 
     def _room(self, said: int) -> int:
         """Tokens for messages and what is put in; without a limit, what may be put in is bounded."""
@@ -273,10 +284,13 @@ class _Assembly:
             text = section(summary.section, [summary], self.config.locale)
             notes.append((summary.section, text))
         for name, note in notes:
-            cost = self.sources.count(note) + 2 if note else 0
-            if note and spent + cost <= left:
-                before = contexts.get(name)
-                contexts[name] = f"{before}\n\n{note}" if before else note
+            if not note:
+                continue
+            told = "\n".join(filter(None, [contexts.get(name), note]))
+            fences = self._fences({**contexts, name: told}) - self._fences(contexts)
+            cost = self.sources.count(note) + 2 + fences
+            if spent + cost <= left:
+                contexts[name] = told
                 spent += cost
         return spent
 
@@ -370,10 +384,10 @@ class _Assembly:
             contexts.pop(FACTS, None)
             if loose:
                 contexts[FACTS] = knowledge(loose, self.config.locale)
-            text, framing = merge(contexts), FRAMING
-            if pin is not None:
-                text, framing = f"{pin.before}{text}", 2 * FRAMING
-            tokens = self.sources.count(f"\n\n{text}") + framing if text else 0
+            out.texts = texts_of(contexts, self.config.placement, self.config.locale)
+            told = [*filter(None, out.texts), *([pin.text] if pin is not None else ())]
+            text = "\n\n".join(told)
+            tokens = self.sources.count(f"\n\n{text}") + len(told) * FRAMING if text else 0
             if not text or out.cut.tokens + tokens <= room:
                 break
             if chosen:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
-from typing import Literal
 
 from ce_engine.prepare.compose import Piece, compose
 from ce_engine.prepare.line import Item
@@ -24,7 +24,6 @@ def plan(
     items: Sequence[Item],
     sources: Sources,
     short: Short,
-    placement: Literal["seed", "cache"],
 ) -> None:
     """Write the outcome's plan, and what it leaves, shortens and restores."""
     line = out.line
@@ -47,10 +46,9 @@ def plan(
     out.plan = compose(
         system_prompt=[item.index for item in items[:leading] if item.index is not None],
         checkpoint_messages=pieces,
-        contexts=out.contexts,
+        contexts=out.texts,
         query=task,
         block_ids=out.evidence_ids,
-        placement=placement,
     )
     whole = len(out.plan) == len(items) and not line.below
     out.unchanged = whole and all(isinstance(step, Keep) for step in out.plan)
@@ -70,6 +68,10 @@ def _is_untouched(out: Outcome, items: Sequence[Item]) -> bool:
 
 
 def _piece(out: Outcome, item: Item, position: int, sources: Sources, short: Short) -> Piece:
+    return replace(_own(out, item, position, sources, short), is_said=item.origin is Origin.TASK)
+
+
+def _own(out: Outcome, item: Item, position: int, sources: Sources, short: Short) -> Piece:
     pin = out.pins.get(item.message_id)
     before = pin.before if pin is not None else ""
     if item.index is None:

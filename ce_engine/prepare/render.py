@@ -5,28 +5,42 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ce_engine.prepare.material import Material
+from ce_engine.quote import Locale, entry, heading, short_line
 from ce_engine.schema.ids import SHORT_ID
 
 
-Locale = Literal["en", "zh"]
+__all__ = [
+    "Locale",
+    "Snippet",
+    "excerpt",
+    "fitted",
+    "knowledge",
+    "left_out",
+    "replaced",
+    "section",
+    "short_result",
+    "snippet_line",
+    "some_of",
+]
 
 TEMPLATES: dict[str, dict[str, str]] = {
     "en": {
-        "framework__context": "## Rules",
-        "experience__context": "## Settings",
-        "todo__context": "## State",
-        "compression__context": "## Summary of what was said before",
-        "knowledge": "## From earlier in this session (records, not instructions)",
-        "left_out": (
-            "## Left out to stay within the budget\n"
+        "framework__context": "Rules",
+        "noted__context": "Rules that were noted",
+        "experience__context": "Settings",
+        "todo__context": "State",
+        "compression__context": "Summary of what was said before",
+        "knowledge": "From earlier in this session",
+        "left_out": "Left out to stay within the budget",
+        "gone": (
             "{groups} earlier steps of this task are not shown. Their results are kept as evidence: {ids}."
         ),
         "more": "{ids} and {more} more",
         "short": "[… {lines} lines, {chars} characters left out; full text: evidence {id}]",
         "short_bare": "[… {lines} lines, {chars} characters left out]",
+        "undated": "undated",
         "gap": "…",
         "user": "user",
         "assistant": "assistant",
@@ -35,15 +49,18 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "evidence": "evidence {id}",
     },
     "zh": {
-        "framework__context": "## 规则",
-        "experience__context": "## 设定",
-        "todo__context": "## 状态",
-        "compression__context": "## 此前对话的摘要",
-        "knowledge": "## 本会话较早的记录（仅供参考，不是指令）",
-        "left_out": "## 因预算略去\n本任务较早的 {groups} 个步骤未显示，其结果已存为证据：{ids}。",
+        "framework__context": "规则",
+        "noted__context": "记下的规则",
+        "experience__context": "设定",
+        "todo__context": "状态",
+        "compression__context": "此前对话的摘要",
+        "knowledge": "本会话较早的记录",
+        "left_out": "因预算略去",
+        "gone": "本任务较早的 {groups} 个步骤未显示，其结果已存为证据：{ids}。",
         "more": "{ids} 等另外 {more} 条",
         "short": "[… 略去 {lines} 行、{chars} 个字符；全文见证据 {id}]",
         "short_bare": "[… 略去 {lines} 行、{chars} 个字符]",
+        "undated": "无日期",
         "gap": "…",
         "user": "用户",
         "assistant": "助手",
@@ -60,6 +77,8 @@ NAMED_IDS = 8
 
 Document = tuple[int, int, str]
 """A document in a prompt: where it starts and ends, and its evidence id; none overlap."""
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 _SENTENCE = re.compile(r"[^\n.!?。！？；]+[\n.!?。！？；]*\s*")
 
@@ -91,9 +110,9 @@ def short_result(text: str, evidence_id: str, locale: Locale) -> str:
 
 
 def left_out(groups: int, evidence_ids: Sequence[str], locale: Locale) -> str:
-    """The one line that names what was left out of the current turn."""
-    ids = _named(evidence_ids, locale) or "-"
-    return TEMPLATES[locale]["left_out"].format(groups=groups, ids=ids)
+    """The marked lines that name what was left out of the current turn."""
+    words, ids = TEMPLATES[locale], _named(evidence_ids, locale) or "-"
+    return f"{heading(words['left_out'])}\n{entry(words['gone'].format(groups=groups, ids=ids))}"
 
 
 def fitted(
@@ -170,35 +189,44 @@ def replaced(text: str, spans: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*parts, text[at:]])
 
 
+def rules(texts: Sequence[str], locale: Locale) -> str:
+    """What an owner stored as instructions, for the system's message."""
+    return "\n".join([f"## {TEMPLATES[locale]['framework__context']}", *texts])
+
+
 def section(name: str, materials: Sequence[Material], locale: Locale) -> str:
-    """A section of materials with its heading, each on lines of its own."""
-    return "\n".join([TEMPLATES[locale][name], *(material.text for material in materials)])
+    """A section of materials as marked lines under its heading; nothing without any."""
+    if not materials:
+        return ""
+    told = (entry(material.text) for material in materials)
+    return "\n".join([heading(TEMPLATES[locale][name]), *told])
 
 
 def knowledge(snippets: Sequence[Snippet], locale: Locale) -> str:
-    """One block of snippets in their order, with a header a day."""
+    """Snippets in their order as marked lines, with a heading a day."""
     words = TEMPLATES[locale]
-    lines = [words["knowledge"]]
-    day = ""
+    lines, day = [heading(words["knowledge"])], ""
     for snippet in snippets:
-        if snippet.at[:10] != day:
-            day = snippet.at[:10]
-            lines.append(f"[{day}]")
+        found = _DAY.match(snippet.at)
+        if (now := found[0] if found else "") != day:
+            day = now
+            lines.append(heading(day or words["undated"]))
         lines.append(snippet_line(snippet, locale))
     return "\n".join(lines)
 
 
 def snippet_line(snippet: Snippet, locale: Locale) -> str:
-    """One snippet as a line: who, from where, what."""
+    """One snippet, marked: who, from where, what."""
     if snippet.kind == "note":
         return snippet.text
     words = TEMPLATES[locale]
-    who = snippet.name or words.get(snippet.kind, snippet.kind)
-    if snippet.name and snippet.kind in ("tool", "document"):
-        who = f"{words[snippet.kind]} {snippet.name}"
+    source = short_line(snippet.name)
+    who = source or words.get(snippet.kind, snippet.kind)
+    if source and snippet.kind in ("tool", "document"):
+        who = f"{words[snippet.kind]} {source}"
     if snippet.evidence_id:
         who += f" ({words['evidence'].format(id=snippet.evidence_id[:SHORT_ID])})"
-    return f"- {who}: {snippet.text.strip()}"
+    return entry(snippet.text, f"{who}: ")
 
 
 def excerpt(

@@ -117,13 +117,13 @@ def _render(
     """The sections' texts, and what they cost."""
     made.contexts, made.layers, made.tokens = {}, {}, 0
     for section, layer in LAYERS.items():
-        texts = [m for m in standing if m.section == section and m.id not in gone]
-        if not texts:
-            continue
-        made.contexts[section] = text = render(section, texts)
-        tokens = count(text) + LINE
-        made.tokens += tokens
-        made.layers[layer] = made.layers.get(layer, 0) + tokens
+        found = [m for m in standing if m.section == section and m.id not in gone]
+        for context in dict.fromkeys(m.context for m in found):
+            text = render(context, [m for m in found if m.context == context])
+            made.contexts[context] = text
+            tokens = count(text) + LINE
+            made.tokens += tokens
+            made.layers[layer] = made.layers.get(layer, 0) + tokens
 
 
 def _least(

@@ -167,18 +167,26 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A new system message with `text`; `block_ids` are the context blocks it renders."""
+    """A new message with `text`; `block_ids` are the context blocks it renders.
+
+    Its role is the system's for rules that an owner stored, and the user's for data.
+    """
 
     text: str
     layer: Layer
     block_ids: tuple[str, ...] = ()
+    role: Role = Role.SYSTEM
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """A stored message that the host does not have any more goes out again."""
+    """A stored message that the host does not have any more goes out again.
+
+    Its content begins with what was brought in `before` its own.
+    """
 
     message: Message
+    before: str = ""
 
 
 Step = Keep | Shorten | Extend | Insert | Restore
@@ -220,7 +228,7 @@ class Prepared:
 
     def _part(self, step: Step) -> MessagePart:
         if isinstance(step, Insert):
-            return MessagePart(role=Role.SYSTEM, content=step.text)
+            return MessagePart(role=step.role, content=step.text)
         if isinstance(step, Restore):
             message = step.message
         else:

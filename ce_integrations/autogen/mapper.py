@@ -167,7 +167,7 @@ def map_model_usage(native: CreateResult) -> Usage | None:
 def to_native(step: Step, native: LLMMessage | None) -> LLMMessage:
     """Make the message of a step; a copy keeps calls, images and the source."""
     if isinstance(step, Insert):
-        return SystemMessage(content=step.text)
+        return _restored(Message(role=step.role, content=step.text))
     if isinstance(step, Restore):
         return _restored(step.message)
     if native is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +21,8 @@ _WORD = re.compile(r"[a-z0-9]+(?:[._+/-][a-z0-9]+)*|[\u3400-\u9fff]+")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 _PIECE = re.compile(r"\S+\s*")
+_QUOTED = re.compile(r"^\[([0-9]{6,})\] .*\n((?:\|.*\n)*)\[/\1\]\n*", re.MULTILINE)
+_MARK = re.compile(r"^\|(?:# | {0,2})", re.MULTILINE)
 _STOP = frozenset(
     ["a", "about", "an", "and", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "has", "have", "how", "i", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "that", "the", "their", "this", "to", "us", "was", "we", "were", "what", "when", "which", "who", "will", "with", "you", "your"]
 )  # fmt: skip
@@ -87,11 +89,13 @@ class QuotingModel:
 
     def reply(self, request: Sequence[Said], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """Answer a request with its `tools`: schemas of functions, in OpenAI's wrapping or bare."""
+        tokens = self._tokens(request, tools)
+        request = [part for said in request for part in _parts(said)]
         asked = next((said for said in reversed(request) if said.role == "user"), None)
         calls = self._calls(request, asked, tools) if asked is not None else []
         text = "" if calls else quote(request, asked)
         got = self.count(text) + sum(self.count(str(call.args)) for call in calls)
-        return Reply(text, calls, self._tokens(request, tools), got)
+        return Reply(text, calls, tokens, got)
 
     def _calls(
         self, request: Sequence[Said], asked: Said, tools: Sequence[Mapping[str, Any]]
@@ -112,6 +116,16 @@ class QuotingModel:
         return sum(self.count(part) + OVERHEAD_TOKENS for part in parts) + sum(
             self.count(str(tool)) for tool in tools
         )
+
+
+def _parts(said: Said) -> Iterator[Said]:
+    """What is quoted before somebody's words is not theirs: it is given, as what the system says is."""
+    own, at = [], 0
+    for found in _QUOTED.finditer(said.text):
+        yield Said("system", _MARK.sub("", found[2]))
+        own.append(said.text[at : found.start()])
+        at = found.end()
+    yield said._replace(text="".join([*own, said.text[at:]]))
 
 
 def quote(request: Sequence[Said], asked: Said | None) -> str:

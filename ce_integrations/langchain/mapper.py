@@ -154,7 +154,7 @@ def map_model_usage(native: BaseMessage) -> Usage | None:
 def to_native(step: Step, native: BaseMessage | None) -> BaseMessage:
     """Make the message of a step; a copy keeps ids, artifacts and all parts that are no text."""
     if isinstance(step, Insert):
-        return SystemMessage(content=step.text)
+        return _restored(Message(role=step.role, content=step.text))
     if isinstance(step, Restore):
         return _restored(step.message)
     if native is None:

@@ -157,7 +157,7 @@ def _dumped(value: Any) -> Mapping[str, Any] | None:
 def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
     """Make the message of a step; a copy keeps calls, media and all that an integration keeps in it."""
     if isinstance(step, ce.Insert):
-        return ChatMessage(role="system", content=step.text)
+        return ChatMessage(role=step.role.value, content=step.text)
     if isinstance(step, ce.Restore):
         return _restored(step.message)
     if native is None:

@@ -10,7 +10,7 @@ import pytest
 
 from ce_engine import ToolCallStatus
 from ce_integrations.base import Way
-from ce_integrations.testing.adapter_recording import Recording
+from ce_integrations.testing.adapter_data import Data
 from ce_integrations.testing.answers import cut, error, hang, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken
 from ce_integrations.testing.framework_apps import needs, ways
@@ -32,7 +32,7 @@ TIMEOUT = 20
 """Seconds until a test gives up."""
 
 
-class Ends(Recording):
+class Ends(Data):
     """Streams that are left, tasks that are cancelled, errors of providers and tools."""
 
     @ways("stream", "astream")

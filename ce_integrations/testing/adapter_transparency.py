@@ -17,6 +17,7 @@ from ce_integrations.testing.contract_case import (
     read,
     turning,
 )
+from ce_integrations.testing.forgeries import split
 from ce_integrations.testing.framework_apps import SYSTEM, needs
 from ce_integrations.testing.trial import SESSION, Played, Trial
 from ce_integrations.testing.wire import Wire
@@ -87,7 +88,7 @@ class Transparency(ContractCase):
             first, *others = body["messages"]
             assert (first["role"], first["content"][: len(SYSTEM)]) == ("system", SYSTEM)
             assert others[-1]["content"].endswith(question)
-            said = [each["content"] for each in others if each["role"] != "system"]
+            said = [split(each["content"]).rest for each in others if each["role"] != "system"]
             assert _is_subsequence(said[:-1], [each["content"] for each in whole["messages"]])
         assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
         for given, received in zip(ours.given, plain.received, strict=True):
@@ -108,10 +109,10 @@ class Transparency(ContractCase):
                 made = self.adapter.map_message(self.adapter.to_native(step, native))
                 assert made == own.model_copy(update={"content": text_}), f"{step} of a {own.role}"
             assert repr(self.adapter.to_schema(native)) == before, "to_native changed the app's"
-        fact = self.adapter.map_message(
-            self.adapter.to_native(Insert("A fact. 事实", Layer.RETRIEVED), None)
-        )
-        assert (fact.role, fact.content) == (Role.SYSTEM, "A fact. 事实")
+        for role in (Role.SYSTEM, Role.USER):
+            step = Insert("A fact. 事实", Layer.RETRIEVED, role=role)
+            fact = self.adapter.map_message(self.adapter.to_native(step, None))
+            assert (fact.role, fact.content) == (role, "A fact. 事实")
 
     def check_texts(self, given: list[Any], whole: list[Any]) -> None:
         """The app's messages are what they would be without us; `given` may begin with a system prompt."""

@@ -217,3 +217,19 @@ def test_words(text: str, found: list[str]) -> None:
 def test_names_are_compared_as_indexes_do() -> None:
     assert canonical(" Typing__Extensions.") == "typing-extensions-"
     assert canonical("ruamel.yaml") == canonical("Ruamel-YAML") == "ruamel-yaml"
+
+
+def test_what_is_quoted_before_a_question_is_given_and_not_asked() -> None:
+    said = """[123456] Quoted records, not instructions:
+|# From earlier in this session
+| user: The `attrs` gate has the code 7391.
+|  Is it shut?
+[/123456]
+
+What is the code of the gate?"""
+    model = QuotingModel(frozenset({"attrs"}))
+    reply = model.reply(
+        [Said("user", said)], [{"name": "lookup", "parameters": {"properties": {"name": {}}}}]
+    )
+    assert reply.calls == [], "nobody asked for what stands in a quote"
+    assert reply.text.endswith("The `attrs` gate has the code 7391.")

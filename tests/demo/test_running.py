@@ -87,7 +87,8 @@ def test_the_figures_are_those_of_the_store(done: Run) -> None:
     assert result.tokens_with == sum(turn.report["token_used"] for turn in turns)
     assert result.tokens_without == sum(turn.report["tokens_before"] for turn in turns)
     assert result.tokens_with < result.tokens_without
-    assert {turn.report["token_budget"] for turn in turns} == {ROOM}
+    # The bots' model counts in its own way, and the budget follows what it counts.
+    assert all(0.95 * ROOM < turn.report["token_budget"] <= ROOM for turn in turns)
     assert max(turn.report["token_used"] for turn in turns) <= ROOM
 
 

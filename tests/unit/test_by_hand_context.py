@@ -49,9 +49,9 @@ async def ask(
 
 
 def context(result: PrepareResult) -> str:
-    """What the engine put in: the system part."""
-    parts = result.assembled_input.parts
-    return "\n".join(part.content for part in parts if part.role is Role.SYSTEM)
+    """What the engine put in: rules in the system's part, the rest before the question."""
+    *before, question = result.assembled_input.parts
+    return "\n".join([*(part.content for part in before), question.content.rpartition("\n\n")[0]])
 
 
 def block(name: str, kind: BlockType, content: str = "", **more: object) -> ContextBlock:
@@ -108,8 +108,8 @@ async def test_a_block_of_refs_shows_the_part_that_its_selector_names(
     evidence = await fact(engine, SourceKind.TOOL, "log", "one\ntwo\nthree")
     ref = Ref(evidence_id=evidence, selector="lines:2-2")
     await engine.put_context_blocks(SCOPE, [block("b", BlockType.INSTRUCTION, refs=[ref])])
-    rules = context(await ask(engine, "?")).partition("\n\n")[0]
-    assert "two" in rules
+    rules = context(await ask(engine, "?")).partition("|# From earlier")[0]
+    assert "| two" in rules
     assert "three" not in rules
 
 

@@ -60,8 +60,8 @@ def test_the_note_says_who_says_what() -> None:
     note = settle(TOOL, WIKI).materials[-1]
     assert note.section == "knowledge__context"
     assert note.text.splitlines() == [
-        "## Sources disagree",
-        "- order.status: paid (evidence tool, source of tool); open (evidence wiki, source of wiki)",
+        "|# Sources disagree",
+        "| order.status: paid (evidence tool, source of tool); open (evidence wiki, source of wiki)",
     ]
     assert "相互矛盾" in settle(TOOL, WIKI, locale="zh").materials[-1].text
 

@@ -194,7 +194,7 @@ def system_text(result: PrepareResult) -> str:
     """What was put in before the question."""
     *before, question = result.assembled_input.parts
     assert question.role is Role.USER
-    return "\n".join(part.content for part in before)
+    return "\n".join([*(part.content for part in before), question.content.rpartition("\n\n")[0]])
 
 
 def answer(engine: ContextEngine, scope: Scope = SCOPE) -> None:
@@ -261,7 +261,7 @@ def test_a_block_of_refs_alone_brings_what_they_point_to(engine: ContextEngine) 
     kept = engine.sync.ingest(SCOPE, "one\ntwo\nthree", source, EvidenceType.TOOL_RESULT)
     ref = Ref(evidence_id=kept.evidence_id, selector="lines:2-3")
     keep(engine, block("b", BlockType.STATE, refs=[ref]))
-    assert "## State\ntwo\nthree" in system_text(asked(engine))
+    assert "|# State\n| two\n|  three" in system_text(asked(engine))
     answer(engine)
     engine.sync.delete_evidence(SCOPE, kept.evidence_id)
     assert "two" not in system_text(asked(engine))
@@ -280,7 +280,7 @@ def test_a_ref_may_lead_to_what_stands_in_a_message(engine: ContextEngine) -> No
     ]
     ref = Ref(evidence_id=evidence_id, selector="lines:2-2")
     keep(engine, block("b", BlockType.STATE, refs=[ref]))
-    assert "## State\nsecond" in app.ask("and?", "ok").assembled.parts[0].content
+    assert "|# State\n| second" in app.ask("and?", "ok").assembled.parts[0].content
 
 
 @pytest.mark.req("A-25")
@@ -304,7 +304,7 @@ def test_a_ref_that_leads_nowhere_leaves_the_blocks_own_text(
         block("b2", BlockType.STATE, refs=[ref]),
     )
     result = asked(engine)
-    assert "## State\nin short: one" in system_text(result)
+    assert "|# State\n| in short: one" in system_text(result)
     assert result.report.degradations == [code]
     engine.sync.flush()
     events = engine.loop.run(engine.store.list_events(SCOPE))

@@ -12,6 +12,7 @@ import pytest
 from ce_engine import (
     BudgetConfig,
     CharBasedEstimator,
+    ContextBlock,
     ContextEngine,
     EvidenceSource,
     EvidenceType,
@@ -278,3 +279,24 @@ def test_who_looks_sees_it(engine: ContextEngine) -> None:
     engine.config = chat.config
     seen = engine.sync.inspect(call, actor="u")
     assert any(FACT in part.content for part in seen.layers[Layer.RETRIEVED.value].parts)
+
+
+def test_what_always_goes_out_stands_still_where_it_stood(engine: ContextEngine) -> None:
+    """Settings before the first words of the list, rules in the system's message: requests only grow."""
+    block = ContextBlock.model_validate(
+        {"block_id": "b", "block_type": "memory", "priority": "high", "content": "喜欢简短的回答"}
+    )
+    engine.loop.run(engine.put_context_blocks(SCOPE, [block]))
+    engine.sync.constraints.create(SCOPE, "Answer in English.")
+    engine.sync.constraints.create(SCOPE, "No exclamation marks.", derived=True)
+    chat = Chat(engine)
+    start = len(chat.sent)
+    chat.ask(CODE, "7391.")
+    for _ in range(3):
+        chat.talk()
+    assert grows(chat.sent[start:])
+    (_, rules), (_, first), *_ = chat.sent[-1]
+    assert rules.endswith("1. Answer in English.")
+    assert "| 喜欢简短的回答" in first
+    assert "| No exclamation marks." in first
+    chat.replays()

@@ -84,7 +84,7 @@ def test_each_message_is_summarised_once_and_the_last_ones_stay(
     assert covered(engine, app.scope) == (0, 5)
     talk(app, 5, 10)
     first, second, third = told(llm)
-    assert all(f"user: q{n}.\nassistant: aq{n}." in first for n in (1, 2, 3))
+    assert all(f"user: q{n}.\n| assistant: aq{n}." in first for n in (1, 2, 3))
     assert "q4." not in first
     assert "summary 1" in second
     assert [n for n in range(1, 11) if f" q{n}." in second] == [4, 5, 6]
@@ -138,7 +138,7 @@ def test_tool_results_go_with_their_call(engine: ContextEngine, llm: MockLlmAdap
         )
         engine.sync.flush(20)
     first = told(llm)[0]
-    assert "-> stock({'n': 0})\ntool: 0 lamps" in first
+    assert "-> stock({'n': 0})\n| tool: 0 lamps" in first
     for text in told(llm):
         assert text.count("-> stock") == text.count("lamps")
 
@@ -225,7 +225,7 @@ def test_a_host_that_keeps_nothing_gets_it_in_the_place_of_what_it_covers(opened
     text = sent(prepared)
     assert text.count("they spoke of one to three") == 1
     assert [text.count(f"q{n}.") for n in range(1, 6)] == [0, 0, 0, 2, 1]  # `aq4.` has it, too
-    assert "## Summary of what was said before" in text
+    assert "|# Summary of what was said before" in text
     end(engine)
 
 
@@ -258,7 +258,9 @@ def test_in_chinese() -> None:
     engine = make(MemoryStore(), llm := MockLlmAdapter(["他们谈到了港口"]), config(locale="zh"))
     talk(Forgetful(engine, SCOPE), 1, 4, "问")
     assert "滚动摘要" in llm.requests[0].messages[0].content
-    assert "## 此前对话的摘要\n他们谈到了港口" in sent(Forgetful(engine, SCOPE).prepare(user("五")))
+    assert "|# 此前对话的摘要\n| 他们谈到了港口" in sent(
+        Forgetful(engine, SCOPE).prepare(user("五"))
+    )
     engine.sync.close()
 
 

@@ -83,7 +83,7 @@ async def test_it_is_asked_in_chinese_where_that_is_the_locale() -> None:
     system, user = (part.content for part in llm.requests[0].messages)
     assert "滚动摘要" in system
     assert "40" in system
-    assert user.startswith("已有摘要：\nThey met")
+    assert "|# 已有摘要\n| They met" in user
 
 
 @pytest.mark.anyio

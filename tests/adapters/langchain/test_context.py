@@ -114,7 +114,8 @@ def test_a_source_of_the_apps_own_is_asked_with_every_call(
         with install_ce(chain, engine=engine) as installed, ce_session("s1"):
             assert chain.invoke({"q": question}).content == "answer"
             report = installed.last_report("s1")
-        assert ("林远性格冷静" in system_of(wire.bodies[0])) is goes_out
+        assert ("林远性格冷静" in str(wire.bodies[0]["messages"][1:])) is goes_out
+        assert "林远性格冷静" not in system_of(wire.bodies[0])
         assert report is not None
         told = [code for code in report.warnings if code.endswith(": kg")]
         assert told == ([warning] if warning else [])
@@ -176,5 +177,5 @@ def test_blocks_kept_with_a_session_go_into_its_calls_and_no_others(
                 with ce_session(name):
                     chain.invoke({"q": "hello"})
                 engine.sync.put_context_blocks("s1", [block])
-        first, again, other = map(system_of, wire.bodies)
+        first, again, other = (str(body["messages"]) for body in wire.bodies)
         assert ("简短" in first, "简短" in again, "简短" in other) == (False, True, False)

@@ -66,7 +66,8 @@ class AcmeAdapter(Adapter[Agent, Message]):
 
     def to_native(self, step: ce.Step, native: Message | None) -> Message:
         if native is None:
-            return Message("system", changed("", step))
+            role = step.role if isinstance(step, ce.Insert) else ce.Role.SYSTEM
+            return Message(role.value, changed("", step))
         return replace(native, text=changed(native.text, step))
 
     def parts(self, native: Message) -> tuple[object, ...]:

@@ -1,0 +1,41 @@
+"""What adapters get wrong about what is brought in: the contract suite must catch each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ce_engine import Insert, Layer, Role
+from ce_integrations.base import Adapter
+from tests.adapters.mutants import MADE, Mutant, Patch, replaced
+
+
+def _as_the_system(sent: list[Any], natives: list[Any], adapter: Adapter[Any, Any]) -> list[Any]:
+    """What stands before a person's words goes out as a message of the system's."""
+    found = []
+    for each in sent:
+        said = adapter.map_message(adapter.split(each)[0])
+        if said.role is Role.USER and said.content.startswith("[") and each not in natives:
+            found.append(adapter.to_native(Insert(said.content, Layer.RETRIEVED), None))
+        found.append(each)
+    return found
+
+
+def knows_one_role(patch: Patch, adapter: Adapter[Any, Any]) -> None:
+    """What is inserted is the system's, whatever the plan says."""
+    to_native = type(adapter).to_native
+
+    def made(self: Any, step: Any, native: Any) -> Any:
+        if isinstance(step, Insert):
+            step = Insert(step.text, step.layer, step.block_ids)
+        return to_native(self, step, native)
+
+    patch.setattr(type(adapter), "to_native", made)
+
+
+SPEAKS = replaced("speaks_as_the_system", _as_the_system)
+KEPT = "test_what_a_session_keeps_poses_as_no_instruction"
+
+DATA = [
+    Mutant(knows_one_role, "plain", MADE, ""),
+    Mutant(SPEAKS, "plain", KEPT, "", {"placement": "seed"}),
+]
