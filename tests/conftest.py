@@ -78,13 +78,13 @@ def _isolated_test(
 def _nothing_stays_installed() -> Iterator[None]:
     """Take away what a test left installed: classes of a framework are wrapped for all tests of a process."""
     yield
-    base = sys.modules.get("ce_integrations.base")
+    installed = sys.modules.get("ce_integrations.installation")
     # Who goes leaves what it shares to others, which are installed anew by that.
     for _ in range(10):
-        left = list(base._installed.values()) if base is not None else []
+        left = list(installed._wirings.values()) if installed is not None else []
         for each in left:
             with suppress(ContextEngineError):  # such as that its engine is closed
-                each.uninstall()
+                each.detach()
         if not left:
             break
 
