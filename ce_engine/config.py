@@ -209,7 +209,7 @@ class StoreConfig(_Config):
     deadline_s: float = Field(default=0.25, gt=0)
     breaker_s: float = Field(default=5.0, ge=0)
     buffer_bytes: int = Field(default=32_000_000, ge=0)
-    view_bytes: int = Field(default=256_000_000, ge=0)
+    view_bytes: int = Field(default=128_000_000, ge=0)
 
 
 ConflictStrategy = Literal["prefer_tool_over_rag", "prefer_latest_by_at", "keep_both_and_warn"]
