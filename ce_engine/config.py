@@ -46,7 +46,10 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> str:
 
 
 class BudgetConfig(_Config):
-    """Tokens. The input may have `max_input_tokens - reserved_reply_tokens` (A-17).
+    """Tokens. `max_input_tokens` is the model's whole window, the reply's included (A-17).
+
+    Messages and tools may have `max_input_tokens - reserved_reply_tokens`: with 8,192 and 1,024 at
+    most 7,168 go out. An unset reserve is a quarter of a window that is smaller than 4,096.
 
     `tier_tokens` bounds what a priority tier may use inside a layer. `shares` and `minima` are the
     layers' (D-02): they bind between layers that have content.

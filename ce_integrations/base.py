@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from ce_engine import (
     Answer,
+    BudgetConfig,
     ContextEngine,
     HostMessage,
     Message,
@@ -191,13 +192,14 @@ class Adapter(ABC, Generic[Target, Native]):
         """Map the framework's record of a tool's run, where it has one (A-23)."""
         raise NotImplementedError(f"{self.name} reports its tools' runs by callbacks: {call!r:.80}")
 
-    def install_ce(
+    def install_ce(  # noqa: PLR0913 - one parameter an option
         self,
         target: Target,
         *,
         engine: ContextEngine | None = None,
         store: Store | str | None = None,
         config: RuntimeConfig | None = None,
+        budget: int | BudgetConfig | None = None,
         scope: ScopeChoice = None,
         session_id: IdChoice = None,
         user_id: IdChoice = None,
@@ -212,20 +214,24 @@ class Adapter(ABC, Generic[Target, Native]):
             target: what the framework's own code goes on using.
             engine: an engine to share; else one is made of `store` and `config`.
             store: a store or its URL; without one `CE_STORE_URL`, else `sqlite:///ce.db`.
-            config: budget and the like; defaults if not given.
+            config: everything else of how calls are prepared and recorded; defaults if not given.
+            budget: tokens of the model's whole window, the reply's included: 4000 is
+                `BudgetConfig(max_input_tokens=4000)`, which sends 3,000 at most. Without one it is
+                the model's own window, where that can be known.
             scope: whose calls these are: a `Scope`, or a sync callable that gets the `CallInfo`.
-            session_id: the session alone, in the same two ways.
-            user_id: the user alone, in the same two ways.
+            session_id: the session alone, a text, a number or a UUID, or a callable that gives one.
+            user_id: the user alone, in the same ways; `""` is nobody.
             fail: `"open"` lets the app's call go on whatever happens to us; `"closed"` raises.
 
         Raises:
             UnsupportedTargetError: the target is nothing that can be governed.
             MissingDependencyError: the framework is not installed.
             UnsupportedVersionError: its release is outside the supported range.
-            ConfigError: options contradict each other, or the installation that is there.
-            StoreUrlError: the store's URL is not understood.
+            ConfigError: options contradict each other, or the installation that is there; or no call
+                could ever be governed: `CE_SECRET` is too short.
+            StoreUrlError: the store's URL is not understood, or nothing can ever be kept there.
         """
-        options = Options(engine, store, config, scope, session_id, user_id, fail)
+        options = Options(engine, store, config, budget, scope, session_id, user_id, fail)
         ours = type(self).__module__.startswith("ce_integrations.")
         check_requirements(self.requires, self.name if ours else "")
         if not self.accepts(target):
