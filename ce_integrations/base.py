@@ -29,7 +29,7 @@ from ce_integrations.calls import GovernedCall, begun_call
 from ce_integrations.guard import Fail
 from ce_integrations.hooks import Hooks
 from ce_integrations.installation import Installation, Wiring, install, share
-from ce_integrations.options import Options, kind_of
+from ce_integrations.options import Options, check_one, kind_of
 from ce_integrations.session import CallInfo, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, call_around, governing, is_inside
 
@@ -235,6 +235,7 @@ class Adapter(ABC, Generic[Target, Native]):
         ours = type(self).__module__.startswith("ce_integrations.")
         check_requirements(self.requires, self.name if ours else "")
         if not self.accepts(target):
+            check_one(target)
             raise UnsupportedTargetError(
                 f"{self.name} cannot be installed on a {kind_of(target)}; expected "
                 f"{self.targets or 'an object of the framework'}."

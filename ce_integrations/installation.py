@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Callable
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from ce_engine import ContextEngine, Report, Scope
+from ce_engine import ContextEngine, Report, Scope, environment
 from ce_integrations.guard import Fault, Guard
 from ce_integrations.hooks import Hooks
 from ce_integrations.options import Options
@@ -153,6 +155,8 @@ class Installation(Generic[Target, Native]):
         self.uninstall()
 
 
+_logger = logging.getLogger("ce_integrations")
+
 _lock = threading.RLock()
 _wirings: weakref.WeakValueDictionary[int, Wiring[Any, Any]] = weakref.WeakValueDictionary()
 """By identity of the target. What is attached to the target keeps its wiring alive."""
@@ -162,10 +166,22 @@ def install(
     adapter: Adapter[Target, Native], target: Target, options: Options
 ) -> Installation[Target, Native]:
     """An installation of one more who installs on a target."""
+    _tell_of_variables()
     with _lock:
         wiring = _wired(adapter, target, options)
         wiring.installers += 1
         return Installation(wiring)
+
+
+@cache
+def _tell_of_variables() -> None:
+    """Name variables that look like ours and are not, once a process."""
+    for name, nearest in environment.unknown().items():
+        _logger.warning(
+            "the environment variable %s means nothing here; %s",
+            name,
+            f"did you mean {nearest}?" if nearest else f"known are {', '.join(environment.KNOWN)}",
+        )
 
 
 def _wired(

@@ -13,6 +13,7 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     Store,
+    UnsupportedTargetError,
     create_context_engine,
 )
 from ce_integrations.guard import Fail
@@ -87,9 +88,17 @@ class Options:
             )
 
     def make_engine(self) -> ContextEngine:
-        if self.engine is not None:
-            return self.engine
-        return create_context_engine(store=self.store, config=self.call_config())
+        """The engine of the installation.
+
+        Raises:
+            ConfigError: no call could ever be governed, as `CE_SECRET` is too short.
+            StoreUrlError: the store's URL is not understood, or nothing can ever be kept there.
+        """
+        engine = self.engine
+        if engine is None:
+            engine = create_context_engine(store=self.store, config=self.call_config())
+        engine.check_possible()
+        return engine
 
     def call_config(self) -> RuntimeConfig | None:
         """The configuration of each call, where it is not that of the engine."""
@@ -149,3 +158,17 @@ def _closed_over(function: FunctionType) -> list[object]:
 def kind_of(value: object) -> str:
     """A class by its full name, for people."""
     return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def check_one(target: object) -> None:
+    """See that a target which nobody accepts is not several.
+
+    Raises:
+        UnsupportedTargetError: it is a list or the like.
+    """
+    if isinstance(target, list | tuple | set | frozenset):
+        raise UnsupportedTargetError(
+            f"install_ce takes one target, and was given a {type(target).__name__} of {len(target)}. "
+            "Install on each, with one engine for all: "
+            "`engine = create_context_engine(); for each in targets: install_ce(each, engine=engine)`"
+        )

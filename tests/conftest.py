@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # A developer's own settings must change no result: keys, endpoints, stores, tracers.
-FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_STORE_URL", "CE_SECRET")
+FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_")
 
 # Each needs distributions of its own: `tox -e makebelieve` and `tox -e standard` name their folder.
 collect_ignore = ["makebelieve", "standard"]
@@ -51,7 +51,6 @@ def isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
         if name.startswith(FOREIGN):
             patch.delenv(name)
     patch.setenv("CE_GUARD", "raise")
-    patch.setenv("CE_HOME", str(folder / "ce-home"))
     patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     patch.chdir(folder)
 

@@ -8,10 +8,11 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from ce_engine import environment
 from ce_engine.errors import StoreUnavailableError
 
 
-VARIABLE = "CE_SECRET"
+VARIABLE = environment.SECRET
 _BYTES = 32
 
 

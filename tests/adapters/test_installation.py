@@ -5,22 +5,30 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
+import sqlite3
 import threading
 import weakref
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
+import ce_integrations
 from ce_engine import (
     BudgetConfig,
     ConfigError,
     MemoryStore,
     RuntimeConfig,
+    StoreConfig,
+    StoreUrlError,
+    UnsupportedTargetError,
     create_context_engine,
 )
+from ce_integrations import installation
 from ce_integrations.langchain import install_ce
 
 
@@ -121,3 +129,113 @@ def test_budgets_that_contradict_each_other_are_refused() -> None:
             assert again.engine.config.budget == WINDOW
         with pytest.raises(ConfigError, match="another budget"):
             install_ce(model, budget=5000)
+
+
+# What can never work
+
+
+def never(tmp_path: Path, url: str) -> str:
+    (tmp_path / "folder").mkdir(exist_ok=True)
+    (tmp_path / "a file").write_text("a letter")
+    return url.format(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "cure"),
+    [
+        ("mongodb://host/db", "Known here: memory://"),
+        ("postgresql://me:{{}}@host/db", "come in a later release"),
+        ("sqlite:///{}/folder", "is a folder. Name a file in it"),
+        ("sqlite:///{}/no such folder/ce.db", "no such folder' does not exist. Create it"),
+        ("sqlite:///{}/a file/ce.db", "a file' is no folder. Name another path"),
+        ("file://{}/a file", "is a file. Name a folder"),
+        ("file://{}/no such folder/sessions", "no such folder' does not exist. Create it"),
+        ("file://{}/a file/sessions", "a file' is no folder. Name another path"),
+    ],
+)
+def test_a_store_that_can_never_open_is_refused(tmp_path: Path, url: str, cure: str) -> None:
+    model, url = a_model(), never(tmp_path, url)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreUrlError, match=re.escape(cure)):
+        install_ce(model, store=url)
+    if "://" in url and not url.startswith(("mongodb", "postgres")):
+        with pytest.raises(StoreUrlError, match=re.escape(cure)):
+            install_ce(model, engine=create_context_engine(url))
+    assert model.callbacks is None
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("store", ["memory://", "sqlite:///ce.db", "file:sessions"])
+def test_a_secret_that_is_too_short_is_refused(
+    store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = a_model()
+    monkeypatch.setenv("CE_SECRET", "short")
+    with pytest.raises(ConfigError, match=r"5 bytes; at least 16 .* Set CE_SECRET .*openssl rand"):
+        install_ce(model, store=store)
+    assert model.callbacks is None
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("CE_SECRET", "s" * 16)
+    install_ce(model, store=store).uninstall()
+
+
+@pytest.mark.production_guard
+def test_a_store_that_is_away_now_is_installed_and_its_line_names_it_the_cause_and_the_cure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, model = tmp_path / "ce.db", a_model()
+    config = RuntimeConfig(store=StoreConfig(deadline_s=20, breaker_s=60))
+    with install_ce(model, store=f"sqlite:///{path}", config=config) as first:
+        model.invoke("这是谁的秘密 sk-live-1")
+        first.engine.sync.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        assert other.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+        other.execute("BEGIN EXCLUSIVE")
+        with install_ce(model, store=f"sqlite:///{path}", config=config) as installation:
+            for _ in range(3):
+                assert model.invoke("谁在那里 zhang.wei@example.com").content == "An answer."
+            other.execute("ROLLBACK")
+            lines = [r.getMessage() for r in caplog.records if r.name == "ce_engine.store"]
+            installation.hooks.engine.loop.close()
+    assert len(lines) == 1
+    for word in (f"sqlite:///{path}", "is locked by another program", "ce doctor"):
+        assert word in lines[0]
+    assert "example.com" not in caplog.text
+
+
+@pytest.mark.production_guard
+def test_a_callable_that_gives_no_id_is_told_with_the_cure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = a_model()
+    wrong: Any = ["zhang.wei@example.com"]
+    with install_ce(model, store="memory://", session_id=lambda _: wrong) as installation:
+        assert model.invoke("你好").content == "An answer."
+        assert {fault.kind for fault in installation.faults} == {"ConfigError"}
+    assert "session_id of the callable of install_ce is a list; expected a text" in caplog.text
+    assert "example.com" not in caplog.text
+
+
+def test_variables_that_mean_nothing_are_named_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    installation._tell_of_variables.cache_clear()
+    monkeypatch.setenv("CE_STORE", "sqlite:///secret-place.db")
+    monkeypatch.setenv("CE_QQ", "1")
+    for _ in range(2):
+        install_ce(a_model(), store="memory://").uninstall()
+    told = [record.getMessage() for record in caplog.records if "variable" in record.msg]
+    installation._tell_of_variables.cache_clear()
+    assert len(told) == 2
+    assert "CE_QQ means nothing here; known are CE_STORE_URL, CE_ORIGINALS_URL" in told[0]
+    assert "CE_STORE means nothing here; did you mean CE_STORE_URL?" in told[1]
+    assert "secret-place" not in caplog.text
+
+
+@pytest.mark.parametrize("several", [list, tuple, set])
+@pytest.mark.parametrize("install", [install_ce, ce_integrations.install_ce])
+def test_of_several_targets_each_is_to_be_installed_on(install: Any, several: Any) -> None:
+    targets = several(("a", "b"))
+    with pytest.raises(UnsupportedTargetError, match=r"of 2\. Install on each"):
+        install(targets)
