@@ -240,7 +240,7 @@ def test_a_shared_model_cannot_have_two_masters(engine: Any) -> None:
     assert model.callbacks is None
 
 
-@pytest.mark.parametrize("target", [object(), "a text", 5, None, [1], {"a": 1}, len], ids=type)
+@pytest.mark.parametrize("target", [object(), "a text", 5, None, {"a": 1}, len], ids=type)
 def test_what_is_no_target(target: Any, engine: Any) -> None:
     with pytest.raises(UnsupportedTargetError, match="expected a model, chain, retriever"):
         install_ce(target, engine=engine)
