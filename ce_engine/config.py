@@ -207,7 +207,11 @@ class SummaryConfig(_Config):
 
 
 class StoreConfig(_Config):
-    """Waits on the store, in seconds, and what is remembered while it is away (decision 10)."""
+    """Waits on the store, in seconds, and bytes of memory (decision 10).
+
+    `buffer_bytes` bounds records that wait while the store is away, `view_bytes` what is remembered of
+    sessions between calls; a session that is forgotten is read from the store again.
+    """
 
     deadline_s: float = Field(default=0.25, gt=0)
     breaker_s: float = Field(default=5.0, ge=0)

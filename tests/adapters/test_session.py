@@ -109,7 +109,7 @@ def test_texts_numbers_and_uuids_are_ids_whoever_says_them(given: Any, text: str
         assert found(OWN).key == (text, text, text)
 
 
-@pytest.mark.parametrize("given", NO_IDS, ids=str)
+@pytest.mark.parametrize("given", NO_IDS, ids=lambda given: type(given).__name__)
 def test_what_is_no_id_is_refused_with_the_cure_whoever_says_it(given: Any) -> None:
     asked: list[Callable[[], object]] = [
         lambda: told({"session_id": given}),
