@@ -39,7 +39,7 @@ MARKS = 5
 NEVER_ENDED = 10
 """Of so many sessions by hand one leaves a turn open."""
 
-MOST_TIMES, FIXED_MB = 4, 16
+MOST_TIMES, FIXED_MB = 1.5, 64
 """So many times the bound of the views, and so much whatever that is, may all be that sessions need."""
 
 
