@@ -46,7 +46,10 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> str:
 
 
 class BudgetConfig(_Config):
-    """Tokens. The input may have `max_input_tokens - reserved_reply_tokens` (A-17).
+    """Tokens. `max_input_tokens` is the model's whole window, the reply's included (A-17).
+
+    Messages and tools may have `max_input_tokens - reserved_reply_tokens`: with 8,192 and 1,024 at
+    most 7,168 go out. An unset reserve is a quarter of a window that is smaller than 4,096.
 
     `tier_tokens` bounds what a priority tier may use inside a layer. `shares` and `minima` are the
     layers' (D-02): they bind between layers that have content.
@@ -211,12 +214,16 @@ class SummaryConfig(_Config):
 
 
 class StoreConfig(_Config):
-    """Waits on the store, in seconds, and what is remembered while it is away (decision 10)."""
+    """Waits on the store, in seconds, and bytes of memory (decision 10).
+
+    `buffer_bytes` bounds records that wait while the store is away, `view_bytes` what is remembered of
+    sessions between calls; a session that is forgotten is read from the store again.
+    """
 
     deadline_s: float = Field(default=0.25, gt=0)
     breaker_s: float = Field(default=5.0, ge=0)
     buffer_bytes: int = Field(default=32_000_000, ge=0)
-    view_bytes: int = Field(default=256_000_000, ge=0)
+    view_bytes: int = Field(default=128_000_000, ge=0)
 
 
 ConflictStrategy = Literal["prefer_tool_over_rag", "prefer_latest_by_at", "keep_both_and_warn"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import weakref
 from typing import Any
+from weakref import finalize, ref
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
@@ -23,7 +22,8 @@ class ContextEngine(Engine):
     def __init__(self, store: Store, **components: Any) -> None:
         super().__init__(store, **components)
         self.sync = SyncEngine(self)
-        atexit.register(_flush_at_exit, weakref.ref(self))
+        # Goes with the engine; at exit the newest come first, and its store was made before.
+        finalize(self, _flush_at_exit, ref(self))
 
 
 def create_context_engine(
@@ -56,7 +56,7 @@ def create_context_engine(
     )
 
 
-def _flush_at_exit(reference: weakref.ref[ContextEngine]) -> None:
+def _flush_at_exit(reference: ref[ContextEngine]) -> None:
     engine = reference()
     if engine is not None and engine.has_unstored:
         engine.sync.flush(AT_EXIT_S)

@@ -6,6 +6,9 @@ import asyncio
 
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.parts import Parts
+from ce_engine.schema.ids import check_secret
+from ce_engine.stores import secret
+from ce_engine.stores.base import BaseStore
 
 
 CHECK_S = 15.0
@@ -26,6 +29,18 @@ class Housekeeping(Parts):
             raise StoreUnavailableError(
                 f"the store {self.store.url} did not answer within {CHECK_S:.0f} s; see that it runs"
             ) from None
+
+    def check_possible(self) -> None:
+        """See, without touching anything, that calls can be governed: what no later moment cures.
+
+        Raises:
+            ConfigError: `CE_SECRET` is too short.
+            StoreUrlError: the store can never be where its URL says.
+        """
+        if isinstance(self.store, BaseStore):  # others have places and secrets of their own
+            self.store.check_place()
+            if (given := secret.from_environment()) is not None:
+                check_secret(given)
 
     @property
     def has_unstored(self) -> bool:

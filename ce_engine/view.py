@@ -31,8 +31,8 @@ from ce_engine.schema.scope import Scope
 from ce_engine.tokens import Calibration
 
 
-ENTRY_BYTES = 900
-"""What an entry costs beside its text: row, entry, indexes (measured with tracemalloc, rounded up)."""
+VIEW_BYTES, ENTRY_BYTES = 14_000, 3_000
+"""What a view costs, and an entry beside its text: row, entry, indexes (measured with tracemalloc)."""
 
 MAX_REMEMBERED = 64
 """Lanes, failed turns and requests that a view remembers."""
@@ -120,7 +120,7 @@ class SessionView:
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}
         self.last_seq = self.last_evidence = 0
-        self.bytes = 4096
+        self.bytes = VIEW_BYTES
         # Digests of messages by entry, and of configurations with the turn that has the whole of each.
         self.digests, self.configs = dict[int, str](), dict[str, str]()
         self._costs: tuple[tuple[str, str], dict[str, int]] = (("", ""), {})

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from types import TracebackType
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from ce_engine import (
     Answer,
+    BudgetConfig,
     ContextEngine,
     HostMessage,
     Message,
     MissingDependencyError,
-    Report,
     RuntimeConfig,
-    Scope,
     Step,
     Store,
     ToolRun,
@@ -30,10 +26,11 @@ from ce_engine import (
     Usage,
 )
 from ce_integrations.calls import GovernedCall, begun_call
-from ce_integrations.guard import Fail, Fault, Guard
+from ce_integrations.guard import Fail
 from ce_integrations.hooks import Hooks
-from ce_integrations.options import Options, kind_of
-from ce_integrations.session import CallInfo, Choice, IdChoice, ScopeChoice
+from ce_integrations.installation import Installation, Wiring, install, share
+from ce_integrations.options import Options, check_one, kind_of
+from ce_integrations.session import CallInfo, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, call_around, governing, is_inside
 
 
@@ -47,6 +44,7 @@ __all__ = [
     "Installation",
     "Turn",
     "Way",
+    "Wiring",
     "begun_call",
     "call_around",
     "governing",
@@ -194,13 +192,14 @@ class Adapter(ABC, Generic[Target, Native]):
         """Map the framework's record of a tool's run, where it has one (A-23)."""
         raise NotImplementedError(f"{self.name} reports its tools' runs by callbacks: {call!r:.80}")
 
-    def install_ce(
+    def install_ce(  # noqa: PLR0913 - one parameter an option
         self,
         target: Target,
         *,
         engine: ContextEngine | None = None,
         store: Store | str | None = None,
         config: RuntimeConfig | None = None,
+        budget: int | BudgetConfig | None = None,
         scope: ScopeChoice = None,
         session_id: IdChoice = None,
         user_id: IdChoice = None,
@@ -208,165 +207,40 @@ class Adapter(ABC, Generic[Target, Native]):
     ) -> Installation[Target, Native]:
         """Bring context engineering into `target`: one line, and nothing else of the app changes.
 
-        Installing twice is one installation. The result takes it away again with `uninstall()`, and
-        at the end of a `with` block.
+        Who installs twice is governed once. Each result takes its own away with `uninstall()`, and at
+        the end of a `with` block; when the last one goes, the target is what it was.
 
         Args:
             target: what the framework's own code goes on using.
             engine: an engine to share; else one is made of `store` and `config`.
             store: a store or its URL; without one `CE_STORE_URL`, else `sqlite:///ce.db`.
-            config: budget and the like; defaults if not given.
+            config: everything else of how calls are prepared and recorded; defaults if not given.
+            budget: tokens of the model's whole window, the reply's included: 4000 is
+                `BudgetConfig(max_input_tokens=4000)`, which sends 3,000 at most. Without one it is
+                the model's own window, where that can be known.
             scope: whose calls these are: a `Scope`, or a sync callable that gets the `CallInfo`.
-            session_id: the session alone, in the same two ways.
-            user_id: the user alone, in the same two ways.
+            session_id: the session alone, a text, a number or a UUID, or a callable that gives one.
+            user_id: the user alone, in the same ways; `""` is nobody.
             fail: `"open"` lets the app's call go on whatever happens to us; `"closed"` raises.
 
         Raises:
             UnsupportedTargetError: the target is nothing that can be governed.
             MissingDependencyError: the framework is not installed.
             UnsupportedVersionError: its release is outside the supported range.
-            ConfigError: options contradict each other, or the installation that is there.
-            StoreUrlError: the store's URL is not understood.
+            ConfigError: options contradict each other, or the installation that is there; or no call
+                could ever be governed: `CE_SECRET` is too short.
+            StoreUrlError: the store's URL is not understood, or nothing can ever be kept there.
         """
-        options = Options(engine, store, config, scope, session_id, user_id, fail)
+        options = Options(engine, store, config, budget, scope, session_id, user_id, fail)
         ours = type(self).__module__.startswith("ce_integrations.")
         check_requirements(self.requires, self.name if ours else "")
         if not self.accepts(target):
+            check_one(target)
             raise UnsupportedTargetError(
                 f"{self.name} cannot be installed on a {kind_of(target)}; expected "
                 f"{self.targets or 'an object of the framework'}."
             )
-        return _installation(self, target, options)
-
-
-class Installation(Generic[Target, Native]):
-    """Context engineering on one target, and the way out."""
-
-    def __init__(self, adapter: Adapter[Target, Native], target: Target, options: Options) -> None:
-        self.adapter = adapter
-        self.target = target
-        self.options = options
-        self.engine = options.make_engine()
-        config = options.call_config()
-        closed = (config or self.engine.config).fail == "closed"
-        choice = Choice(options.scope, options.session_id, options.user_id)
-        self.hooks: Hooks[Native] = Hooks(
-            adapter,
-            self.engine,
-            choice,
-            Guard("closed" if closed else "open"),
-            config if options.engine is not None else None,
-        )
-        self.hooks.installation = self
-        self._detach: Detach | None = None
-        self.heirs: dict[int, tuple[weakref.ref[Any], Options]] = {}
-        """Targets that others installed on, and that share what is attached here."""
-        try:
-            self.attach()
-        except BaseException:
-            self.hooks.active = False
-            _disinherit(target)
-            raise
-
-    def attach(self) -> None:
-        """Wire the target; again, where it lost what was wired."""
-        if self._detach is not None:
-            self._detach()
-        self._detach = self.adapter.attach(self.target, self.hooks)
-
-    def uninstall(self) -> None:
-        """Restore what was there before; copies of the target fall silent. Again, it does nothing."""
-        with _lock:
-            if not self.hooks.active:
-                return
-            self.hooks.active = False
-            _installed.pop(id(self.target), None)
-            _disinherit(self.target)
-            if self._detach is not None:
-                self._detach()
-            for target, options in [(ref(), options) for ref, options in self.heirs.values()]:
-                if target is not None:
-                    with self.hooks.guard("inherit"):
-                        _installation(self.adapter, target, options)
-        self.flush()
-
-    def flush(self, timeout_s: float = 5.0) -> bool:
-        """Wait until everything recorded so far is stored; false if it is not in time."""
-        settled = self.hooks.settle(timeout_s)
-        with self.hooks.guard("flush"):
-            return self.engine.sync.flush(timeout_s) and settled
-        return False
-
-    def last_report(self, session: Scope | str) -> Report | None:
-        """The newest report of a session, with the codes of this installation's faults.
-
-        An id alone means the session of no account and no user.
-        """
-        report = self.engine.last_report(session)
-        if report is None or not self.faults:
-            return report
-        codes = [fault.code for fault in self.faults]
-        return report.model_copy(update={"errors": [*report.errors, *codes]})
-
-    @property
-    def faults(self) -> tuple[Fault, ...]:
-        """Faults of ours, oldest first, the newest 64: the host was spared them, if it fails open."""
-        return tuple(self.hooks.guard.faults)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.uninstall()
-
-
-_lock = threading.RLock()
-_installed: weakref.WeakValueDictionary[int, Installation[Any, Any]]
-_installed = weakref.WeakValueDictionary()
-"""By identity of the target. What is attached to the target keeps the installation alive."""
-
-
-def share(leaf: object, master: Hooks[Any], heir: Hooks[Any], *, agreed: bool) -> None:
-    """Note that `master` governs a leaf in the target of `heir`, and goes on to: only one of two can.
-
-    When the master goes, the heir's target is wired anew, as long as it lives.
-
-    Raises:
-        ConfigError: the two say different things, and must be `agreed`.
-    """
-    one, other = master.installation, heir.installation
-    if one is None or other is None or one is other:
-        return
-    if agreed:
-        one.options.check_same(other.options, f"the {type(leaf).__name__} in the target")
-    heirs, key = one.heirs, id(other.target)
-    heirs[key] = (weakref.ref(other.target, lambda _: heirs.pop(key, None)), other.options)
-
-
-def _disinherit(target: object) -> None:
-    for each in list(_installed.values()):
-        each.heirs.pop(id(target), None)
-
-
-def _installation(
-    adapter: Adapter[Target, Native], target: Target, options: Options
-) -> Installation[Target, Native]:
-    """The installation on a target: the one that is there, wired anew where that is undone, or a new one."""
-    with _lock:
-        known = _installed.get(id(target))
-        if known is not None and known.target is target and known.hooks.active:
-            known.options.check_same(options, "the target")
-            if not adapter.is_attached(target):
-                known.attach()
-            return cast("Installation[Target, Native]", known)
-        made = Installation(adapter, target, options)
-        _installed[id(target)] = made
-        return made
+        return install(self, target, options)
 
 
 def check_requirements(

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from ce_engine import ContextEngineError
+from ce_engine import ConfigError, ContextEngineError, environment
 
 
 Fail = Literal["open", "closed"]
@@ -67,15 +67,17 @@ class Guard:
         code = error.code if isinstance(error, ContextEngineError) else INTERNAL
         fault = Fault(code, type(error).__name__, where, _line(error.__traceback__))
         self.faults.append(fault)
-        if os.environ.get("CE_GUARD") == "raise" or (ours and self.fail == "closed"):
+        if os.environ.get(environment.GUARD) == "raise" or (ours and self.fail == "closed"):
             return False
-        # The text of an exception may quote the host's data: type, code and place must do.
+        # The text of an exception may quote the host's data: type, code and place must do, but for
+        # an option that cannot be, which names the cure.
         _logger.warning(
-            "context engineering was skipped in %s: %s %s at %s; the app's own input goes on",
+            "context engineering was skipped in %s: %s %s at %s; the app's own input goes on%s",
             fault.where,
             fault.code,
             fault.kind,
             fault.line,
+            f". {error}" if isinstance(error, ConfigError) else "",
         )
         with suppress(Exception):  # an engine that is closed hears nothing
             self.tell(fault)

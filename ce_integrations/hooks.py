@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from ce_engine import ContextEngine
-    from ce_integrations.base import Adapter, Installation
+    from ce_integrations.base import Adapter, Wiring
 
 Native = TypeVar("Native")
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -83,7 +83,7 @@ class Hooks(Generic[Native]):
         self.active = True
         self.agents: set[str] = set()
         """Names of the target's agents, as far as the adapter knows them: what they say is no task."""
-        self.installation: Installation[Any, Native] | None = None
+        self.wiring: Wiring[Any, Native] | None = None
         """Kept alive as long as the target holds these hooks."""
         self._known = KnownMessages(
             partial(mapped, adapter, to_schema=self._mapped), adapter.parts, adapter.alike

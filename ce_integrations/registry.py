@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
 from ce_integrations.base import Adapter
+from ce_integrations.options import check_one
 
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def install_ce(target: object, **options: Any) -> Installation[Any, Any]:
     for adapter in adapters.values():
         if adapter.accepts(target):
             return adapter.install_ce(target, **options)
+    check_one(target)
     kind = type(target)
     raise UnsupportedTargetError(
         f"no adapter accepts a {kind.__module__}.{kind.__qualname__}; installed are: "

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field, fields
+from math import isfinite
+from numbers import Real
 from types import TracebackType
 from typing import Any, Literal, Self
+from uuid import UUID
 
 from ce_engine import Answer, ConfigError, Scope
 from ce_integrations.scoped import Entered, ScopedVariable, innermost
 from ce_integrations.unnamed import Messages, unnamed
 
+
+Id = str | int | float | UUID
+
+_WANTED = (
+    "expected a text that is not empty, a number or a UUID. Where nobody has an id, leave it out, or "
+    "give None: each run is then on its own"
+)
 
 SHARED_DEFAULTS = frozenset({"default", "chat_history", ""})
 """Ids that frameworks give to everybody who chose none: they are no ids."""
@@ -90,25 +100,23 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
     runs, and not for its caller while it waits at a `yield`.
 
     Raises:
-        ConfigError: the session id is empty.
+        ConfigError: the session id is empty, or an id is neither a text, a number nor a UUID.
     """
 
     def __init__(
         self,
-        session_id: str,
+        session_id: Id,
         *,
-        user_id: str | None = None,
-        account_id: str | None = None,
-        project_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id | None = None,
+        account_id: Id | None = None,
+        project_id: Id | None = None,
+        agent_id: Id | None = None,
     ) -> None:
-        found: object = session_id
-        if not isinstance(found, str) or not found:
-            raise ConfigError(
-                f"ce_session needs the id of a session, a text that is not empty; found "
-                f"{session_id!r}. Without an id, leave the block out: each run is then on its own."
-            )
-        self._said = _Voice(session_id, user_id, account_id, project_id, agent_id)
+        if session_id is None:
+            raise ConfigError(f"session_id of ce_session is None; {_WANTED}")
+        given = session_id, user_id, account_id, project_id, agent_id
+        parts = zip(given, _PARTS, strict=True)
+        self._said = _Voice(*(as_id(value, part, "ce_session") for value, part in parts))
         self._entered: list[Entered[_Voice]] = []
 
     def __enter__(self) -> Self:
@@ -148,7 +156,7 @@ def _innermost(voices: Sequence[_Voice]) -> _Voice:
 
 
 ScopeChoice = Scope | Callable[[CallInfo], Scope | None] | None
-IdChoice = str | Callable[[CallInfo], str | None] | None
+IdChoice = Id | Callable[[CallInfo], Id | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +219,10 @@ def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
         _called(choice.session_id, info, "session_id"), _called(choice.user_id, info, "user_id")
     )
     if callable(choice.scope):
-        yield _of_scope(choice.scope(info))
+        yield of_scope(choice.scope(info))
     yield _Voice(_value(choice.session_id), _value(choice.user_id))
     if isinstance(choice.scope, Scope):
-        yield _of_scope(choice.scope)
+        yield of_scope(choice.scope)
     own = _own_id(info.session_id)
     yield _Voice(
         None if own in SHARED_DEFAULTS else own, _own_id(info.user_id), agent_id=info.agent or None
@@ -251,21 +259,25 @@ def _called(choice: IdChoice, info: CallInfo, name: str) -> str | None:
     if not callable(choice):
         return None
     value: object = choice(info)
-    if value is None or isinstance(value, str):
-        return value or None
     if isinstance(value, Coroutine):
         value.close()
-    raise ConfigError(
-        f"the {name} callable of install_ce gave {type(value).__name__}; expected a str or None "
-        "(an async callable cannot be used here)"
-    )
+        raise ConfigError(
+            f"the {name} callable of install_ce is an async one, which cannot be used here; expected "
+            "a function that gives an id or None"
+        )
+    return as_id(value, name, "the callable of install_ce")
 
 
 def _value(choice: IdChoice) -> str | None:
-    return choice or None if isinstance(choice, str) else None
+    return None if callable(choice) else _own_id(choice)
 
 
-def _of_scope(scope: object) -> _Voice:
+def of_scope(scope: object) -> _Voice:
+    """What a scope of `install_ce` says; a part that is empty says nothing.
+
+    Raises:
+        ConfigError: it is none, or has a part that cannot be an id.
+    """
     if scope is None:
         return _Voice()
     if not isinstance(scope, Scope):
@@ -273,14 +285,29 @@ def _of_scope(scope: object) -> _Voice:
             f"the scope callable of install_ce gave {type(scope).__name__}; expected a Scope or "
             "None (an async callable cannot be used here)"
         )
-    parts = (getattr(scope, part) for part in _PARTS)
-    return _Voice(*(part or None for part in parts))
+    ids = (as_id(getattr(scope, part), part, "the Scope of install_ce") for part in _PARTS)
+    return _Voice(*(each or None for each in ids))
+
+
+def as_id(value: object, part: str, said_by: str) -> str | None:
+    """An id that the app says, as text; `None` is not said. `""` is nobody, and no session.
+
+    Raises:
+        ConfigError: it cannot be one.
+    """
+    text = _own_id(value)
+    if text is None and value is not None:
+        raise ConfigError(f"{part} of {said_by} is a {type(value).__name__}; {_WANTED}")
+    if text == "" and part == "session_id":
+        raise ConfigError(f"{part} of {said_by} is an empty text; {_WANTED}")
+    return text
 
 
 def _own_id(value: object) -> str | None:
     """A framework's id as text: texts, numbers and UUIDs are ids, other objects are not."""
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool):
         return None
-    if isinstance(value, str | int) or type(value).__name__ == "UUID":
-        return str(value)
-    return None
+    is_number = isinstance(value, Real) and isfinite(value)
+    return str(value) if is_number or type(value).__name__ == "UUID" else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # A developer's own settings must change no result: keys, endpoints, stores, tracers.
-FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_STORE_URL", "CE_SECRET")
+FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_")
 
 # Each needs distributions of its own: `tox -e makebelieve` and `tox -e standard` name their folder.
 collect_ignore = ["makebelieve", "standard"]
@@ -51,7 +51,6 @@ def isolate(patch: pytest.MonkeyPatch, folder: Path) -> None:
         if name.startswith(FOREIGN):
             patch.delenv(name)
     patch.setenv("CE_GUARD", "raise")
-    patch.setenv("CE_HOME", str(folder / "ce-home"))
     patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     patch.chdir(folder)
 
@@ -78,13 +77,13 @@ def _isolated_test(
 def _nothing_stays_installed() -> Iterator[None]:
     """Take away what a test left installed: classes of a framework are wrapped for all tests of a process."""
     yield
-    base = sys.modules.get("ce_integrations.base")
+    installed = sys.modules.get("ce_integrations.installation")
     # Who goes leaves what it shares to others, which are installed anew by that.
     for _ in range(10):
-        left = list(base._installed.values()) if base is not None else []
+        left = list(installed._wirings.values()) if installed is not None else []
         for each in left:
             with suppress(ContextEngineError):  # such as that its engine is closed
-                each.uninstall()
+                each.detach()
         if not left:
             break
 

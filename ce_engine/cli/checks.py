@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, m
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from ce_engine import environment
 from ce_engine.errors import ContextEngineError
 from ce_engine.tokens.vocabulary import CARRIER, KNOWN, fetch_vocabulary, find_vocabulary
 
@@ -58,6 +59,15 @@ def adapters() -> Iterator[Check]:
             f'pip install "{DISTRIBUTION}[NAME]", NAME one of: '
             f"{', '.join(point.name for point in points)}",
         )
+
+
+def variables() -> Iterator[Check]:
+    """A check for each environment variable that looks like one of ours and is none."""
+    for name, nearest in environment.unknown().items():
+        cure = (
+            f"Did you mean {nearest}?" if nearest else f"Known are {', '.join(environment.KNOWN)}."
+        )
+        yield Check(f"variable {name}", Status.WARN, "it means nothing here", cure)
 
 
 def vocabularies(*, fetch: bool) -> Iterator[Check]:

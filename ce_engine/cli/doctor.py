@@ -44,6 +44,7 @@ def doctor(
     found = [
         checks.python(),
         *checks.adapters(),
+        *checks.variables(),
         *checks.vocabularies(fetch=fetch),
         *store_checks.store(store or DEFAULT),
         *(store_checks.originals(originals, store or DEFAULT) if originals else ()),

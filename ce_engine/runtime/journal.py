@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
@@ -25,6 +24,7 @@ from ce_engine.errors import (
     VersionConflictError,
 )
 from ce_engine.ports import Store
+from ce_engine.runtime.breaker import Breaker
 from ce_engine.runtime.contexts import unset
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.gaps import Gap, Gaps
@@ -49,38 +49,8 @@ T = TypeVar("T")
 Landed = Callable[[PutResult], None]
 Name = Callable[[Gap], None]
 
-logger = logging.getLogger("ce_engine.store")
-
 _left: ContextVar[list[float] | None] = ContextVar("ce_store_wait_left", default=None)
 """How many seconds the phase that runs here may still wait for the store."""
-
-
-class Breaker:
-    """Open for a while after a failure: then nobody waits for the store (decision 10).
-
-    Reads and writes have one each: on a full disk reads go on. Where reads fail, neither is waited
-    for, so that a call waits once; a write that lands speaks for writes alone.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._until = 0.0
-
-    def is_open(self) -> bool:
-        return monotonic() < self._until
-
-    def trip(self, why: str = "") -> None:
-        if why and not self.is_open():
-            logger.warning(
-                "the store is unavailable (%s); calls go on, recording follows when it is back", why
-            )
-        self._until = monotonic() + self._seconds
-
-    def remaining(self) -> float:
-        return max(0.0, self._until - monotonic())
-
-    def reset(self) -> None:
-        self._until = 0.0
 
 
 @dataclass(slots=True)
@@ -140,7 +110,7 @@ class Journal:
     def _reset(self) -> None:
         """Begin anew, as a forked child does: the parent writes what it accepted."""
         self._mutex = threading.Lock()
-        self._reads, self._writes = (Breaker(self._config.breaker_s) for _ in range(2))
+        self._reads, self._writes = (Breaker(self._store, self._config.breaker_s) for _ in range(2))
         self._vouching: Future[None] = Future()
         self._vouching.set_result(None)
         self._gaps = Gaps()
@@ -149,6 +119,10 @@ class Journal:
         self._groups: deque[Group] = deque()
         self._bytes = 0
         self._draining = False
+
+    @property
+    def _late(self) -> str:
+        return f"no answer within {self._config.deadline_s:g} s"
 
     @contextmanager
     def phase(self) -> Iterator[None]:
@@ -183,20 +157,20 @@ class Journal:
                 async with asyncio.timeout(seconds):
                     return _checked(await ask(), kind)
         except TimeoutError:
-            self._unreadable("too slow")
+            self._unreadable(self._late)
             raise StoreUnavailableError(
                 f"the store did not answer within {self._config.deadline_s} s"
             ) from None
         except (VersionConflictError, FileDamagedError):  # which say nothing of other sessions
             raise
         except ContextEngineError as error:
-            self._unreadable(error.code)
+            self._unreadable(error)
             if isinstance(error, StoreUnavailableError):
                 raise
             raise StoreUnavailableError(str(error)) from error
         except Exception as error:
             # A store of somebody else's may raise anything: it is as good as away.
-            self._unreadable(type(error).__name__)
+            self._unreadable(error)
             raise StoreUnavailableError(f"the store raised {type(error).__name__}") from error
 
     def submit(self, scope: Scope, writes: Sequence[Write], landed: Landed | None = None) -> Group:
@@ -247,7 +221,7 @@ class Journal:
             until = monotonic() + seconds
             for group in groups:
                 if not await settled(group.heard, max(0.0, until - monotonic())):
-                    self._away("too slow")
+                    self._away(self._late)
                     return False
         return True
 
@@ -282,14 +256,14 @@ class Journal:
         finally:
             group.end(result)
 
-    def _away(self, why: str) -> None:
+    def _away(self, why: str | Exception) -> None:
         """The store takes no writes now: nobody waits for what is on its way."""
         self._writes.trip(why)
         with self._mutex:
             for group in self._groups:
                 group.late()
 
-    def _unreadable(self, why: str) -> None:
+    def _unreadable(self, why: str | Exception) -> None:
         self._away(why)
         self._reads.trip()
 
@@ -314,7 +288,7 @@ class Journal:
                 self._refuse(group, error)
                 return None
             except (StoreUnavailableError, OSError) as error:  # such as `ConnectionError`
-                self._away(_code(error))
+                self._away(error)
                 await asyncio.sleep(self._writes.remaining() or 0.01)
             except SessionNotFoundError:  # deleted meanwhile: nothing of it comes back
                 if group.landed is not None:

@@ -89,12 +89,22 @@ class Fingerprinter:
         return self._key
 
 
-def _install_key(secret: bytes) -> bytes:
+def check_secret(secret: bytes) -> None:
+    """See that a secret is long enough.
+
+    Raises:
+        ConfigError: it is not.
+    """
     if len(secret) < MIN_SECRET_BYTES:
         raise ConfigError(
-            f"the secret has {len(secret)} bytes; at least {MIN_SECRET_BYTES} are needed. "
-            "Set CE_SECRET to a long random text, the same for all processes of the install."
+            f"the secret has {len(secret)} bytes; at least {MIN_SECRET_BYTES} are needed. Set "
+            "CE_SECRET to a long random text, such as `openssl rand -hex 32` prints, the same for all "
+            "processes of the install."
         )
+
+
+def _install_key(secret: bytes) -> bytes:
+    check_secret(secret)
     return hashlib.blake2b(secret, digest_size=32, person=b"ce-install").digest()
 
 

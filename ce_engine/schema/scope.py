@@ -23,7 +23,7 @@ class Scope:
     trace_id: str = ""
 
     def __post_init__(self) -> None:
-        if not self.session_id:
+        if self.session_id in ("", None):
             raise SchemaValidationError("a scope needs a session_id; found an empty one")
 
     @property

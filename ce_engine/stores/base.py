@@ -66,6 +66,13 @@ class BaseStore(ABC):
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
     ) -> PutResult: ...
 
+    def check_place(self) -> None:  # noqa: B027 - a store may need no place
+        """See that the store can be where its URL says, without touching it or its secret.
+
+        Raises:
+            StoreUrlError: it can never be.
+        """
+
     @asynccontextmanager
     async def transaction(self, scope: Scope) -> AsyncIterator[Group]:
         group = Group()

@@ -8,11 +8,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from ce_engine import environment
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.stores import private
 
 
-VARIABLE = "CE_SECRET"
+VARIABLE = environment.SECRET
 _BYTES = 32
 
 

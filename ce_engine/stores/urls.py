@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
+from ce_engine import environment
 from ce_engine.errors import StoreUrlError
 
 
-VARIABLE = "CE_STORE_URL"
-ORIGINALS_VARIABLE = "CE_ORIGINALS_URL"
+VARIABLE = environment.STORE_URL
+ORIGINALS_VARIABLE = environment.ORIGINALS_URL
 DEFAULT = "sqlite:///ce.db"
 MEMORY = "memory://"
 

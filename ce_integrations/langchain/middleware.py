@@ -9,7 +9,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables.config import ensure_config
 
-from ce_engine import ContextEngine, Report, RuntimeConfig, Scope, Store
+from ce_engine import BudgetConfig, ContextEngine, Report, RuntimeConfig, Scope, Store
 from ce_integrations.guard import Fail
 from ce_integrations.langchain.installer import ADAPTER
 from ce_integrations.langchain.marks import Carrier, mark_of, tree
@@ -38,6 +38,7 @@ class CEMiddleware(AgentMiddleware[Any, Any], Carrier):
         engine: ContextEngine | None = None,
         store: Store | str | None = None,
         config: RuntimeConfig | None = None,
+        budget: int | BudgetConfig | None = None,
         scope: ScopeChoice = None,
         session_id: IdChoice = None,
         user_id: IdChoice = None,
@@ -49,6 +50,7 @@ class CEMiddleware(AgentMiddleware[Any, Any], Carrier):
             engine=engine,
             store=store,
             config=config,
+            budget=budget,
             scope=scope,
             session_id=session_id,
             user_id=user_id,

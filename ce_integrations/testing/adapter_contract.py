@@ -236,8 +236,21 @@ class AdapterContract(TurnsTaken, Pictures):
             target = self.make_target(wire, self.talk()[1])
             with self.adapter.install_ce(target, engine=trial.engine) as first:
                 ours = trial.installed(wire, target, trial.asking(QUESTIONS, way))
-                assert ours.installation is first
+                assert ours.installation is not None
+                assert ours.installation.hooks is first.hooks
         self.check_calls(trial, ours)
+
+    def test_each_who_installs_takes_away_its_own(self, trial: Trial, way: Way) -> None:
+        with Wire(_heard) as wire:
+            target = self.make_target(wire)
+            first = self.adapter.install_ce(target, engine=trial.engine)
+            with self.adapter.install_ce(target, engine=trial.engine):
+                first.uninstall()
+                first.uninstall()  # which counts once
+                trial.ask(target, "the second is there", way)
+                assert len(trial.prepared) == 1, "the first who went took it away from the second"
+            trial.ask(target, "both are gone", way)
+            assert len(trial.prepared) == 1, "both went, and it is there"
 
     def test_uninstalling_leaves_no_trace(self, trial: Trial, way: Way) -> None:
         with Wire(_heard) as wire:

@@ -81,7 +81,7 @@ class Transparency(ContractCase):
         budget = BudgetConfig(max_input_tokens=150, reserved_reply_tokens=0)
         drive, script = trial.asking(questions, way), [text(f"So {each}") for each in questions]
         plain = trial.plain(drive, script)
-        ours = trial.ours(drive, script, config=RuntimeConfig(budget=budget))
+        ours = trial.ours(drive, script, budget=budget)
         assert ours.result == plain.result
         for question, body, whole in zip(questions, ours.bodies, plain.bodies, strict=True):
             assert count(body) <= 150

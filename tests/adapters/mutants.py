@@ -11,7 +11,6 @@ from typing import Any, Literal
 import pytest
 
 from ce_engine import Message, Role
-from ce_integrations import base
 from ce_integrations.base import Adapter, Hooks, Turn, Way
 from ce_integrations.calls import GovernedCall
 from ce_integrations.guard import Guard
@@ -25,6 +24,7 @@ from tests.adapters.agent_mutants import (
     records_retrievals_of_nobody,
     tells,
 )
+from tests.adapters.install_mutants import installs_twice, the_first_takes_all, the_last_takes_none
 from tests.adapters.session_mutants import (
     forgets_its_answers,
     forgets_where_the_app_asked,
@@ -293,9 +293,6 @@ def changes_the_app_s_messages(patch: Patch, adapter: Adapter[Any, Any]) -> None
     patch.setattr(type(adapter), "to_native", written)
 
 
-def installs_twice(patch: Patch, _: Adapter[Any, Any]) -> None:
-    """Who installs again has two installations."""
-    patch.setattr(base, "_installation", base.Installation)
 
 
 BOUNDS = "test_over_budget_a_long_talk_fits"
@@ -346,6 +343,8 @@ SHARED = [
     Mutant(forgets_which_call_a_result_answers, "agent", ROWS),
     Mutant(fails_after_a_tool, "agent", ROWS),
     Mutant(installs_twice, "plain", "test_installing_twice_is_one_installation"),
+    Mutant(the_first_takes_all, "plain", "test_each_who_installs_takes_away_its_own"),
+    Mutant(the_last_takes_none, "plain", "test_each_who_installs_takes_away_its_own"),
     Mutant(loses_usage, "plain", USAGE),
     Mutant(calls_estimates_real, "plain", USAGE, "streamed"),
     Mutant(

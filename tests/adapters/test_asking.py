@@ -307,7 +307,8 @@ def test_what_another_governs_is_shared_and_inherited(engine: ContextEngine) -> 
     own.uninstall()
     assert getattr(PLACE.mark_of(talker), "hooks", None) is whole.hooks
     del vars(other)["_ce_mark"]
-    assert ADAPTER.install_ce(team, engine=engine) is whole  # wired anew
+    with ADAPTER.install_ce(team, engine=engine) as again:  # wired anew
+        assert again.hooks is whole.hooks
     assert getattr(PLACE.mark_of(other), "hooks", None) is whole.hooks
     whole.uninstall()
     assert "_ce_mark" not in {**vars(talker), **vars(other)}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ce_engine import Answer, ConfigError, HostMessage, Message, Origin, Role, Scope
 from ce_integrations import CallInfo, ce_session
+from ce_integrations.options import Options
 from ce_integrations.session import Choice, remember_answer, resolve
 
 
@@ -74,30 +76,90 @@ def test_ids_of_frameworks_need_not_be_texts(own: Any) -> None:
     assert resolve(CallInfo(session_id=own), Choice()).ephemeral is False
 
 
-@pytest.mark.parametrize("nothing", [None, ""])
-def test_a_callable_may_say_nothing(nothing: Any) -> None:
-    assert found(OWN, session_id=lambda _: nothing).session_id == "own"
+def test_a_callable_may_say_nothing() -> None:
+    assert found(OWN, session_id=lambda _: None).session_id == "own"
     assert found(OWN, scope=lambda _: None).session_id == "own"
-    assert resolve(CallInfo(), Choice(session_id=lambda _: nothing)).ephemeral
+    assert resolve(CallInfo(), Choice(session_id=lambda _: None)).ephemeral
+
+
+IDS: list[tuple[Any, str]] = [
+    ("s", "s"),
+    ("会话", "会话"),
+    (5, "5"),
+    (0, "0"),
+    (2.5, "2.5"),
+    (uuid.UUID(int=7), str(uuid.UUID(int=7))),
+]
+NO_IDS: list[Any] = ["", ["a"], ("a",), {"a": 1}, True, float("nan"), b"s", object()]
+
+
+def told(options: dict[str, Any]) -> Scope:
+    """The scope of a call, as `install_ce` was told."""
+    whole = dict.fromkeys(("engine", "store", "config", "budget", "scope", "session_id", "user_id"))
+    said = Options(**{**whole, "fail": "open", **options})
+    return resolve(OWN, Choice(said.scope, said.session_id, said.user_id)).scope
+
+
+@pytest.mark.parametrize(("given", "text"), IDS)
+def test_texts_numbers_and_uuids_are_ids_whoever_says_them(given: Any, text: str) -> None:
+    assert told({"session_id": given, "user_id": given}).key == ("", text, text)
+    assert told({"session_id": lambda _: given, "user_id": lambda _: given}).key == ("", text, text)
+    assert told({"scope": Scope(session_id=given, user_id=given)}).key == ("", text, text)
+    with ce_session(given, user_id=given, account_id=given):
+        assert found(OWN).key == (text, text, text)
+
+
+@pytest.mark.parametrize("given", NO_IDS, ids=lambda given: type(given).__name__)
+def test_what_is_no_id_is_refused_with_the_cure_whoever_says_it(given: Any) -> None:
+    asked: list[Callable[[], object]] = [
+        lambda: told({"session_id": given}),
+        lambda: told({"session_id": lambda _: given}),
+        lambda: ce_session(given),
+    ]
+    if given != "":  # nobody is a user
+        asked.append(lambda: told({"user_id": given}))
+        asked.append(lambda: told({"user_id": lambda _: given}))
+        asked.append(lambda: told({"scope": Scope(session_id="s", user_id=given)}))
+        asked.append(lambda: ce_session("s", account_id=given))
+    for ask in asked:
+        with pytest.raises(ConfigError, match=r"_id of .*expected a text .*leave it out"):
+            ask()
+
+
+def test_nobody_is_said_as_an_empty_text() -> None:
+    assert told({"user_id": ""}).user_id == ""
+    assert told({"user_id": lambda _: ""}).user_id == ""
+    assert told({}).user_id == "own user"
+
+
+@pytest.mark.parametrize("said", [Scope(session_id="s"), lambda _: Scope(session_id="s")])
+@pytest.mark.parametrize("beside", ["session_id", "user_id"])
+def test_a_scope_beside_an_id_is_refused(said: Any, beside: str) -> None:
+    with pytest.raises(ConfigError, match=f"scope and {beside}, .* Give one of the two"):
+        told({"scope": said, beside: "x"})
+
+
+def test_a_scope_is_a_scope_or_a_function() -> None:
+    with pytest.raises(ConfigError, match=r"scope is a builtins\.str; expected a Scope"):
+        told({"scope": "customer-17"})
 
 
 def test_a_callable_that_gives_no_id() -> None:
     async def asynchronous(info: CallInfo) -> str:
         return "s"
 
-    for wrong in (lambda _: 5, lambda _: Scope(session_id="s")):
-        with pytest.raises(ConfigError, match="session_id callable"):
-            found(session_id=wrong)
+    with pytest.raises(ConfigError, match="session_id of the callable of install_ce is a Scope"):
+        found(session_id=lambda _: Scope(session_id="s"))
     with pytest.raises(ConfigError, match="scope callable"):
         found(scope=lambda _: "s")
-    with pytest.raises(ConfigError, match="async callable"):
+    with pytest.raises(ConfigError, match="async one"):
         found(session_id=asynchronous)
 
 
-@pytest.mark.parametrize("wrong", ["", None, 5])
-def test_a_block_needs_an_id(wrong: Any) -> None:
+def test_a_block_needs_an_id() -> None:
+    nobody: Any = None
     with pytest.raises(ConfigError, match="not empty"):
-        ce_session(wrong)
+        ce_session(nobody)
 
 
 def test_a_run_without_an_id_is_one_session() -> None:

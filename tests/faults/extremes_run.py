@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.faults.extremes import STORES, Judged, by_hand, through_langchain
 from tests.faults.oddities import Oddity, deep, huge, texts
 from tests.faults.sessions import (
+    ask,
     chat,
     come_back,
     fake_model,
@@ -29,20 +30,24 @@ from tests.faults.sessions import (
 )
 
 
+WAYS = ("by hand", "LangChain", "one call")
+"""Two turns by hand or through LangChain, which may come back; or one call through LangChain."""
+
 MARKS = 5
 """How often memory is looked at; it is to stay as it is from the first time on."""
 
 NEVER_ENDED = 10
 """Of so many sessions by hand one leaves a turn open."""
 
-MOST_TIMES, FIXED_MB = 4, 16
+MOST_TIMES, FIXED_MB = 1.5, 64
 """So many times the bound of the views, and so much whatever that is, may all be that sessions need."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="of which sessions come back")
-    parser.add_argument("--sessions", type=int, default=10_000, help="on each way")
+    parser.add_argument("--sessions", type=int, default=20_000, help="on each way")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS[:2], help="how to talk")
     parser.add_argument("--view-mb", type=float, default=16.0, help="the bound of the views")
     parser.add_argument(
         "--chars", type=int, default=1_000_000, help="of an odd text; a huge one: 10 times"
@@ -53,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     os.environ.pop("CE_GUARD", None)  # the guard that users have
     failed = 0
-    for way in ("by hand", "LangChain") if options.sessions else ():
+    for way in options.ways if options.sessions else ():
         failed += many_sessions(way, options.sessions, options.view_mb, options.seed)
     if not options.no_inputs:
         large = huge(10 * options.chars, options.messages, options.tools)
@@ -76,11 +81,13 @@ def many_sessions(way: str, sessions: int, view_mb: float, seed: int) -> int:
         stack.callback(engine.sync.close)
         watch(engine)
         model = fake_model()
-        if way == "LangChain":
+        if way != "by hand":
             stack.enter_context(install_ce(model, engine=engine))
         for n in range(sessions):
             if way == "LangChain":
                 chat(model, n)
+            elif way == "one call":
+                ask(model, n)
             else:
                 talk(engine, n, ends=n % NEVER_ENDED > 0)
             if n in (sessions // 100, *(at * sessions // MARKS - 1 for at in range(1, MARKS + 1))):
@@ -95,7 +102,7 @@ def many_sessions(way: str, sessions: int, view_mb: float, seed: int) -> int:
             )
         if memory[-1] - memory[0] > MOST_TIMES * view_mb + FIXED_MB:
             wrong.append(f"{memory[-1] - memory[0]:.1f} MB for views of {view_mb:g}")
-        back = some(100, sessions, seed)
+        back = some(100 if way != "one call" else 0, sessions, seed)
         wrong += filter(None, (come_back(engine, n) for n in back))
         print(f"{len(back)} of them came back and were compared")
     return told(wrong)

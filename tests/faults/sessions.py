@@ -48,6 +48,12 @@ def chat(model: FakeListChatModel, n: int) -> None:
     model.invoke([HumanMessage(WORDS.format(n))])
 
 
+def ask(model: FakeListChatModel, n: int) -> None:
+    """One call in a session of its own."""
+    with ce_session(f"session-{n}"):
+        model.invoke([HumanMessage(f"Question {n}, about something or other.")])
+
+
 def contents(n: int) -> list[str]:
     """What is stored of a session."""
     return [text for turn in range(2) for text in (WORDS.format(f"{n}-{turn}"), ANSWER)]

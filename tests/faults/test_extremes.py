@@ -30,7 +30,7 @@ from tests.faults.oddities import DEEP, DEEPEST, deep, huge, nested, texts
 from tests.faults.sessions import chat, come_back, fake_model, grown, held, some, talk, watch
 
 
-VIEWS = 60_000
+VIEWS = 150_000
 """Bytes: some five sessions."""
 
 ODDITIES = [*texts(3_000), *huge(100_000, 300, 50), *deep()]

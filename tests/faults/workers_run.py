@@ -72,15 +72,15 @@ def run(apps: Sequence[tuple[str, str]], workers: int, calls: int) -> Result:
         for (app, way), each in zip(apps, folders, strict=True):
             each.mkdir()
             command += [app, way, str(each)]
-        result.wrong += _ended(command, folder)
+        result.wrong += _ended(command)
         for each in folders:
             _compare(each, result)
     return result
 
 
-def _ended(command: Sequence[str], home: str) -> Iterator[str]:
+def _ended(command: Sequence[str]) -> Iterator[str]:
     """Run a process; what is wrong with its end and with what it said."""
-    environment = {**os.environ, "CE_GUARD": "raise", "CE_HOME": home}
+    environment = {**os.environ, "CE_GUARD": "raise"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     try:
         done = subprocess.run(

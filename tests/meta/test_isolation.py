@@ -19,7 +19,6 @@ def test_the_guard_of_production_on_request() -> None:
 
 def test_what_a_test_writes_stays_with_it(tmp_path: Path) -> None:
     assert Path.cwd() == tmp_path
-    assert tmp_path in Path(os.environ["CE_HOME"]).parents
     assert tmp_path in Path(os.environ["XDG_CACHE_HOME"]).parents
 
 

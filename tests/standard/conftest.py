@@ -66,7 +66,6 @@ def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("CE_GUARD", "raise")
-    monkeypatch.setenv("CE_HOME", str(tmp_path / "ce-home"))
     monkeypatch.chdir(tmp_path)
 
 

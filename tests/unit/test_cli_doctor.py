@@ -351,3 +351,16 @@ def test_the_lines_for_people_name_problem_and_cure(site: Path) -> None:
     lines = result.stdout.splitlines()
     place = lines.index("FAIL  adapter acme: acme 3.0 (supported: >=2.3,<3)")
     assert lines[place + 1] == '      -> pip install "acme>=2.3,<3"'
+
+
+def test_variables_that_mean_nothing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECERT", "a long random text, which nobody reads")
+    monkeypatch.setenv("CE_QQ", "1")
+    report = doctor("--store", "memory://")
+    assert report["variable CE_SECERT"] == (
+        "WARN",
+        "it means nothing here",
+        "Did you mean CE_SECRET?",
+    )
+    assert "CE_STORE_URL" in report["variable CE_QQ"][2]
+    assert "long random" not in str(report.checks)

@@ -6,7 +6,9 @@ import gc
 import subprocess
 import sys
 import threading
+import tracemalloc
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +219,58 @@ def test_failed_turns_of_a_session_are_bounded() -> None:
     engine.sync.close()
 
 
+def talk_of_one_turn(app: HostApp) -> None:
+    app.ask(f"{app.scope.session_id}, please?", "Here you are.")
+
+
+def talk_in_chinese(app: HostApp) -> None:
+    for n in range(10):
+        app.ask(
+            f"第{n}个问题，{app.scope.session_id}" + "观测台档案室的门禁密码" * 5,
+            f"第{n}个答案" * 9,
+        )
+
+
+def talk_over_documents(app: HostApp) -> None:
+    for n in range(3):
+        texts = [f"{app.scope.session_id} {n} {m} {document(n + m)}" for m in range(5)]
+        found = Retrieval("d", "q", [RetrievedDoc(text) for text in texts], f"run-{n}")
+        app.engine.sync.record_retrieval(app.scope, found, request_id=f"r{n}")
+        app.ask(f"question {n}?", "a", request_id=f"r{n}")
+
+
+def talk_with_mails(app: HostApp) -> None:
+    for n in range(5):
+        mails = (f"p{m}.{n}.{app.scope.session_id}@example.com" for m in range(40))
+        app.ask(" ".join(mails), "sent")
+
+
+@pytest.mark.parametrize(
+    "talk", [talk_of_one_turn, talk_in_chinese, talk_over_documents, talk_with_mails]
+)
+def test_a_view_counts_what_it_costs(talk: Callable[[HostApp], None]) -> None:
+    engine = create_context_engine(SwitchStore(), config=PATIENT)
+    views = engine._sessions._views
+
+    def talks(some: range) -> int:
+        for n in some:
+            talk(HostApp(engine, Scope(session_id=f"session-{n}")))
+        engine.sync.flush()
+        gc.collect()
+        return views.bytes
+
+    before = talks(range(5))
+    tracemalloc.start()
+    counted = talks(range(5, 25)) - before
+    held = tracemalloc.get_traced_memory()[0]
+    views.clear()
+    gc.collect()
+    cost = held - tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    engine.sync.close()
+    assert 0.5 * cost < counted < 2 * cost, f"{counted} bytes counted of {cost}"
+
+
 def test_views_that_grow_stay_within_the_bound() -> None:
     config = RuntimeConfig(store=StoreConfig(deadline_s=20, view_bytes=100_000))
     engine = create_context_engine(MemoryStore(), config=config)
@@ -226,8 +280,8 @@ def test_views_that_grow_stay_within_the_bound() -> None:
     for n in range(5):
         for app in apps:
             app.ask(f"{n}?", "x" * 10_000)
-    # The view in use always stays: it counts 200 kB by itself, all four would count 800.
-    assert engine._sessions._views.bytes <= 1.1 * 2 * 100_000
+    # The view in use always stays: it counts 250 kB by itself, all four would count 1,000.
+    assert engine._sessions._views.bytes <= 260_000
     engine.sync.close()
 
 

@@ -16,7 +16,7 @@ from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
-from ce_engine.stores import owned, secret
+from ce_engine.stores import owned, places, secret
 from ce_engine.stores.file import faults
 from ce_engine.stores.file.settings import SettingsFiles
 from ce_engine.stores.file.shelf import Shelf
@@ -77,6 +77,9 @@ class FileStore(KeptStore):
         if self._secret is None:
             self._secret = secret.from_environment() or secret.beside(self._shelf.root)
         return self._secret
+
+    def check_place(self) -> None:
+        places.check_folder(self._shelf.root)
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None

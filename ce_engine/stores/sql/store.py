@@ -18,7 +18,7 @@ from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
-from ce_engine.stores import secret
+from ce_engine.stores import places, secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.lanes import Lane, outcome, stop_all
@@ -89,6 +89,9 @@ class SqlStore(BaseStore):
         if self._secret is None:
             self._secret = secret.from_environment() or secret.beside(self._database.path)
         return self._secret
+
+    def check_place(self) -> None:
+        places.check_file(self._database.path)
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None

@@ -286,7 +286,8 @@ def test_one_that_is_bound_after_the_installation(
         before, settings = dict(vars(model)), repr(vars(model))
         chosen = {"configurable": {"model": "openai:gpt-4o-mini"}}
         with install_ce(model, engine=engine, session_id="s") as installation:
-            assert install_ce(model) is installation
+            with install_ce(model) as again:
+                assert again.hooks is installation.hooks
             for each in (model, model.bind_tools([NO_TOOL]), model.with_config(tags=["x"])):
                 assert hasattr(each, "model_name") is bool(defaults)
             model.with_config(chosen).bind(stop=["x"]).invoke("你好")

@@ -154,7 +154,7 @@ def test_an_installation_a_request_leaves_one_mark(engine: Any, stored: Any) -> 
     assert sum(each() is not None for each in made) <= 1
     assert len(stored("t").session.messages) == 16
     (mark,) = model.callbacks
-    assert mark.hooks.installation.heirs == {}
+    assert mark.hooks.wiring.heirs == {}
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "dropped"])
@@ -170,9 +170,27 @@ def test_when_the_first_one_goes_the_others_go_on(engine: Any, stored: Any, kept
     two.invoke({"q": "q"}, THREAD)
     assert len(stored("t").session.messages) == 2
     install_ce(two, engine=engine).uninstall()
-    two.invoke({"q": "after the end"}, THREAD)
+    two.invoke({"q": "the second one is there"}, THREAD)
+    assert len(stored("t").session.messages) == 4
+    if kept:
+        second.uninstall()
+        assert model.callbacks is None
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "dropped"])
+def test_who_shares_a_model_stays_installed_when_others_go(
+    engine: Any, stored: Any, kept: bool
+) -> None:
+    model = a_model()
+    one, two = PROMPT | model, PROMPT | model
+    first, second = install_ce(one, engine=engine), install_ce(two, engine=engine)
+    if not kept:
+        del second
+        gc.collect()
+    install_ce(two, engine=engine).uninstall()
+    first.uninstall()
+    two.invoke({"q": "q"}, THREAD)
     assert len(stored("t").session.messages) == 2
-    assert model.callbacks is None
 
 
 def test_who_went_before_does_not_come_back(engine: Any) -> None:
@@ -201,10 +219,12 @@ def test_what_lost_its_mark_is_attached_anew(engine: Any, call: Any, stored: Any
     chain = PROMPT | model
     with install_ce(model, engine=engine) as first, install_ce(chain, engine=engine):
         model.callbacks = []
-        assert install_ce(model, engine=engine) is first
+        again = install_ce(model, engine=engine)
+        assert again.hooks is first.hooks
+        again.uninstall()
         call(model, "q", THREAD)
         model.callbacks = [ears := Ears()]
-        install_ce(chain, engine=engine)
-        chain.invoke({"q": "again"}, THREAD)
+        with install_ce(chain, engine=engine):
+            chain.invoke({"q": "again"}, THREAD)
     assert len(stored("t").session.messages) == 4
     assert model.callbacks == [ears]

@@ -340,9 +340,11 @@ def test_it_has_what_an_installation_has(chat: Any, engine: Any, runner: Any) ->
         assert report is not None
         assert report == governs.installation.last_report("mine")
         assert report.token_budget == 400
-        assert install_ce(governs) is governs.installation
-        governs.uninstall()
-        governs.uninstall()
+        with install_ce(governs) as other:
+            assert other.hooks is governs.installation.hooks
+            governs.uninstall()
+            governs.uninstall()
+            assert other.hooks.active
         assert not governs.installation.hooks.active
 
 
@@ -376,7 +378,7 @@ def test_an_agent_that_is_dropped_frees_it(engine: Any) -> None:
     governs = middleware(engine=engine)
     agent = agent_of(FakeListChatModel(responses=["x"]), [governs], [], checkpointer=None)
     agent.invoke({"messages": ["q"]})
-    gone = weakref.ref(governs.installation)
+    gone = weakref.ref(governs.installation.hooks)
     del governs, agent
     gc.collect()
     assert gone() is None

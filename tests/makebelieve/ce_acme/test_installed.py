@@ -142,8 +142,8 @@ def test_listeners_that_the_app_replaced_are_joined_again(
         expert.listeners = [mine]
         ask(expert)
         assert turns() == []
-        install_ce(expert, engine=engine)
-        ask(expert)
+        with install_ce(expert, engine=engine):
+            ask(expert)
         assert len(turns()) == 1
         expert.listeners.insert(0, mine)
     assert expert.listeners == [mine, mine]

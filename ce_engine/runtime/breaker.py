@@ -1,0 +1,58 @@
+"""Says when a store is away, and spares everybody the wait for it."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+
+from ce_engine.errors import ContextEngineError
+from ce_engine.ports import Store
+from ce_engine.stores.base import BaseStore
+
+
+logger = logging.getLogger("ce_engine.store")
+
+
+class Breaker:
+    """Open for a while after a failure: then nobody waits for the store (decision 10).
+
+    Reads and writes have one each: on a full disk reads go on. Where reads fail, neither is waited
+    for, so that a call waits once; a write that lands speaks for writes alone.
+    """
+
+    def __init__(self, store: Store, seconds: float) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._until = 0.0
+
+    def is_open(self) -> bool:
+        return monotonic() < self._until
+
+    def trip(self, why: str | Exception = "") -> None:
+        """Nobody waits for a while; `why` is logged, once until then."""
+        if why and not self.is_open():
+            logger.warning(
+                "the store %s is unavailable: %s; calls go on, recording follows when it is back. "
+                "What is wrong with it tells: ce doctor",
+                _name(self._store),
+                why if isinstance(why, str) else _cause(self._store, why),
+            )
+        self._until = monotonic() + self._seconds
+
+    def remaining(self) -> float:
+        return max(0.0, self._until - monotonic())
+
+    def reset(self) -> None:
+        self._until = 0.0
+
+
+def _name(store: Store) -> str:
+    """The store's URL, if it is one of ours: in another's may be a password."""
+    return store.url if isinstance(store, BaseStore) else f"({type(store).__name__})"
+
+
+def _cause(store: Store, error: Exception) -> str:
+    """What happened; the text of an error that is not ours may quote what was to be stored."""
+    if not isinstance(error, ContextEngineError):
+        return type(error).__name__
+    return f"{error} [{error.code}]" if isinstance(store, BaseStore) else error.code

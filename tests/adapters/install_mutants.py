@@ -1,0 +1,29 @@
+"""What installations get wrong, done to the real ones: the contract suite must catch each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ce_integrations import installation
+from ce_integrations.base import Adapter
+from ce_integrations.installation import Wiring
+
+
+Patch = pytest.MonkeyPatch
+
+
+def installs_twice(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What is there is not found: who installs again wires the target again."""
+    patch.setattr(installation, "_wired", Wiring)
+
+
+def the_first_takes_all(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Who goes first takes it away from the others."""
+    patch.setattr(Wiring, "release", Wiring.detach)
+
+
+def the_last_takes_none(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Everybody has gone, and what they installed stays."""
+    patch.setattr(Wiring, "release", lambda _: None)
