@@ -68,7 +68,9 @@ class Telling:
 
     def _layers(self, report: Report, extras: dict[str, int]) -> None:
         outcome = self.outcome
+        shorter = outcome.shorter
         system = sum(item.tokens for item in outcome.line.system)
+        system -= sum(shorter[i.index].saved for i in outcome.line.system if i.index in shorter)
         task = outcome.line.task
         task_tokens = outcome.line.groups[task].tokens if task is not None else 0
         report.payload_tokens = {
@@ -91,7 +93,7 @@ class Telling:
             Layer.RETRIEVED.value: LayerReport(
                 tokens=max(0, outcome.injected_tokens - stands.tokens),
                 chunks=outcome.injected_count,
-                truncated=outcome.task_text is not None,
+                truncated=bool(outcome.shorter),
             ),
             Layer.IMMEDIATE.value: LayerReport(
                 tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),

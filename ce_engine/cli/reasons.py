@@ -31,8 +31,12 @@ _DECISIONS = {
         "groups with older tool results shortened",
     ),
     ("degraded", "retrieved_text"): (
-        "question with retrieved text shortened",
-        "questions with retrieved text shortened",
+        "message with retrieved text shortened",
+        "messages with retrieved text shortened",
+    ),
+    ("degraded", "rendered_conversation"): (
+        "helper's prompt shortened by the oldest of the conversation in it",
+        "helpers' prompts shortened by the oldest of the conversation in them",
     ),
     ("dropped", "over_budget"): (
         "candidate without room",

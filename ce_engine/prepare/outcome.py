@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ce_engine.prepare.cut import Cut
 from ce_engine.prepare.line import Line
 from ce_engine.prepare.pins import Pin
+from ce_engine.prepare.shorter import Shorter
 from ce_engine.prepare.standing import Standing
 from ce_engine.schema.call import Step
 from ce_engine.schema.report import PruneDecision
@@ -30,7 +31,9 @@ class Outcome:
     decisions: list[PruneDecision] = field(default_factory=list)
     restored: int = 0
     shortened: int = 0
-    task_text: str | None = None
+    shorter: dict[int, Shorter] = field(
+        default_factory=dict
+    )  # what is left of texts, by host index
     standing: Standing = field(default_factory=Standing)
     contexts: dict[str, str] = field(default_factory=dict)
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id

@@ -30,13 +30,13 @@ from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pins import Held, in_line
 from ce_engine.prepare.planning import plan
 from ce_engine.prepare.render import (
-    fitted,
     knowledge,
     left_out,
     replaced,
     section,
     short_result,
 )
+from ce_engine.prepare.shorter import shorten_texts
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
 from ce_engine.schema.document import ContextBlock
@@ -116,13 +116,13 @@ class _Assembly:
         if below and not out.cut.stands:
             return out
         if out.cut.tokens > room:
-            self._shorten_task(room)
+            room += self._shorten_texts(out.cut.tokens - room)
         if sharing:
             self._hold(marks)
         self._choose(room, sharing=sharing)
         out.injected_tokens += self.held.tokens
         out.decisions += out.standing.decisions
-        out.decisions += decisions(self.line, out.cut, out.task_text is not None)
+        out.decisions += decisions(self.line, out.cut, out.shorter)
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
         plan(out, self.items, self.sources, self._short, self.config.placement)
@@ -202,20 +202,24 @@ class _Assembly:
     def _task(self) -> Group | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
 
-    def _shorten_task(self, room: int) -> None:
-        """Take retrieved documents out of the task message, worst first, as far as needed (decision 6)."""
-        task = self._task()
-        if task is None or len(task.items) != 1:
-            return
-        text = self.sources.text(task.items[0])
-        spans = sorted(self.sources.spans(text), key=lambda span: -span.rank)
-        if not spans:
-            return
-        documents = [(span.start, span.end, span.evidence_id) for span in spans]
-        count, over = self.sources.count, self.out.cut.tokens - room
-        limit = count(text) - over
-        short = self.out.task_text = fitted(text, documents, limit, count, self.config.locale)
-        self.out.cut.tokens -= self._saved(task.items[0], text, short)
+    def _shorten_texts(self, over: int) -> int:
+        """Leave out what may go of the texts that stay; the tokens that system messages save (decision 6)."""
+        out, system = self.out, self.line.system
+        groups = [g for n, g in enumerate(self.line.groups) if n not in out.cut.dropped]
+        kept = [*system, *(item for group in groups for item in group.items)]
+        out.shorter = shorten_texts(kept, over, self.sources, self.config.locale)
+        out.saved |= {index: short.saved for index, short in out.shorter.items()}
+        for group in groups:
+            saved = self._saved_in(group.items)
+            group.tokens -= saved
+            out.cut.tokens -= saved
+        saved = self._saved_in(system)
+        self.fixed -= saved
+        return saved
+
+    def _saved_in(self, items: Sequence[Item]) -> int:
+        shorter = self.out.shorter
+        return sum(shorter[item.index].saved for item in items if item.index in shorter)
 
     def _choose(self, room: int, *, sharing: bool) -> None:
         """Let the pruner choose among what is above the cut, given facts, and what relevance brings in again."""
