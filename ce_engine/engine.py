@@ -23,6 +23,7 @@ from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
 from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import OriginalReader, Originals, second_store
+from ce_engine.over_budget import OverBudgetLog
 from ce_engine.own_calls import Summarizer
 from ce_engine.ports import (
     Clock,
@@ -133,6 +134,7 @@ class Engine(
         self._locks = KeyedLocks()
         self.caches = WeakSet()
         self._gate = Gate()
+        self._over_budget = OverBudgetLog()
         self._posted = Posted()
         self._settings = Settings(store, self._journal)
         self._collector = Collector(self._settings, sources)
@@ -199,6 +201,9 @@ class Engine(
                 raise
             self._sessions.grown(view)
         self._sessions.remember(call.scope, prepared.report)
+        if config.fail == "open":  # else it does not go out
+            session = records.ingest.id(call.scope.session_id)
+            self._over_budget.tell(call.scope.key, session, prepared.report)
         return prepared
 
     # Upload

@@ -50,7 +50,7 @@ def decisions(line: Line, cut: Cut, shorter: Mapping[int, Shorter]) -> list[Prun
             token_estimate=item.tokens,
         )
         for item in line.system
-        if item.index in shorter
+        if item.index is not None and item.index in shorter
     )
     told += (
         PruneDecision(
@@ -78,6 +78,6 @@ def _fate(line: Line, cut: Cut, position: int, shorter: Mapping[int, Shorter]) -
     if position in cut.shortened:
         return "degraded", "older_tool_result"
     for item in group.items:
-        if item.index in shorter:
+        if item.index is not None and item.index in shorter:
             return "degraded", shorter[item.index].reason
     return "kept", "never_out" if group.must and was_cut else "fits"

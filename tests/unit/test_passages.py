@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from xml.sax.saxutils import escape
 
 import pytest
@@ -36,7 +37,7 @@ def rest(text: str, *known: str) -> str:
 
 
 DOCUMENTS = [document(n) for n in range(4)]
-SHAPES = {
+SHAPES: dict[str, Callable[[str], str]] = {
     "whole": lambda d: d,
     "numbered": lambda d: "".join(f"Source {n}:\n{c}\n" for n, c in enumerate(chunks(d, 150), 1)),
     "in small pieces": lambda d: "".join(f"[{n}] {c}\n" for n, c in enumerate(chunks(d, 60), 1)),
