@@ -270,11 +270,8 @@ class Archiving:
             "now": chosen.sources.now,
             "materials": [[m.id, material_mac(mac, m)] for m in chosen.materials],
             "pruner": kind_of(chosen.pruner),
-            "live_task": any(
-                item.n is not None and self._is_live(item) for item in self._shorter()
-            ),
-            "short_system": any(item.n is None for item in self._shorter()),
             **self._sharing(),
+            **self._shorter(),
         }
         return {key: value for key, value in archive.items() if value}
 
@@ -359,7 +356,11 @@ class Archiving:
         assert item.n is not None
         return self.records.view.rows[item.n].message.content != self.chosen.sources.text(item)
 
-    def _shorter(self) -> list[Item]:
-        """The messages of which something inside is left out."""
+    def _shorter(self) -> dict[str, bool]:
+        """Whether something was left out of a text that is not stored: of a message's, or a system message's."""
         shorter = self.chosen.outcome.shorter
-        return [item for item in self.chosen.items if item.index in shorter]
+        items = [item for item in self.chosen.items if item.index in shorter]
+        return {
+            "live_task": any(item.n is not None and self._is_live(item) for item in items),
+            "short_system": any(item.n is None for item in items),
+        }

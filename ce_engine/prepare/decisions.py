@@ -43,25 +43,21 @@ def decisions(line: Line, cut: Cut, shorter: Mapping[int, Shorter]) -> list[Prun
         else:
             told.append(made)
     told += (
-        PruneDecision(
-            block_id=f"#{item.index}",
-            action="degraded",
-            reason=shorter[item.index].reason,
-            token_estimate=item.tokens,
-        )
+        _told(item, "degraded", shorter[item.index].reason)
         for item in line.system
         if item.index is not None and item.index in shorter
     )
-    told += (
-        PruneDecision(
-            block_id=orphan.message_id or f"#{orphan.index}",
-            action="dropped",
-            reason=_why(orphan),
-            token_estimate=orphan.tokens,
-        )
-        for orphan in line.orphans
-    )
+    told += (_told(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
     return told
+
+
+def _told(item: Item, action: str, reason: str) -> PruneDecision:
+    return PruneDecision(
+        block_id=item.message_id or f"#{item.index}",
+        action=action,
+        reason=reason,
+        token_estimate=item.tokens,
+    )
 
 
 def _why(orphan: Item) -> str:
