@@ -207,7 +207,7 @@ class _Assembly:
         out, system = self.out, self.line.system
         groups = [g for n, g in enumerate(self.line.groups) if n not in out.cut.dropped]
         kept = [*system, *(item for group in groups for item in group.items)]
-        out.shorter = shorten_texts(kept, over, self.sources, self.config.locale)
+        out.shorter = shorten_texts(kept, over, self.sources, self.config.locale, self._query)
         out.saved |= {index: short.saved for index, short in out.shorter.items()}
         for group in groups:
             saved = self._saved_in(group.items)
@@ -312,10 +312,7 @@ class _Assembly:
     def _candidates(
         self, left: int, facts: Sequence[Material], *, recalls: bool
     ) -> list[tuple[Candidate, ContextBlock]]:
-        task = self._task() or self.line.groups[-1]
-        query, spans = self.sources.asked(task.items[0])
-        found_in = sorted((span.start, span.end, " ") for span in spans)
-        query = replaced(query, found_in)
+        query = self._query()
         limit, sent = self.config.prune.max_retrieved_chunks, self._sent()
         pinned = sum(len(pin.refs) for pin in self.out.pins.values())
         most = min(limit, max(FEW, left // SHORT) + pinned)
@@ -331,6 +328,12 @@ class _Assembly:
             if most == limit or len(near) < most or nominated.left < left // 4:
                 return nominated.chosen
             most = limit
+
+    def _query(self) -> str:
+        """What is asked, without the documents that stand in it."""
+        task = self._task() or self.line.groups[-1]
+        query, spans = self.sources.asked(task.items[0])
+        return replaced(query, sorted((span.start, span.end, " ") for span in spans))
 
     def _nominated(
         self, found: Sequence[Candidate], query: str, sent: frozenset[int], left: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ce_engine.prepare.line import Item
-from ce_engine.prepare.render import TEMPLATES, Locale, fitted, replaced
+from ce_engine.prepare.render import TEMPLATES, Locale, excerpt, fitted, replaced, some_of
 from ce_engine.prepare.sources import Sources, Span
 
 
@@ -33,12 +33,13 @@ class Shorter:
 
 
 def shorten_texts(
-    items: Sequence[Item], over: int, sources: Sources, locale: Locale
+    items: Sequence[Item], over: int, sources: Sources, locale: Locale, query: Callable[[], str]
 ) -> dict[int, Shorter]:
     """Host messages in a shorter form, by index, so that they cost `over` tokens less if that can be.
 
     First what a helper's prompt holds of a conversation, oldest first; then retrieved documents,
-    worst first whichever message they are in (decision 6).
+    worst first whichever message they are in; of the best of those the sentences stay that share
+    most with what `query` gives (decision 6).
     """
     made: dict[int, Shorter] = {}
     texts = {item.index: sources.text(item) for item in items if item.index is not None}
@@ -52,8 +53,13 @@ def shorten_texts(
             over -= _note(made, sources, index, text, texts[index], CONVERSATION)
     found = {index: spans for index, text in texts.items() if (spans := sources.spans(text))}
     if over > 0 and found:
-        before = [texts[index] for index in found]
-        after = _without_worst(before, list(found.values()), over, sources.count, locale)
+        before, asked = [texts[index] for index in found], frozenset(sources.terms(query()))
+
+        def part(text: str, chars: int) -> str:
+            return some_of(text, excerpt(text, asked, sources.terms, chars))
+
+        spans = list(found.values())
+        after = _without_worst(before, spans, over, sources.count, locale, part)
         for index, text, short in zip(found, before, after, strict=True):
             _note(made, sources, index, text, short, RETRIEVED)
     return made
@@ -72,7 +78,12 @@ def _note(
 
 
 def _without_worst(
-    texts: Sequence[str], found: Sequence[Sequence[Span]], over: int, count: Count, locale: Locale
+    texts: Sequence[str],
+    found: Sequence[Sequence[Span]],
+    over: int,
+    count: Count,
+    locale: Locale,
+    part: Callable[[str, int], str],
 ) -> list[str]:
     """The texts, looked at as one, without as many documents as must go."""
     documents: list[tuple[int, int, int, str]] = []
@@ -83,7 +94,7 @@ def _without_worst(
     whole = _BORDER.join(texts)
     worst = [(-start, end, evidence_id) for _, start, end, evidence_id in sorted(documents)]
     limit = count(whole) - over - (len(texts) - 1)  # apart they may cost a token more each
-    return fitted(whole, worst, limit, count, locale).split(_BORDER)
+    return fitted(whole, worst, limit, count, locale, part).split(_BORDER)
 
 
 def _without_oldest(

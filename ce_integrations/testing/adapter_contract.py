@@ -16,7 +16,7 @@ import pytest
 
 from ce_integrations.base import Way
 from ce_integrations.session import ce_session
-from ce_integrations.testing.adapter_agents import Agents
+from ce_integrations.testing.adapter_budget import Budgets
 from ce_integrations.testing.answers import Answer, JsonObject, error, text
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS
 from ce_integrations.testing.framework_apps import FrameworkApps, needs, ways
@@ -41,7 +41,7 @@ METHODS: dict[str, tuple[str, ...]] = {
 """What a subclass gives for each way and capability."""
 
 
-class AdapterContract(Agents):
+class AdapterContract(Budgets):
     """Everything that an adapter promises to the apps of its framework.
 
     A subclass gives the members of `FrameworkApps` and nothing else. What the framework cannot do
