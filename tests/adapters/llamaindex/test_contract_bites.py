@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ce_integrations.testing.adapter_contract import AdapterContract
+from tests.adapters.budget_mutants import BUDGET
 from tests.adapters.llamaindex.contract_apps import AgentApps, ChatApps
 from tests.adapters.llamaindex.contract_mutants import OWN
 from tests.adapters.mutants import SHARED, Mutant, Patch
@@ -20,6 +21,6 @@ class Plain(ChatApps, AdapterContract):
 
 @pytest.mark.req("A-27")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("mutant", [*SHARED, *OWN], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*SHARED, *BUDGET, *OWN], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)
