@@ -130,6 +130,29 @@ class Budgets(Agents):
                 ours = trial.installed(wire, target, drive, config=budget_of(budget))
             self.check_told(trial, ours, said, budget, f"{SESSION} {n}")
 
+    @needs("teams")
+    def test_what_a_team_sends_stays_within_the_budget_or_is_told(
+        self, trial: Trial, way: Way
+    ) -> None:
+        self.check_agents(trial, self.make_team, self.team_script, way)
+
+    @needs("groups")
+    def test_what_a_group_sends_stays_within_the_budget_or_is_told(
+        self, trial: Trial, way: Way
+    ) -> None:
+        self.check_agents(trial, self.make_group, self.group_answers(), way)
+
+    def check_agents(self, trial: Trial, make: Any, script: Any, way: Way) -> None:
+        """Agents that work together, in budgets for nothing, and for some."""
+        questions = QUESTIONS[: 1 if make == self.make_team else None]
+        for budget in (TINY_BUDGET, 90):
+            session = f"{SESSION} {budget}"
+            with Wire(script) as wire, warnings_of_the_engine() as said:
+                drive = trial.asking(questions, way, session)
+                ours = trial.installed(wire, make(wire), drive, config=budget_of(budget))
+            assert len(ours.bodies) >= len(questions)
+            self.check_told(trial, ours, said, budget, session)
+
     def check_told(
         self, trial: Trial, ours: Played, said: Sequence[str], budget: int, session: str = SESSION
     ) -> None:
