@@ -15,7 +15,7 @@ from ce_engine.prepare.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.nominate import FEW, pin_of
-from ce_engine.prepare.passages import find_passages
+from ce_engine.prepare.passages import find_passages, written_talk
 from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.render import Locale, Snippet, some_of
 from ce_engine.prepare.sources import Candidate, Sources, Span
@@ -219,7 +219,10 @@ class Recall:
             return []
         rows = [row for row in self.view.rows[-MAX_TOLD:] if not row.withheld]
         forms = [(self._live(row.message.content), row.message.content) for row in rows]
-        return [Span(start, end, n, "") for start, end, n in find_passages(text, forms)]
+        found = [(start, end) for start, end, _ in find_passages(text, forms)]
+        if len(found) < 2:  # of a talk that was never heard of, the names of roles tell
+            found = written_talk(text)
+        return [Span(start, end, n, "") for n, (start, end) in enumerate(found)]
 
     def _live(self, text: str) -> str:
         """What was said, where the values that were taken out are still known here."""

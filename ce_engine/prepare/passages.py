@@ -27,7 +27,15 @@ GAP = 12
 FEW = 4
 """Places of one seed that are compared: texts may repeat themselves."""
 
+MIN_TURNS = 4
+"""Messages that make a conversation, where nothing but names of roles tells of one."""
+
 _WORD = re.compile(r"\S+")
+_LABEL = re.compile(
+    r"^[ \t]*(?:<message\b[^>\n]*>|(?:human|user|ai|assistant|tool|function|用户|助手)[ \t]*[:：])[ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_END = re.compile(r"\s*(?:</message>)?\s*\Z")
 
 
 class Found(NamedTuple):
@@ -201,3 +209,18 @@ def _claims(
         if end - of >= least and not quoted:
             claimed.setdefault(n, []).append((of, end))
             yield run[0].start, run[-1].end, forms[n][0]
+
+
+def written_talk(text: str) -> list[tuple[int, int]]:
+    """Where the messages of a conversation stand that is written with the names of roles, in order.
+
+    None where it is less than half of the text: then these may be examples of a prompt.
+    """
+    labels = list(_LABEL.finditer(text))
+    ends = [label.start() for label in labels[1:]] + [len(text)]
+    found = [
+        (label.end(), label.end() + len(_END.sub("", text[label.end() : end])))
+        for label, end in zip(labels, ends, strict=True)
+    ]
+    is_most = len(found) >= MIN_TURNS and 2 * (found[-1][0] - found[0][0]) >= len(text)
+    return found if is_most else []

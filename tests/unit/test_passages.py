@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from ce_engine.prepare.passages import find_passages
+from ce_engine.prepare.passages import find_passages, written_talk
 
 
 def document(n: int, sentences: int = 8) -> str:
@@ -94,3 +94,33 @@ def test_a_long_text_of_one_letter_is_searched_in_time() -> None:
     found = find_passages("a" * 50_000 + "b" + "a" * 50_000, [["a" * 40_000 + "c"]])
     assert found
     assert all(end - start <= 50_000 for start, end, _ in found)
+
+
+TALK = [
+    ("user", "你好, what is a lane?"),
+    ("assistant", "A line.\nOf talk."),
+    ("user", "And a cut?"),
+    ("assistant", "It belongs to a lane."),
+]
+WRITTEN = {
+    "labels": "".join(f"{role}: {said}\n" for role, said in TALK),
+    "other labels": "".join(
+        f"{'Human' if role == 'user' else 'AI'}: {said}\n\n" for role, said in TALK
+    ),
+    "chinese": "".join(f"{'用户' if role == 'user' else '助手'}：{said}\n" for role, said in TALK),
+    "xml": "".join(f'<message type="{role}">{said}</message>\n' for role, said in TALK),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_talk_that_is_written_with_roles_is_found(form: str) -> None:
+    text = f"Sum it up.\n{WRITTEN[form]}Now:"
+    found = [text[start:end] for start, end in written_talk(text)]
+    assert found[:3] == [said for _, said in TALK[:3]]
+    assert found[3].startswith(TALK[3][1])
+
+
+def test_examples_in_a_prompt_are_no_talk() -> None:
+    prompt = "Do as in the examples, whatever they say. " * 20
+    assert written_talk(f"{prompt}\n{WRITTEN['labels']}") == []
+    assert written_talk("user: a\nassistant: b\nuser: c") == []

@@ -93,7 +93,7 @@ def test_what_a_retriever_gives_as_a_tool_is_shortened(chat: Any, engine: Any) -
     assert LONG_PAGES[3].text[:30] not in result["content"]
 
 
-def summarizing(chat: Any, wire: Wire) -> Any:
+def summarizing(chat: Any, wire: Wire, saver: Any = True) -> Any:
     from langchain.agents import create_agent
     from langchain.agents.middleware import SummarizationMiddleware
 
@@ -104,7 +104,7 @@ def summarizing(chat: Any, wire: Wire) -> Any:
         keep=("messages", 2),
         summary_prompt=prompt,
     )
-    saver = InMemorySaver()
+    saver = saver and InMemorySaver()
     return create_agent(chat(wire, model="gpt-4"), [], middleware=[summary], checkpointer=saver)
 
 
@@ -130,6 +130,25 @@ def test_a_summary_of_a_talk_is_of_its_newest_part(chat: Any, engine: Any) -> No
     assert "ann0@example.com" not in prompt
     assert "[… earlier messages left out]" in prompt
     assert asked[3][:60] in prompt
+
+
+@pytest.mark.needs("create_agent")
+def test_a_summary_of_a_talk_that_nobody_heard_of(chat: Any, engine: Any) -> None:
+    """No session was named, and the app brings its own list."""
+    talk = [
+        ("user" if n % 2 == 0 else "assistant", f"words {n}: {LONG_PAGES[n % 4].text[:120]}")
+        for n in range(11)
+    ]
+    with Wire("answer") as wire:
+        agent = summarizing(chat, wire, saver=None)
+        with install_ce(agent, engine=engine, config=budget_of(BUDGET)):
+            agent.invoke({"messages": talk})
+        assert all(count(body) <= BUDGET for body in wire.bodies)
+        summed, _ = wire.bodies
+    prompt = summed["messages"][0]["content"]
+    assert "words 0:" not in prompt
+    assert "words 8:" in prompt
+    assert prompt.endswith("</messages>\nBe brief.")
 
 
 @pytest.mark.needs("create_agent")
