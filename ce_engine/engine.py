@@ -200,11 +200,14 @@ class Engine(
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
             self._sessions.grown(view)
-        self._sessions.remember(call.scope, prepared.report)
-        if config.fail == "open":  # else it does not go out
-            session = records.ingest.id(call.scope.session_id)
-            self._over_budget.tell(call.scope.key, session, prepared.report)
+        self._remember(records, config, prepared)
         return prepared
+
+    def _remember(self, records: Records, config: RuntimeConfig, prepared: Prepared) -> None:
+        scope, report = prepared.turn.scope, prepared.report
+        self._sessions.remember(scope, report)
+        if config.fail == "open":  # else it does not go out
+            self._over_budget.tell(scope.key, records.ingest.id(scope.session_id), report)
 
     # Upload
 

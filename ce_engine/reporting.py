@@ -14,6 +14,7 @@ from ce_engine.over_budget import causes, figures
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import LAYERS
 from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.shorter import saved_in
 from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.enums import Layer
@@ -83,9 +84,8 @@ class Telling:
 
     def _layers(self, report: Report, extras: dict[str, int]) -> None:
         outcome = self.outcome
-        shorter = outcome.shorter
         system = sum(item.tokens for item in outcome.line.system)
-        system -= sum(shorter[i.index].saved for i in outcome.line.system if i.index in shorter)
+        system -= saved_in(outcome.line.system, outcome.shorter)
         task = outcome.line.task
         task_tokens = outcome.line.groups[task].tokens if task is not None else 0
         report.payload_tokens = {

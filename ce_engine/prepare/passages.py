@@ -217,10 +217,11 @@ def written_talk(text: str) -> list[tuple[int, int]]:
     None where it is less than half of the text: then these may be examples of a prompt.
     """
     labels = list(_LABEL.finditer(text))
+    if len(labels) < MIN_TURNS:
+        return []
     ends = [label.start() for label in labels[1:]] + [len(text)]
     found = [
         (label.end(), label.end() + len(_END.sub("", text[label.end() : end])))
         for label, end in zip(labels, ends, strict=True)
     ]
-    is_most = len(found) >= MIN_TURNS and 2 * (found[-1][0] - found[0][0]) >= len(text)
-    return found if is_most else []
+    return found if 2 * (found[-1][0] - found[0][0]) >= len(text) else []

@@ -36,7 +36,7 @@ from ce_engine.prepare.render import (
     section,
     short_result,
 )
-from ce_engine.prepare.shorter import shorten_texts
+from ce_engine.prepare.shorter import saved_in, shorten_texts
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
 from ce_engine.schema.document import ContextBlock
@@ -210,16 +210,12 @@ class _Assembly:
         out.shorter = shorten_texts(kept, over, self.sources, self.config.locale, self._query)
         out.saved |= {index: short.saved for index, short in out.shorter.items()}
         for group in groups:
-            saved = self._saved_in(group.items)
+            saved = saved_in(group.items, out.shorter)
             group.tokens -= saved
             out.cut.tokens -= saved
-        saved = self._saved_in(system)
+        saved = saved_in(system, out.shorter)
         self.fixed -= saved
         return saved
-
-    def _saved_in(self, items: Sequence[Item]) -> int:
-        shorter = self.out.shorter
-        return sum(shorter[item.index].saved for item in items if item.index in shorter)
 
     def _choose(self, room: int, *, sharing: bool) -> None:
         """Let the pruner choose among what is above the cut, given facts, and what relevance brings in again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -51,18 +51,24 @@ def shorten_texts(
             limit = sources.count(text) - over
             texts[index] = _without_oldest(text, said, limit, sources.count, locale)
             over -= _note(made, sources, index, text, texts[index], CONVERSATION)
-    found = {index: spans for index, text in texts.items() if (spans := sources.spans(text))}
-    if over > 0 and found:
+    spans = {index: sources.spans(text) for index, text in texts.items()} if over > 0 else {}
+    found = {index: each for index, each in spans.items() if each}
+    if found:
         before, asked = [texts[index] for index in found], frozenset(sources.terms(query()))
 
         def part(text: str, chars: int) -> str:
             return some_of(text, excerpt(text, asked, sources.terms, chars))
 
-        spans = list(found.values())
-        after = _without_worst(before, spans, over, sources.count, locale, part)
+        after = _without_worst(before, [*found.values()], over, sources.count, locale, part)
         for index, text, short in zip(found, before, after, strict=True):
             _note(made, sources, index, text, short, RETRIEVED)
     return made
+
+
+def saved_in(items: Iterable[Item], shorter: Mapping[int, Shorter]) -> int:
+    """Tokens that the shorter forms of these save."""
+    found = (shorter.get(item.index) for item in items if item.index is not None)
+    return sum(each.saved for each in found if each is not None)
 
 
 def _note(

@@ -123,4 +123,5 @@ def test_a_talk_that_is_written_with_roles_is_found(form: str) -> None:
 def test_examples_in_a_prompt_are_no_talk() -> None:
     prompt = "Do as in the examples, whatever they say. " * 20
     assert written_talk(f"{prompt}\n{WRITTEN['labels']}") == []
+    assert written_talk("no talk") == []
     assert written_talk("user: a\nassistant: b\nuser: c") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from ce_integrations.testing.wire import Wire, text, tool_calls
 
 BUDGET = 500
 SYSTEM = "Answer from:\n{context}\n\nIf you do not know, say so. 不知道就说不知道。"
-FORMATS = {
+FORMATS: dict[str, Callable[[list[str]], str]] = {
     "joined": "\n\n".join,
     "numbered": lambda texts: "".join(f"[{n}] {t}\n" for n, t in enumerate(texts, 1)),
     "in xml": lambda texts: "".join(f"<doc id='{n}'>\n{t}\n</doc>" for n, t in enumerate(texts)),
@@ -67,6 +68,7 @@ def test_context_in_a_prompt_is_shortened_whatever_it_looks_like(
         (body,) = wire.bodies
     said = body["messages"][0]["content"]
     assert count(body) <= BUDGET
+    assert report is not None
     assert not report.over_budget
     assert said.startswith("Answer from:\n")
     assert "If you do not know, say so. 不知道就说不知道。" in said

@@ -76,7 +76,9 @@ def test_what_engines_retrieve_is_shortened_where_it_stands(
         with install_ce(app, engine=engine, session_id="s", config=budget_of(BUDGET)) as installed:
             for question in ("What of page 0?", "那又怎样？"):
                 ask(question)
-                assert not installed.last_report("s").over_budget
+                report = installed.last_report("s")
+                assert report is not None
+                assert not report.over_budget
         bodies = wire.bodies
     assert [n for n in map(count, bodies) if n > BUDGET] == []
     with_pages = [body for body in bodies if "Of page 0 we know" in str(body)]
