@@ -30,7 +30,7 @@ from ce_engine.view import SessionView
 
 KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
-MAX_TOLD = 1_000
+MAX_TOLD = 400
 """Messages of the session that are looked for inside a helper's prompt, the newest."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +53,7 @@ def shorten_texts(
             texts[index] = _without_oldest(text, said, limit, sources.count, locale)
             over -= _note(made, sources, index, text, texts[index], CONVERSATION)
     spans = {index: sources.spans(text) for index, text in texts.items()} if over > 0 else {}
-    found = {index: each for index, each in spans.items() if each}
+    found = {index: each for index, each in _unquoted(spans).items() if each}
     if found:
         before, asked = [texts[index] for index in found], frozenset(sources.terms(query()))
 
@@ -81,6 +82,21 @@ def _note(
     saved = sources.saved.get(index, sources.count(text) - sources.count(short))
     made[index] = Shorter(short, reason, saved + (known.saved if known else 0))
     return saved
+
+
+def _unquoted(spans: Mapping[int, Sequence[Span]]) -> dict[int, list[Span]]:
+    """The documents in each text, but for those of which another text holds more than twice as much."""
+    sizes: Tally[tuple[int, int]] = Tally()
+    for index, found in spans.items():
+        for span in found:
+            sizes[index, span.rank] += span.end - span.start
+    most: dict[int, int] = {}
+    for (_, rank), size in sizes.items():
+        most[rank] = max(most.get(rank, 0), size)
+    return {
+        index: [span for span in found if 2 * sizes[index, span.rank] >= most[span.rank]]
+        for index, found in spans.items()
+    }
 
 
 def _without_worst(

@@ -120,5 +120,7 @@ def test_ce_report_counts_them_at_the_top(tmp_path: Any) -> None:
         app = HostApp(engine, SCOPE, messages[:-1])
         app.prepare(messages[-1])
     engine.sync.close()
-    first = ce("report", "s", "--store", url).stdout.splitlines()[0]
+    said = ce("report", "s", "--store", url, columns=400).stdout
+    assert "; alone too much: task message " in said
+    first = said.splitlines()[0]
     assert first == "3 calls over the budget: system message (turns 2, 4); task message (turn 3)"
