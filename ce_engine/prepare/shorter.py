@@ -10,6 +10,7 @@ from functools import partial
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.render import TEMPLATES, Locale, excerpt, fitted, replaced, some_of
 from ce_engine.prepare.sources import Sources, Span
+from ce_engine.schema.enums import Origin
 
 
 RETRIEVED, CONVERSATION = "retrieved_text", "rendered_conversation"
@@ -17,6 +18,10 @@ RETRIEVED, CONVERSATION = "retrieved_text", "rendered_conversation"
 
 BETWEEN = 240
 """Characters that may stand between two messages of one conversation: labels, and what is too short to know."""
+
+SIGNED = frozenset({Origin.ANSWER, Origin.TOOL_CALL})
+"""What a model said goes back to it as it came: it may be signed. Nor is a text of several results cut, whose
+parts nobody can tell apart."""
 
 _BORDER = "\n\x00and\x00\n"
 """Between texts that are looked at as one; its word keeps what is beside it apart."""
@@ -43,7 +48,8 @@ def shorten_texts(
     most with what `query` gives (decision 6).
     """
     made: dict[int, Shorter] = {}
-    texts = {item.index: sources.text(item) for item in items if item.index is not None}
+    may = [item for item in items if not (item.origin in SIGNED or item.more_call_ids)]
+    texts = {item.index: sources.text(item) for item in may if item.index is not None}
     for index, text in texts.items():
         if text == "" and index in sources.saved:  # a replay, to which it is not given
             made[index] = Shorter("", RETRIEVED, sources.saved[index])

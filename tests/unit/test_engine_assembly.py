@@ -379,3 +379,16 @@ def test_a_shortened_system_message_is_replayed_where_its_text_is_given(
     without = engine.sync.replay(SCOPE)
     assert "CONTEXT_REPLAY_LIVE_TASK" in {problem.code for problem in without.problems}
     assert without.sent.tokens == prepared.report.token_used
+
+
+def test_what_a_model_said_and_joined_results_go_out_as_they_are(engine: ContextEngine) -> None:
+    """The one may be signed; of the other nobody can tell whose a part is."""
+    found(engine, *PAGES)
+    both = tool_result("a", "\n".join(PAGES))
+    both.more_call_ids = ("b",)
+    asked = tool_calls(("a", "look", {}), ("b", "look", {}), text=PAGES[0])
+    app = HostApp(engine, SCOPE, [user("look twice?"), asked])
+    prepared = app.prepare(both, config=budget(100))
+    assert prepared.unchanged
+    assert prepared.report.over_budget
+    assert list(prepared.report.over_budget_causes) == ["results"]
