@@ -327,8 +327,9 @@ class _Assembly:
 
     def _query(self) -> str:
         """What is asked, without the documents that stand in it."""
-        task = self._task() or self.line.groups[-1]
-        query, spans = self.sources.asked(task.items[0])
+        line = self.line
+        items = (self._task() or line.groups[-1]).items if line.groups else line.system
+        query, spans = self.sources.asked(items[0])
         return replaced(query, sorted((span.start, span.end, " ") for span in spans))
 
     def _nominated(

@@ -60,6 +60,7 @@ def message(role: str, text: str) -> HostMessage:
 def prompts(rng: random.Random, known: list[str]) -> tuple[list[HostMessage], list[str]]:
     """A list of messages with known texts in them, and the host's own words in those that never go."""
     roles = ["system", *rng.choices(["user", "assistant"], k=rng.choice([0, 0, 2, 4])), "user"]
+    roles = roles[: 1 if rng.random() < 0.1 else None]  # a selector's prompt is nothing else
     made, own = [], []
     for n, role in enumerate(roles):
         before = OWN.format(n=n, words=words(rng, 6))
