@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ce_engine.config import BudgetConfig
 from ce_engine.errors import BackpressureError, StoreUnavailableError
 from ce_engine.parts import Parts
 from ce_engine.reporting import refusal
@@ -43,7 +42,7 @@ class Admission(Parts):
         most, wait_s = config.collect.concurrent, config.store.deadline_s
         try:
             with self._journal.phase():
-                if call.purpose == "helper":  # nothing is assembled
+                if call.purpose == "helper":  # nothing is collected for it
                     prepared = await self._prepare(call)
                 else:
                     async with self._gate.enter(call.scope.key, call.lane, most, wait_s):
@@ -86,14 +85,10 @@ class Admission(Parts):
         """Prepare without changing anything, which records all that the call brought."""
         queued = turn.state
         assert isinstance(queued, Queued)
-        config = (call.config or self.config).model_copy(
-            update={"enable_share_context": False, "budget": BudgetConfig()}
-        )
+        config = (call.config or self.config).model_copy(update={"enable_share_context": False})
         try:
             with self._journal.phase():
-                await self._prepare(
-                    replace(call, config=config, context_window=None, restore=False), turn
-                )
+                await self._prepare(replace(call, config=config, restore=False), turn)
         except Exception as error:  # noqa: BLE001 - nobody awaits it, and the host's call went on
             turn.status = TurnStatus.ABANDONED
             logger.warning("a call that found no room was not recorded (%s)", type(error).__name__)

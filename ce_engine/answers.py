@@ -103,10 +103,6 @@ def record_answer(
         _record_answer_message(records, turn, answer, status, used, counted)
     elif answer.message.content:
         _record_output(records, turn, answer, used, None)
-    memory = view.requests.get(row.request_id)
-    is_last = status is TurnStatus.COMMITTED and not answer.message.tool_calls
-    if memory is not None and is_last:  # a retry of a failed turn needs them once more
-        memory.documents.clear()
 
 
 def _record_answer_message(

@@ -270,8 +270,8 @@ class Archiving:
             "now": chosen.sources.now,
             "materials": [[m.id, material_mac(mac, m)] for m in chosen.materials],
             "pruner": kind_of(chosen.pruner),
-            "live_task": self._live_task(),
             **self._sharing(),
+            **self._shorter(),
         }
         return {key: value for key, value in archive.items() if value}
 
@@ -348,7 +348,7 @@ class Archiving:
         """What short forms save, where it was counted on a text that is not stored."""
         for item in self.chosen.items:
             saved = self.chosen.outcome.saved.get(-1 if item.index is None else item.index)
-            if saved is not None and item.n is not None and self._is_live(item):
+            if saved is not None and (item.n is None or self._is_live(item)):
                 yield str(item.index), saved
 
     def _is_live(self, item: Item) -> bool:
@@ -356,10 +356,11 @@ class Archiving:
         assert item.n is not None
         return self.records.view.rows[item.n].message.content != self.chosen.sources.text(item)
 
-    def _live_task(self) -> bool:
-        """Whether the task was shortened, by a text that is not stored."""
-        line = self.chosen.outcome.line
-        if self.chosen.outcome.task_text is None or line.task is None:
-            return False
-        item = line.groups[line.task].items[0]
-        return item.n is None or self._is_live(item)
+    def _shorter(self) -> dict[str, bool]:
+        """Whether something was left out of a text that is not stored: of a message's, or a system message's."""
+        shorter = self.chosen.outcome.shorter
+        items = [item for item in self.chosen.items if item.index in shorter]
+        return {
+            "live_task": any(item.n is not None and self._is_live(item) for item in items),
+            "short_system": any(item.n is None for item in items),
+        }

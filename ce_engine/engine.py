@@ -23,6 +23,7 @@ from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
 from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import OriginalReader, Originals, second_store
+from ce_engine.over_budget import OverBudgetLog
 from ce_engine.own_calls import Summarizer
 from ce_engine.ports import (
     Clock,
@@ -137,6 +138,7 @@ class Engine(
         self._locks = KeyedLocks()
         self.caches = WeakSet()
         self._gate = Gate()
+        self._over_budget = OverBudgetLog()
         self._posted = Posted()
         self.workers = Workers()
         self._settings = Settings(store, self._journal)
@@ -207,8 +209,14 @@ class Engine(
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
             self._sessions.grown(view)
-        self._sessions.remember(call.scope, prepared.report)
+        self._remember(records, config, prepared)
         return prepared
+
+    def _remember(self, records: Records, config: RuntimeConfig, prepared: Prepared) -> None:
+        scope, report = prepared.turn.scope, prepared.report
+        self._sessions.remember(scope, report)
+        if config.fail == "open":  # else it does not go out
+            self._over_budget.tell(scope.key, records.ingest.id(scope.session_id), report)
 
     # Upload
 

@@ -83,9 +83,7 @@ class Past:
         if self.fingerprinter.key_id != self.state.head.key_id:
             self.say("SECRET", "recorded with another secret than this install has: no hash agrees")
         if archive.get("live_task"):
-            self.say(
-                "LIVE_TASK", "the question was shortened by its live text, which is not stored"
-            )
+            self.say("LIVE_TASK", "a message was shortened by its live text, which is not stored")
         self._place(system)
         drop, shorten, budget = archive.get("marks") or (None, None, 0)
         for kind, anchor in (("drop", drop), ("shorten", shorten)):
@@ -144,6 +142,8 @@ class Past:
                 "SYSTEM_NOT_GIVEN",
                 f"system messages are never stored; the text of {missing} is not given",
             )
+            if archive.get("short_system"):
+                self.say("LIVE_TASK", "a system message was shortened, whose text is not given")
 
     def _note_steps(self) -> None:
         """Invocations that asked the same question twice, so that one step is no other's history."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import Any
 
@@ -63,6 +63,12 @@ class Preparation:
     question: int | None = None
     new: int = 0
     archive: dict[str, Any] = field(default_factory=dict)
+    passed: bool = False
+    """The host's list went out as it is: nothing is chosen, and what it cost is told."""
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        self.passed |= bool(self.turn_id)  # its turn began while it waited
 
     @property
     def view(self) -> SessionView:
@@ -106,9 +112,11 @@ class Preparation:
             self.places = [None] * len(call.messages)
         chosen, recall = self.choose()
         outcome = chosen.outcome
+        outcome.over_budget |= self.budget is not None and outcome.used > self.budget
         archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
+            self.archive |= {"passed": True} if self.passed else {}
         if call.purpose == "chat":
             self._remember_cut(outcome, chosen.marks)
         done = self._rehydrate(outcome, chosen.limit)
@@ -118,7 +126,7 @@ class Preparation:
         turn.report.placeholders_sent = done.placeholders_sent
         self._tell(turn.report, recall)
         telling = Telling(call, outcome, chosen.sources.count, view.lane(self.lane_key))
-        telling.report(turn.report, chosen.limit.tokens, chosen.extras)
+        telling.report(turn.report, self.budget, chosen.extras)
         self._keep(turn, outcome)
         prepared = Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
         return prepared, chosen
@@ -126,7 +134,7 @@ class Preparation:
     def choose(self, given: Given = NOTHING) -> tuple[Chosen, Recall]:
         """Assemble from what is known by now; a replay runs this again, with what is `given`."""
         call, config, chat = self.call, self.config, self.call.purpose == "chat"
-        bound = self._calibrated(limit(config, call.context_window, by_hand=call.by_hand))
+        bound = self._bound()
         if chat and self.share.history:
             self.history.bring_in(bound)
         extras = given.extras or self.counter.extras(call)
@@ -182,6 +190,13 @@ class Preparation:
         report.warnings += recall.warnings
         report.redactions = list(self.records.ingest.redactions.values())
         report.new_evidence_ids = self.records.evidence_ids
+
+    def _bound(self) -> Limit:
+        """What the call may have; none where it went out already."""
+        call = self.call
+        bound = self._calibrated(limit(self.config, call.context_window, by_hand=call.by_hand))
+        self.budget = bound.tokens
+        return replace(bound, tokens=None) if self.passed else bound
 
     def _calibrated(self, bound: Limit) -> Limit:
         """A smaller limit where the lane's estimates proved too low: the provider counts (decision 11)."""

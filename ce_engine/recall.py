@@ -15,6 +15,7 @@ from ce_engine.prepare.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.nominate import FEW, pin_of
+from ce_engine.prepare.passages import find_passages, written_talk
 from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.render import Locale, Snippet, some_of
 from ce_engine.prepare.sources import Candidate, Sources, Span
@@ -29,8 +30,8 @@ from ce_engine.view import SessionView
 
 KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
-MIN_SPAN_CHARS = 24
-"""Shorter documents are not looked for inside a prompt: they would be found by chance."""
+MAX_TOLD = 400
+"""Messages of the session that are looked for inside a helper's prompt, the newest."""
 
 
 class Recall:
@@ -72,6 +73,7 @@ class Recall:
             stored=self.stored,
             spans=self.spans,
             asked=self.asked,
+            said=self.said,
             summary=self.summary,
             settle=self.settle,
             nearest=self.nearest,
@@ -197,20 +199,38 @@ class Recall:
         return own and row.project_id == scope.project_id
 
     def spans(self, text: str) -> list[Span]:
-        """Documents retrieved in this run that stand verbatim in `text`, none overlapping (decision 6).
+        """Documents retrieved in this run that stand in `text`, none overlapping (decision 6).
 
         A stored text has them as they are stored.
         """
-        found: list[Span] = []
-        for rank, (evidence_id, live) in enumerate(self.documents):
-            row = self.view.evidence.get(evidence_id)
-            for document in (live, row.evidence.content if row is not None else ""):
-                start = text.find(document) if len(document) >= MIN_SPAN_CHARS else -1
-                end = start + len(document)
-                if start >= 0 and all(end <= span.start or start >= span.end for span in found):
-                    found.append(Span(start, end, rank, evidence_id))
-                    break
-        return found
+        evidence = self.view.evidence
+        forms = [
+            (live, evidence[name].evidence.content if name in evidence else "")
+            for name, live in self.documents
+        ]
+        return [
+            Span(start, end, rank, self.documents[rank][0])
+            for start, end, rank in find_passages(text, forms)
+        ]
+
+    def said(self, text: str) -> list[Span]:
+        """Messages of the session that stand in a helper's prompt; in a chat they are the host's words."""
+        if self.call.purpose != "helper":
+            return []
+        rows = [row for row in self.view.rows[-MAX_TOLD:] if not row.withheld]
+        forms = [(self._live(row.message.content), row.message.content) for row in rows]
+        found = [(start, end) for start, end, _ in find_passages(text, forms)]
+        if len(found) < 2:  # of a talk that was never heard of, the names of roles tell
+            found = written_talk(text)
+        return [Span(start, end, n, "") for n, (start, end) in enumerate(found)]
+
+    def _live(self, text: str) -> str:
+        """What was said, where the values that were taken out are still known here."""
+        redactor = self.view.redactor
+        try:
+            return redactor.restore(text).text if redactor is not None else text
+        except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
+            return text
 
 
 def _message(view: SessionView, n: int, score: float) -> Candidate:

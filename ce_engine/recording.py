@@ -290,7 +290,10 @@ def record_retrieval(
         evidence_id = records.add_evidence(row, request_id)
         ids.append(evidence_id)
         if request_id:
-            view.request(request_id).documents.append((evidence_id, document.text))
+            # All of the run's calls may hold them, helpers' too; most say what is stored: kept once.
+            stored = view.evidence[evidence_id].evidence.content
+            live = stored if stored == document.text else document.text
+            view.request(request_id).documents.append((evidence_id, live))
     call = ToolCall(
         tool_call_id=key,
         tool=ingest.name(hit.name),

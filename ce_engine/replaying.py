@@ -167,6 +167,7 @@ class Replaying(Parts):
             _, now = await self._collector.gather(call, config, view, kept, counter.text)
             collected = Collected(past.known(now))
         again = Preparation(call, config, records, counter, self.pruner, collected=collected)
+        again.passed = was is None and past.archive.get("passed", False)
         again.question, again.places = past.question, past.places
         again.history = History(view, call, counter, past.bring(), past.question)
         given = past.given() if same else replace(past.given(), saved={})

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter as Tally
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import Any
 
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
+from ce_engine.over_budget import causes, figures
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import CONTEXTS
 from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.shorter import saved_in
 from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
 from ce_engine.schema.enums import Layer
@@ -63,12 +65,27 @@ class Telling:
         if budget is None:
             report.warnings.append("CONTEXT_BUDGET_UNKNOWN")
         self._layers(report, extras)
+        if outcome.over_budget and budget is not None:
+            report.over_budget_causes = causes(self._parts(report.payload_tokens), budget)
         self._prefix(report, extras)
         return report
+
+    def _parts(self, payload: Mapping[str, int]) -> dict[str, int]:
+        """The payload by what an app can do something about."""
+        parts, line = dict(payload), self.outcome.line
+        if self.call.purpose == "helper":
+            return parts | {
+                "helper": sum(parts.pop(kind) for kind in ("system", "task", "history"))
+            }
+        kept = (g for n, g in enumerate(line.groups) if n not in self.outcome.cut.dropped)
+        results = sum(g.tokens for g in kept if any(item.is_tool_result for item in g.items))
+        results = min(results, parts["history"])
+        return parts | {"results": results, "history": parts["history"] - results}
 
     def _layers(self, report: Report, extras: dict[str, int]) -> None:
         outcome = self.outcome
         system = sum(item.tokens for item in outcome.line.system)
+        system -= saved_in(outcome.line.system, outcome.shorter)
         task = outcome.line.task
         task_tokens = outcome.line.groups[task].tokens if task is not None else 0
         report.payload_tokens = {
@@ -91,7 +108,7 @@ class Telling:
             Layer.RETRIEVED.value: LayerReport(
                 tokens=max(0, outcome.injected_tokens - stands.tokens),
                 chunks=outcome.injected_count,
-                truncated=outcome.task_text is not None,
+                truncated=bool(outcome.shorter),
             ),
             Layer.IMMEDIATE.value: LayerReport(
                 tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),
@@ -185,7 +202,7 @@ def refusal(report: Report) -> ContextEngineError | None:
     if report.over_budget:
         return BudgetExceededError(
             f"the input needs {report.token_used} tokens, the budget has {report.token_budget}, and "
-            "nothing more may be left out. Raise budget.max_input_tokens, or shorten the system "
+            f"nothing more may be left out ({figures(report.over_budget_causes)}). Raise budget.max_input_tokens, or shorten the system "
             "prompt, the task or the tools."
         )
     missing = [code for code in report.degradations if code == StoreUnavailableError.code]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ce_engine.cli.output import number
+from ce_engine.over_budget import figures
 from ce_engine.schema.report import PruneDecision, Report
 
 
@@ -31,8 +32,12 @@ _DECISIONS = {
         "groups with older tool results shortened",
     ),
     ("degraded", "retrieved_text"): (
-        "question with retrieved text shortened",
-        "questions with retrieved text shortened",
+        "message with retrieved text shortened",
+        "messages with retrieved text shortened",
+    ),
+    ("degraded", "rendered_conversation"): (
+        "helper's prompt shortened by the oldest of the conversation in it",
+        "helpers' prompts shortened by the oldest of the conversation in them",
     ),
     ("dropped", "over_budget"): (
         "candidate without room",
@@ -101,6 +106,8 @@ def reasons(report: Report) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
     for code in dict.fromkeys([*report.warnings, *report.degradations]):
         yield code_words(code)
+    if report.over_budget_causes:
+        yield f"alone too much: {figures(report.over_budget_causes)}"
     for code in report.errors:
         yield f"error {code}"
     yield from map(decision_words, _summed(report))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, TurnChoice, User
 from ce_engine.cli.output import console, print_json
 from ce_engine.cli.reading import find_session, reading
-from ce_engine.cli.turns import Told, print_summary, print_turn, print_turns
+from ce_engine.cli.turns import Told, print_over_budget, print_summary, print_turn, print_turns
 from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope
@@ -36,6 +36,7 @@ def report(
         print_turn(console(), chosen[0])
     elif told:
         screen = console()
+        print_over_budget(screen, told)
         print_turns(screen, told)
         print_summary(screen, told)
     else:

@@ -20,6 +20,7 @@ from ce_engine.cli.output import (
     short_id,
 )
 from ce_engine.cli.reasons import decision_words, reasons
+from ce_engine.over_budget import names
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 
@@ -100,6 +101,24 @@ def _why(item: Told) -> str:
     return "; ".join(said) or "everything fits"
 
 
+def print_over_budget(screen: Console, told: Sequence[Told]) -> None:
+    """The calls that went out over their budget, with the causes, if there are any."""
+    by_cause: dict[str, list[str]] = {}
+    for item in told:
+        if item.report is not None and item.report.over_budget:
+            cause = names(item.report.over_budget_causes)
+            by_cause.setdefault(cause, []).append(number(item.turn))
+    if not by_cause:
+        return
+    count = sum(map(len, by_cause.values()))
+    each = (
+        f"{cause} ({'turn' if len(turns) == 1 else 'turns'} {', '.join(turns)})"
+        for cause, turns in by_cause.items()
+    )
+    calls = "1 call" if count == 1 else f"{number(count)} calls"
+    print_under(screen, 0, f"{calls} over the budget: {'; '.join(each)}", style="bold")
+
+
 def print_turns(screen: Console, told: Sequence[Told]) -> None:
     """A line a turn; its reasons beside it where there is room, else below."""
     wide = screen.width >= WIDE
@@ -122,14 +141,12 @@ def print_summary(screen: Console, told: Sequence[Told]) -> None:
     sent = sum(report.token_used for report in reports)
     before = sum(report.tokens_before for report in reports)
     same = sum(report.prefix_tokens_unchanged or 0 for report in reports)
-    over = sum(report.over_budget for report in reports)
     said = [
         f"{number(len(told))} turns",
         f"{number(sent)} tokens sent",
         f"{number(before)} without us ({percent(sent - before, before)})",
         f"prefix reused {percent(same, sent)}",
     ]
-    said += [f"{over} over the budget"] if over else []
     said += [f"{len(told) - len(reports)} without a report"] if len(reports) < len(told) else []
     estimators = {_estimator(report) for report in reports if report.estimator}
     said += [f"counted by {', '.join(sorted(estimators))}"] if estimators else []

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from operator import itemgetter
 
 from ce_engine.prepare.cut import Cut
 from ce_engine.prepare.line import Item, Line
+from ce_engine.prepare.shorter import Shorter
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.report import PruneDecision
 
 
-def decisions(line: Line, cut: Cut, task_is_shortened: bool) -> list[PruneDecision]:
-    """Tell what became of every group and of every result without a call."""
-    fates = [_fate(line, cut, position, task_is_shortened) for position in range(len(line.groups))]
+def decisions(line: Line, cut: Cut, shorter: Mapping[int, Shorter]) -> list[PruneDecision]:
+    """Tell what became of every group and of every result without a call; `shorter` is by host index."""
+    fates = [_fate(line, cut, position, shorter) for position in range(len(line.groups))]
     told: list[PruneDecision] = []
     if below := line.below:
         told.append(
@@ -41,15 +43,21 @@ def decisions(line: Line, cut: Cut, task_is_shortened: bool) -> list[PruneDecisi
         else:
             told.append(made)
     told += (
-        PruneDecision(
-            block_id=orphan.message_id or f"#{orphan.index}",
-            action="dropped",
-            reason=_why(orphan),
-            token_estimate=orphan.tokens,
-        )
-        for orphan in line.orphans
+        _told(item, "degraded", shorter[item.index].reason)
+        for item in line.system
+        if item.index is not None and item.index in shorter
     )
+    told += (_told(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
     return told
+
+
+def _told(item: Item, action: str, reason: str) -> PruneDecision:
+    return PruneDecision(
+        block_id=item.message_id or f"#{item.index}",
+        action=action,
+        reason=reason,
+        token_estimate=item.tokens,
+    )
 
 
 def _why(orphan: Item) -> str:
@@ -58,13 +66,14 @@ def _why(orphan: Item) -> str:
     return "orphaned_tool_result" if orphan.is_tool_result else "unanswered_tool_call"
 
 
-def _fate(line: Line, cut: Cut, position: int, task_is_shortened: bool) -> tuple[str, str]:
+def _fate(line: Line, cut: Cut, position: int, shorter: Mapping[int, Shorter]) -> tuple[str, str]:
     """What became of a group, and why."""
     group, was_cut = line.groups[position], bool(cut.dropped or line.below)
     if position in cut.dropped:
         return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
     if position in cut.shortened:
         return "degraded", "older_tool_result"
-    if position == line.task and task_is_shortened:
-        return "degraded", "retrieved_text"
+    for item in group.items:
+        if item.index is not None and item.index in shorter:
+            return "degraded", shorter[item.index].reason
     return "kept", "never_out" if group.must and was_cut else "fits"

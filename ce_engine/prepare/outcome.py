@@ -8,6 +8,7 @@ from ce_engine.prepare.compose import NO_TEXTS, Texts
 from ce_engine.prepare.cut import Cut
 from ce_engine.prepare.line import Line
 from ce_engine.prepare.pins import Pin
+from ce_engine.prepare.shorter import Shorter
 from ce_engine.prepare.standing import Standing
 from ce_engine.schema.call import Step
 from ce_engine.schema.report import PruneDecision
@@ -31,7 +32,9 @@ class Outcome:
     decisions: list[PruneDecision] = field(default_factory=list)
     restored: int = 0
     shortened: int = 0
-    task_text: str | None = None
+    shorter: dict[int, Shorter] = field(
+        default_factory=dict
+    )  # what is left of texts, by host index
     standing: Standing = field(default_factory=Standing)
     contexts: dict[str, str] = field(default_factory=dict)
     texts: Texts = NO_TEXTS

@@ -30,7 +30,6 @@ from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pins import Held, in_line
 from ce_engine.prepare.planning import plan
 from ce_engine.prepare.render import (
-    fitted,
     knowledge,
     left_out,
     replaced,
@@ -38,6 +37,7 @@ from ce_engine.prepare.render import (
     section,
     short_result,
 )
+from ce_engine.prepare.shorter import saved_in, shorten_texts
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
 from ce_engine.quote import heading, quote
@@ -119,13 +119,13 @@ class _Assembly:
         if below and not out.cut.stands:
             return out
         if out.cut.tokens > room:
-            self._shorten_task(room)
+            room += self._shorten_texts(out.cut.tokens - room)
         if sharing:
             self._hold(marks)
         self._choose(room, sharing=sharing)
         out.injected_tokens += self.held.tokens
         out.decisions += out.standing.decisions
-        out.decisions += decisions(self.line, out.cut, out.task_text is not None)
+        out.decisions += decisions(self.line, out.cut, out.shorter)
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
         plan(out, self.items, self.sources, self._short)
@@ -213,20 +213,20 @@ class _Assembly:
     def _task(self) -> Group | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
 
-    def _shorten_task(self, room: int) -> None:
-        """Take retrieved documents out of the task message, worst first, as far as needed (decision 6)."""
-        task = self._task()
-        if task is None or len(task.items) != 1:
-            return
-        text = self.sources.text(task.items[0])
-        spans = sorted(self.sources.spans(text), key=lambda span: -span.rank)
-        if not spans:
-            return
-        documents = [(span.start, span.end, span.evidence_id) for span in spans]
-        count, over = self.sources.count, self.out.cut.tokens - room
-        limit = count(text) - over
-        short = self.out.task_text = fitted(text, documents, limit, count, self.config.locale)
-        self.out.cut.tokens -= self._saved(task.items[0], text, short)
+    def _shorten_texts(self, over: int) -> int:
+        """Leave out what may go of the texts that stay; the tokens that system messages save (decision 6)."""
+        out, system = self.out, self.line.system
+        groups = [g for n, g in enumerate(self.line.groups) if n not in out.cut.dropped]
+        kept = [*system, *(item for group in groups for item in group.items)]
+        out.shorter = shorten_texts(kept, over, self.sources, self.config.locale, self._query)
+        out.saved |= {index: short.saved for index, short in out.shorter.items()}
+        for group in groups:
+            saved = saved_in(group.items, out.shorter)
+            group.tokens -= saved
+            out.cut.tokens -= saved
+        saved = saved_in(system, out.shorter)
+        self.fixed -= saved
+        return saved
 
     def _choose(self, room: int, *, sharing: bool) -> None:
         """Let the pruner choose among what is above the cut, given facts, and what relevance brings in again."""
@@ -322,10 +322,7 @@ class _Assembly:
     def _candidates(
         self, left: int, facts: Sequence[Material], *, recalls: bool
     ) -> list[tuple[Candidate, ContextBlock]]:
-        task = self._task() or self.line.groups[-1]
-        query, spans = self.sources.asked(task.items[0])
-        found_in = sorted((span.start, span.end, " ") for span in spans)
-        query = replaced(query, found_in)
+        query = self._query()
         limit, sent = self.config.prune.max_retrieved_chunks, self._sent()
         pinned = sum(len(pin.refs) for pin in self.out.pins.values())
         most = min(limit, max(FEW, left // SHORT) + pinned)
@@ -341,6 +338,13 @@ class _Assembly:
             if most == limit or len(near) < most or nominated.left < left // 4:
                 return nominated.chosen
             most = limit
+
+    def _query(self) -> str:
+        """What is asked, without the documents that stand in it."""
+        line = self.line
+        items = (self._task() or line.groups[-1]).items if line.groups else line.system
+        query, spans = self.sources.asked(items[0])
+        return replaced(query, sorted((span.start, span.end, " ") for span in spans))
 
     def _nominated(
         self, found: Sequence[Candidate], query: str, sent: frozenset[int], left: int

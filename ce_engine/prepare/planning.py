@@ -11,7 +11,7 @@ from ce_engine.prepare.compose import Piece, compose
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Sources
-from ce_engine.schema.call import Keep
+from ce_engine.schema.call import Extend, Keep, Shorten, Step
 from ce_engine.schema.enums import Origin
 
 
@@ -43,13 +43,14 @@ def plan(
         if id(item) not in gone
     ]
     task = line.groups[line.task].items[0].index if line.task is not None else None
-    out.plan = compose(
+    plan = compose(
         system_prompt=[item.index for item in items[:leading] if item.index is not None],
         checkpoint_messages=pieces,
         contexts=out.texts,
         query=task,
         block_ids=out.evidence_ids,
     )
+    out.plan = [_shortened(step, out) for step in plan] if out.shorter else plan
     whole = len(out.plan) == len(items) and not line.below
     out.unchanged = whole and all(isinstance(step, Keep) for step in out.plan)
 
@@ -59,7 +60,7 @@ def _is_untouched(out: Outcome, items: Sequence[Item]) -> bool:
         not out.injected
         and not out.pins
         and not out.cut.shortened
-        and out.task_text is None
+        and not out.shorter
         and not out.cut.dropped
         and not out.line.below
         and not out.line.orphans
@@ -82,10 +83,18 @@ def _own(out: Outcome, item: Item, position: int, sources: Sources, short: Short
         if tokens < item.tokens:
             out.shortened += 1
             return Piece(index=item.index, text=text)
-    if position == out.line.task and out.task_text is not None:
-        out.shortened += 1
-        return Piece(index=item.index, text=out.task_text, before=before)
     return Piece(index=item.index, before=before)
+
+
+def _shortened(step: Step, out: Outcome) -> Step:
+    """A step with what is left of the host's text, where something inside it is left out."""
+    if not isinstance(step, Keep | Extend) or step.index not in out.shorter:
+        return step
+    out.shortened += 1
+    text = out.shorter[step.index].text
+    if isinstance(step, Keep):
+        return Shorten(step.index, text)
+    return Shorten(step.index, step.text + text if step.before else text + step.text)
 
 
 _keep = lru_cache(4096)(Keep)

@@ -42,6 +42,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "short_bare": "[… {lines} lines, {chars} characters left out]",
         "undated": "undated",
         "gap": "…",
+        "earlier": "[… earlier messages left out]",
         "user": "user",
         "assistant": "assistant",
         "tool": "tool result",
@@ -62,6 +63,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "short_bare": "[… 略去 {lines} 行、{chars} 个字符]",
         "undated": "无日期",
         "gap": "…",
+        "earlier": "[… 略去较早的消息]",
         "user": "用户",
         "assistant": "助手",
         "tool": "工具结果",
@@ -121,10 +123,12 @@ def fitted(
     limit: int,
     count: Callable[[str], int],
     locale: Locale,
+    part: Callable[[str, int], str] = lambda _text, _chars: "",
 ) -> str:
     """A prompt with as many of its first `documents` left out as bring it to `limit` tokens, or all.
 
-    It is counted as a whole only a few times, however many documents there are.
+    Of the last one as much stays as there is room for: `part` gives the best of a text within so many
+    characters. It is counted as a whole only a few times, however many documents there are.
     """
     gone, short, tokens = 0, text, count(text)
     while tokens > limit and gone < len(documents):
@@ -142,22 +146,34 @@ def fitted(
         if count(more) > limit:
             break
         gone, short = gone - 1, more
+    for room in (0.9, 0.6):  # a part may cost more than the whole does on the average
+        start, end, evidence_id = documents[gone - 1] if gone else (0, 0, "")
+        left = int((limit - count(short)) * room * (end - start) / max(1, count(text[start:end])))
+        best = part(text[start:end], left)
+        kept = [(start, end, f"{best} [… {evidence_id[:SHORT_ID]}]")] if best else []
+        more = _without(text, documents[: gone - 1], count, locale, kept)
+        if best and count(more) <= limit:
+            return more
     return short
 
 
 def _without(
-    text: str, documents: Sequence[Document], count: Callable[[str], int], locale: Locale
+    text: str,
+    documents: Sequence[Document],
+    count: Callable[[str], int],
+    locale: Locale,
+    parts: Sequence[Document] = (),
 ) -> str:
-    """A prompt without some documents.
+    """A prompt without some documents, and with `parts` of others in their places.
 
     A note says where their text is: one a run, none where it costs as much as what it stands for.
     """
-    spans = []
+    spans = list(parts)
     for run in _runs(text, documents):
         note = f"[… {_named([evidence_id for _, _, evidence_id in run], locale)}]"
         gained = sum(count(text[start:end]) for start, end, _ in run) - count(note)
         spans.append((run[0][0], run[-1][1], note if gained > 0 else ""))
-    return replaced(text, spans)
+    return replaced(text, sorted(spans))
 
 
 def _runs(text: str, documents: Sequence[Document]) -> list[list[Document]]:

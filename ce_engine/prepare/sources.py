@@ -28,7 +28,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Text of a retrieved document that stands verbatim in the task message; `rank` 0 is the best hit."""
+    """Text of a retrieved document, or a message of the session, inside a message; `rank` 0 is the best hit."""
 
     start: int
     end: int
@@ -48,7 +48,8 @@ class Sources:
         costs: tokens of candidates' lines that were counted before, by id: for one counter and language.
         terms: a text's terms, as relevance understands them.
         stored: the stored message of an item that the host does not have.
-        spans: retrieved documents inside the text of the task message.
+        spans: documents of this run inside the text of a message.
+        said: messages of the session inside the text of a helper's prompt, as a conversation.
         asked: an item's text with the documents inside it, as stored: what it recalls can be recalled again.
         summary: what stands for entries that are left out, if there is a summary of them.
         settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
@@ -67,6 +68,7 @@ class Sources:
     stored: Callable[[Item], Message]
     spans: Callable[[str], Sequence[Span]]
     asked: Callable[[Item], tuple[str, Sequence[Span]]]
+    said: Callable[[str], Sequence[Span]] = lambda _: ()
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
     settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found
     materials: Sequence[Material] = ()

@@ -159,6 +159,8 @@ class Report(Schema):
     placeholders_sent: int = 0
     """Placeholders in what was put in whose live values are not known here any more (decision 13)."""
     over_budget: bool = False
+    over_budget_causes: dict[str, int] = Field(default_factory=dict)
+    """The fewest parts that alone are over the budget, in tokens: kinds of `payload_tokens`, `results`, `helper`."""
     layers: dict[str, LayerReport] = Field(default_factory=dict)
     payload_tokens: dict[str, int] = Field(default_factory=dict)
     """Tokens by kind of payload (B-17): system, tools, response_format, history, task, injected."""

@@ -11,6 +11,7 @@ import pytest
 from ce_engine import (
     Answer,
     BackpressureError,
+    BudgetConfig,
     CollectConfig,
     ContextEngine,
     ContextPiece,
@@ -227,3 +228,28 @@ async def test_who_waits_for_a_lane_holds_nobody_up_and_who_gives_up_leaves_no_t
     await asyncio.gather(tasks["a"], tasks["a2"])
     assert order == ["a", "b", "a"]
     assert gate._rooms == {}
+
+
+async def test_a_call_without_room_that_is_over_its_budget_is_told(
+    engine: ContextEngine, source: Holds, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It went out whole: nobody had the time to shorten it."""
+    running = await begin(engine, source, "a", "b", "c", "d")
+    tight = QUICK.model_copy(
+        update={"budget": BudgetConfig(max_input_tokens=100, reserved_reply_tokens=0)}
+    )
+    long = "what of me? " * 60
+    passed = await engine.prepare(call(text=long, lane_key="e", config=tight))
+    assert [part.content for part in passed.assembled.parts] == ["You help.", long]
+    await engine.commit(passed.turn, answer("an answer"))
+    source.free = True
+    await asyncio.gather(*running)
+    await engine.flush()
+    [turn] = [t for t in await engine.store.list_turns(SCOPE) if t.lane == "e"]
+    assert turn.report["over_budget"]
+    assert list(turn.report["over_budget_causes"]) == ["task"]
+    [line] = [each for each in caplog.messages if "its budget has 100" in each]
+    assert "task message" in line
+    assert "what of me" not in line
+    again = await engine.replay(SCOPE, turn.turn_id, system=["You help."])
+    assert again.equal, again.problems

@@ -308,7 +308,7 @@ def test_facts_are_in_the_lane_that_brought_them(
 
 
 @pytest.mark.parametrize("status", [TurnStatus.FAILED, TurnStatus.COMMITTED])
-def test_a_retry_still_has_the_documents_of_its_request(
+def test_a_retry_and_a_run_s_next_call_still_have_the_documents_of_their_request(
     engine: ContextEngine, status: TurnStatus
 ) -> None:
     app = HostApp(engine, SCOPE)
@@ -319,9 +319,10 @@ def test_a_retry_still_has_the_documents_of_its_request(
         engine.sync.fail(prepared.turn, "Timeout", partial="In De")
     else:
         app.commit(prepared, assistant("In Delft."))
-    view = engine._sessions.known(SCOPE)  # what a retry has
+    view = engine._sessions.known(SCOPE)  # what these have
     assert view is not None
-    assert len(view.requests["request-1"].documents) == (status is TurnStatus.FAILED)
+    [(name, kept)] = view.requests["request-1"].documents
+    assert kept is view.evidence[name].evidence.content, "a second copy of it is kept"
 
 
 def test_a_turn_that_is_being_written_does_not_change() -> None:

@@ -230,7 +230,7 @@ def test_what_deserves_attention_comes_first_and_new_reasons_are_told(
         "the store was unavailable",
         "3 dropped: full moon",
     ]
-    assert "1 over the budget" in text
+    assert text.startswith("1 call over the budget: unknown (turn 1)\n")
 
 
 @pytest.mark.req("A-25")

@@ -317,3 +317,78 @@ def test_over_the_budget_what_the_host_repeats_goes_out_once(engine: ContextEngi
         assert ("repeated_system_message" in told) is bool(gone)
         app.commit(prepared, assistant(f"answer {n}"))
     assert engine.sync.replay(SCOPE).equal
+
+
+PAGES = [f"Page {n}. " + f"Line {n} of it says this and that, 第{n}页。 " * 12 for n in range(3)]
+
+
+def found(engine: ContextEngine, *pages: str) -> None:
+    hits = Retrieval("kb", "q", [RetrievedDoc(page) for page in pages], run_id="r")
+    engine.post_retrieval(SCOPE, hits, request_id="request-1")
+
+
+def test_documents_of_a_run_are_known_in_all_its_calls(engine: ContextEngine) -> None:
+    """A reranker's answer, or a first draft's, is not the end of it."""
+    found(engine, *PAGES)
+    app, prompt = HostApp(engine, SCOPE), "Use:\n" + "\n".join(PAGES)
+    for purpose in ("helper", "chat", "chat"):
+        asked = HostApp(engine, SCOPE, [system(prompt)])
+        prepared = asked.prepare(
+            user(f"as a {purpose}?"), purpose=purpose, request_id="request-1", config=budget(250)
+        )
+        assert not prepared.report.over_budget
+        assert PAGES[0][:40] in text(prepared)
+        app.commit(prepared, assistant("an answer"))
+
+
+def test_the_worst_document_goes_first_whichever_message_it_is_in(engine: ContextEngine) -> None:
+    found(engine, *PAGES)
+    best, middle, worst = PAGES
+    app = HostApp(engine, SCOPE, [system(f"Know:\n{worst}\nand\n{best}")])
+    question = user(f"With {middle} in mind?")
+    whole = HostApp(engine, Scope(session_id="whole"), list(app.messages)).prepare(question)
+    most = whole.report.token_used - 100
+    prepared = app.prepare(question, config=budget(most))
+    assert best in text(prepared)
+    assert worst not in text(prepared)
+    shortened = [step.index for step in prepared.plan if isinstance(step, Shorten)]
+    assert shortened == [0]
+    assert prepared.report.payload_tokens["system"] < whole.report.payload_tokens["system"]
+    assert prepared.report.token_used <= most
+
+
+def test_a_quotation_of_a_document_stays(engine: ContextEngine) -> None:
+    found(engine, PAGES[0])
+    quoted = f"Why does it say '{PAGES[0][10:120]}'?"
+    app = HostApp(engine, SCOPE, [system(f"Know:\n{PAGES[0]}")])
+    prepared = app.prepare(user(quoted), config=budget(150))
+    assert text(prepared).endswith(quoted)
+    assert not prepared.report.over_budget
+
+
+def test_a_shortened_system_message_is_replayed_where_its_text_is_given(
+    engine: ContextEngine,
+) -> None:
+    found(engine, *PAGES)
+    prompt = "Use:\n" + "\n".join(PAGES)
+    app = HostApp(engine, SCOPE, [system(prompt)])
+    prepared = app.prepare(user("What of page 0?"), config=budget(300))
+    app.commit(prepared, assistant("an answer"))
+    assert prepared.report.shortened
+    assert engine.sync.replay(SCOPE, system=prompt).equal
+    without = engine.sync.replay(SCOPE)
+    assert "CONTEXT_REPLAY_LIVE_TASK" in {problem.code for problem in without.problems}
+    assert without.sent.tokens == prepared.report.token_used
+
+
+def test_what_a_model_said_and_joined_results_go_out_as_they_are(engine: ContextEngine) -> None:
+    """The one may be signed; of the other nobody can tell whose a part is."""
+    found(engine, *PAGES)
+    both = tool_result("a", "\n".join(PAGES))
+    both.more_call_ids = ("b",)
+    asked = tool_calls(("a", "look", {}), ("b", "look", {}), text=PAGES[0])
+    app = HostApp(engine, SCOPE, [user("look twice?"), asked])
+    prepared = app.prepare(both, config=budget(100))
+    assert prepared.unchanged
+    assert prepared.report.over_budget
+    assert list(prepared.report.over_budget_causes) == ["results"]

@@ -75,6 +75,11 @@ def run(
     )
 
 
+def text_of(out: Outcome) -> str:
+    """What is left of the one message."""
+    return out.shorter[0].text
+
+
 def prompt(documents: Sequence[str], between: str = "\n\n") -> tuple[str, list[Span]]:
     """A prompt with documents in it, best first, and where they are."""
     text = f"Use:\n{between.join(documents)}\nQuestion?"
@@ -98,11 +103,10 @@ def test_only_as_many_documents_go_as_must_and_the_worst_first() -> None:
     whole = count(prompt(DOCUMENTS)[0])
     for gone in range(1, 6):
         out = shortened(DOCUMENTS, whole - (gone - 1) * 63 - 10)
-        assert out.task_text is not None
-        assert [document in out.task_text for document in DOCUMENTS] == [
+        assert [document in text_of(out) for document in DOCUMENTS] == [
             n < 6 - gone for n in range(6)
         ]
-        assert out.used == count(out.task_text)
+        assert out.used == count(text_of(out))
         assert not out.over_budget
 
 
@@ -118,38 +122,33 @@ def test_counts_that_do_not_add_up_cost_no_document() -> None:
 
 def test_documents_side_by_side_leave_one_note() -> None:
     out = shortened(DOCUMENTS, 250)
-    assert out.task_text is not None
-    assert out.task_text.endswith("\n\n[… id03-3, id04-4, id05-5]\nQuestion?")
+    assert text_of(out).endswith("\n\n[… id03-3, id04-4, id05-5]\nQuestion?")
 
 
 def test_what_the_host_wrote_between_documents_stays() -> None:
     out = shortened(DOCUMENTS, 250, between="\nSource: kb\n")
-    assert out.task_text is not None
-    assert out.task_text.count("Source: kb") == 5
-    assert out.task_text.count("[… ") == 3
+    assert text_of(out).count("Source: kb") == 5
+    assert text_of(out).count("[… ") == 3
 
 
 def test_a_note_of_many_documents_names_the_last_few() -> None:
     documents = [f"<{n}> " + f"text{n} " * 40 for n in range(30)]
     out = shortened(documents, 200)
-    assert out.task_text is not None
-    assert "id29-29 and " in out.task_text
-    assert out.task_text.count("id") == 8
+    assert "id29-29 and " in text_of(out)
+    assert text_of(out).count("id") == 8
 
 
 def test_no_note_stands_for_a_document_that_costs_no_more() -> None:
     out = shortened(["a" * 400, "It is Oslo."], 105)
-    assert out.task_text is not None
-    assert "Oslo" not in out.task_text
-    assert "[…" not in out.task_text
+    assert "Oslo" not in text_of(out)
+    assert "[…" not in text_of(out)
 
 
 def test_notes_go_where_they_alone_would_be_over_the_limit() -> None:
     documents = [f"<{n}> " + f"text{n} " * 10 for n in range(20)]
     out = shortened(documents, 70, between=" & also: ")
     assert not out.over_budget
-    assert out.task_text is not None
-    assert "[…" not in out.task_text
+    assert "[…" not in text_of(out)
 
 
 def test_documents_are_no_part_of_the_query() -> None:

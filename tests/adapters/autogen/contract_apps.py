@@ -135,7 +135,8 @@ class AgentApps(AutoGenApps):
 
     def make_helped(self, wire: Wire) -> Any:
         """A selector asks who is to speak next."""
-        return SelectorGroupChat(self._agents(wire), self.client(wire), max_turns=1)
+        agents, client = self._agents(wire), self.client(wire)
+        return SelectorGroupChat(agents, client, max_turns=1, allow_repeated_speaker=True)
 
     def _agents(self, wire: Wire) -> list[Any]:
         return [self.agent(name, wire, (), SYSTEM) for name in self.group_agents]

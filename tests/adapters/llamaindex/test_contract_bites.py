@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ce_integrations.testing.adapter_contract import AdapterContract
+from tests.adapters.budget_mutants import BUDGET
 from tests.adapters.data_mutants import DATA
 from tests.adapters.llamaindex.contract_apps import AgentApps, ChatApps
 from tests.adapters.llamaindex.contract_mutants import OWN
@@ -22,6 +23,6 @@ class Plain(ChatApps, AdapterContract):
 
 @pytest.mark.req("A-27")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("mutant", [*SHARED, *PICTURES, *DATA, *OWN], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*SHARED, *PICTURES, *DATA, *BUDGET, *OWN], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)

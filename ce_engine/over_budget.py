@@ -1,0 +1,68 @@
+"""Why a call goes out over its budget: what of it alone is more, in numbers and in words."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Iterable, Mapping
+
+from ce_engine.bounded import Bounded
+from ce_engine.schema.report import Report
+
+
+logger = logging.getLogger("ce_engine")
+
+MAX_SESSIONS = 10_000
+"""Sessions of which is remembered that they were told of."""
+
+WORDS = {
+    "system": "system message",
+    "tools": "tools' schemas",
+    "response_format": "response format",
+    "injected": "rules that must go in",
+    "task": "task message",
+    "results": "tools' newest results",
+    "history": "messages that must stay",
+    "helper": "helper's prompt",
+}
+
+
+def causes(parts: Mapping[str, int], budget: int) -> dict[str, int]:
+    """The fewest parts, in tokens, that are over the budget without anything else; the largest first."""
+    found: dict[str, int] = {}
+    for name, tokens in sorted(parts.items(), key=lambda part: -part[1]):
+        if sum(found.values()) <= budget and tokens:
+            found[name] = tokens
+    return found
+
+
+def names(found: Iterable[str]) -> str:
+    """The causes in words."""
+    *others, last = [WORDS.get(name, name.replace("_", " ")) for name in found] or ["unknown"]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def figures(found: Mapping[str, int]) -> str:
+    """The causes in words, with their tokens."""
+    return ", ".join(f"{names([name])} {tokens}" for name, tokens in found.items()) or "unknown"
+
+
+class OverBudgetLog:
+    """Writes one line a session, the first time that a call of it goes out over its budget."""
+
+    def __init__(self) -> None:
+        self._told: Bounded[tuple[str, ...], None] = Bounded(MAX_SESSIONS)
+
+    def tell(self, key: tuple[str, ...], session: str, report: Report) -> None:
+        """Tell of a call; `session` is the id as it may be logged."""
+        if not report.over_budget or key in self._told:
+            return
+        self._told[key] = None
+        logger.warning(
+            "session %s: a call goes out with %d tokens, its budget has %d: %s; see: ce report %s",
+            session,
+            report.token_used,
+            report.token_budget or 0,
+            figures(report.over_budget_causes),
+            shlex.quote(session),
+        )

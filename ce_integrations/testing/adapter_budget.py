@@ -1,0 +1,184 @@
+"""Contract: nothing goes out over the budget but what is told, with its cause; retrieved text and helpers' calls too."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ce_engine import BudgetConfig, RuntimeConfig
+from ce_engine.schema.rows import TurnRow
+from ce_integrations.base import Way
+from ce_integrations.session import ce_session
+from ce_integrations.testing.adapter_agents import Agents
+from ce_integrations.testing.answers import JsonObject
+from ce_integrations.testing.contract_case import QUESTIONS, count
+from ce_integrations.testing.framework_apps import SYSTEM, Page, needs
+from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.wire import Wire
+
+
+def _prose(name: str, sentences: int) -> str:
+    said = (
+        f"Of {name} we know {n * 37 % 101} things, 其中第{n}件是{n * 53 % 97}"
+        for n in range(sentences)
+    )
+    return "。 ".join(said) + "。"
+
+
+LONG_PAGES = tuple(Page(_prose(f"page {n}", 12), f"pages/{n}.md", 0.9 - n / 10) for n in range(4))
+LONG_QUESTIONS = tuple(f"{_prose(f'question {n}', 3)} What of it? 那又怎样？" for n in range(4))
+LONG_ANSWER = _prose("the answer", 3)
+RETRIEVED_BUDGET, HELPED_BUDGET, TINY_BUDGET = 450, 400, 12
+
+
+def budget_of(tokens: int) -> RuntimeConfig:
+    """A configuration with nothing but a budget."""
+    return RuntimeConfig(budget=BudgetConfig(max_input_tokens=tokens, reserved_reply_tokens=0))
+
+
+@contextmanager
+def warnings_of_the_engine() -> Iterator[list[str]]:
+    """The engine's warnings as they are logged."""
+    said: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign] # a list is all
+    logger = logging.getLogger("ce_engine")
+    logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+
+
+class Budgets(Agents):
+    """What goes out, within a budget for less than the app sends."""
+
+    @needs("retrieval")
+    def test_over_budget_what_was_retrieved_is_shortened_where_it_stands(
+        self, trial: Trial, way: Way
+    ) -> None:
+        """In the system's message, too: the best page stays, and nothing of the app's own goes."""
+        drive = trial.asking(QUESTIONS, way)
+        with Wire("So it is.") as wire:
+            plain = trial.played(wire, self.make_retrieving(wire, LONG_PAGES), drive)
+        with Wire("So it is.") as wire:
+            target, config = self.make_retrieving(wire, LONG_PAGES), budget_of(RETRIEVED_BUDGET)
+            ours = trial.installed(wire, target, drive, config=config)
+        assert ours.result == plain.result
+        assert min(map(count, plain.bodies)) > RETRIEVED_BUDGET
+        for question, body in zip(QUESTIONS, ours.bodies, strict=True):
+            assert count(body) <= RETRIEVED_BUDGET
+            said = _texts(body)
+            assert LONG_PAGES[0].text[:40] in said
+            assert LONG_PAGES[-1].text[:40] not in said
+            assert "[… " in said
+            assert question in said
+        assert _over(trial.turns()) == []
+
+    @needs("helpers")
+    def test_over_budget_a_framework_s_own_call_loses_the_oldest_of_the_talk(
+        self, trial: Trial, way: Way
+    ) -> None:
+        """Its task stays, and the newest of what it is about."""
+        asides: list[bool] = []
+
+        def answers(body: JsonObject) -> str:
+            aside = self.aside(body)
+            asides.append(aside is not None)
+            return aside or LONG_ANSWER
+
+        drive = trial.asking(LONG_QUESTIONS, way)
+        with Wire(answers) as wire:
+            plain = trial.played(wire, self.make_helped(wire), drive)
+        with Wire(answers) as wire:
+            target, config = self.make_helped(wire), budget_of(HELPED_BUDGET)
+            ours = trial.installed(wire, target, drive, config=config)
+        asides = asides[: len(plain.bodies)]
+        helped = [n for n, aside in enumerate(asides) if aside]
+        assert count(plain.bodies[helped[-1]]) > HELPED_BUDGET
+        assert [count(body) for body in ours.bodies if count(body) > HELPED_BUDGET] == []
+        assert _over(trial.turns()) == []
+        newest = ours.bodies[helped[-1]]
+        assert self.aside(newest) is not None, "its task is gone"
+        assert LONG_QUESTIONS[0] not in _texts(newest)
+        assert LONG_QUESTIONS[-1] in _texts(newest)
+
+    def test_what_goes_out_over_its_budget_is_told(self, trial: Trial, way: Way) -> None:
+        """What never goes is more than the budget: the report says what, and the log, once."""
+        with warnings_of_the_engine() as said:
+            drive, (script, tools) = trial.asking(QUESTIONS, way), self.talk()
+            ours = trial.ours(drive, script, tools, config=budget_of(TINY_BUDGET))
+        assert min(map(count, ours.bodies)) > TINY_BUDGET
+        self.check_told(trial, ours, said, TINY_BUDGET)
+
+    @needs("surfaces")
+    def test_whoever_asks_the_model_stays_within_the_budget_or_is_told(
+        self, trial: Trial, surface: str
+    ) -> None:
+        way_in = self.surfaces[surface]
+        for n, budget in enumerate((TINY_BUDGET, 60, 300)):
+            with Wire(way_in.script) as wire, warnings_of_the_engine() as said:
+                target, ask = way_in.make(self, wire)
+
+                def drive(_: Any, ask: Any = ask, session: str = f"{SESSION} {n}") -> Any:
+                    with ce_session(session):
+                        return trial.finished(ask(QUESTIONS[0]))
+
+                ours = trial.installed(wire, target, drive, config=budget_of(budget))
+            self.check_told(trial, ours, said, budget, f"{SESSION} {n}")
+
+    @needs("teams")
+    def test_what_a_team_sends_stays_within_the_budget_or_is_told(
+        self, trial: Trial, way: Way
+    ) -> None:
+        self.check_agents(trial, self.make_team, self.team_script, way)
+
+    @needs("groups")
+    def test_what_a_group_sends_stays_within_the_budget_or_is_told(
+        self, trial: Trial, way: Way
+    ) -> None:
+        self.check_agents(trial, self.make_group, self.group_answers(), way)
+
+    def check_agents(self, trial: Trial, make: Any, script: Any, way: Way) -> None:
+        """Agents that work together, in budgets for nothing, and for some."""
+        questions = QUESTIONS[: 1 if make == self.make_team else None]
+        for budget in (TINY_BUDGET, 90):
+            session = f"{SESSION} {budget}"
+            with Wire(script) as wire, warnings_of_the_engine() as said:
+                drive = trial.asking(questions, way, session)
+                ours = trial.installed(wire, make(wire), drive, config=budget_of(budget))
+            assert len(ours.bodies) >= len(questions)
+            self.check_told(trial, ours, said, budget, session)
+
+    def check_told(
+        self, trial: Trial, ours: Played, said: Sequence[str], budget: int, session: str = SESSION
+    ) -> None:
+        """Each body over the budget is one that a report names, with the cause, and the log its session, once."""
+        told = _over(trial.turns(session))
+        over = [count(body) for body in ours.bodies if count(body) > budget]
+        assert len(over) <= len(told)
+        for turn in told:
+            causes = turn.report.get("over_budget_causes") or {}
+            assert causes, "no cause"
+            assert sum(causes.values()) <= turn.report["token_used"]
+        lines = Counter(line.partition(":")[0] for line in said if "its budget has" in line)
+        assert lines == Counter([f"session {session}"] if told else [])
+        for line in said:
+            assert SYSTEM not in line
+            assert not any(question in line for question in QUESTIONS)
+
+
+def _over(turns: Sequence[TurnRow]) -> list[TurnRow]:
+    return [turn for turn in turns if turn.report.get("over_budget")]
+
+
+def _texts(body: JsonObject) -> str:
+    """What a body says."""
+    contents = (message.get("content") or "" for message in body["messages"])
+    return "\n".join(
+        each if isinstance(each, str) else "".join(part.get("text", "") for part in each)
+        for each in contents
+    )
