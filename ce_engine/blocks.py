@@ -54,8 +54,9 @@ async def block_materials(
     for block in derived:
         text = await _rendered(renderer, block, resolver, hints, degraded)
         if text:
-            stored = not block.refs and block in document.context_blocks
-            materials.append(replace(_material(block, text, confidence), owned=stored))
+            material = _material(block, text, confidence)
+            # What a ref leads to was written by somebody else.
+            materials.append(replace(material, owned=not block.refs))
     return Collected(materials, degradations=degraded)
 
 

@@ -39,9 +39,10 @@ class Texts(NamedTuple):
     first: str
     asked: str
 
-    def whole(self) -> str:
-        """All of it as one text."""
-        return "\n\n".join(filter(None, self))
+    @property
+    def quotes(self) -> int:
+        """How many quotes there are."""
+        return bool(self.first) + bool(self.asked)
 
 
 NO_TEXTS = Texts("", "", "")

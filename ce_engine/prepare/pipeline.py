@@ -40,7 +40,7 @@ from ce_engine.prepare.render import (
 from ce_engine.prepare.shorter import saved_in, shorten_texts
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
-from ce_engine.quote import heading, quote
+from ce_engine.quote import quote
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer
 from ce_engine.schema.settings import CONSTRAINTS
@@ -98,7 +98,7 @@ class _Assembly:
         self.short_texts: dict[int, tuple[str, int]] = {}
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
         self.held = Held(self.out.pins)
-        self.fence = sources.count(quote(heading(""), config.locale))
+        self.fence = sources.count(quote("|", config.locale))
         task = self._task()
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
@@ -158,9 +158,8 @@ class _Assembly:
 
     def _fences(self, contexts: Mapping[str, str]) -> int:
         """What the places where contexts go out cost beside their text."""
-        places = texts_of(contexts, self.config.placement, self.config.locale)
-        fences = sum(bool(text) for text in (places.first, places.asked))
-        return fences * (self.fence + FRAMING) + (FRAMING if places.rules else 0)
+        texts = texts_of(contexts, self.config.placement, self.config.locale)
+        return texts.quotes * (self.fence + FRAMING) + bool(texts.rules) * FRAMING
 
     def _section(self, name: str, found: Sequence[Material]) -> str:
         """A section's text; constraints have a form of their own (D-06), and rules are no data."""
@@ -168,8 +167,7 @@ class _Assembly:
         if name not in SYSTEM:
             return section(name, found, locale)
         told = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
-        rest = [m.text for m in found if m.source != CONSTRAINTS]
-        return "\n\n".join(filter(None, [told, rules(rest, locale) if rest else ""]))
+        return rules(told, [m.text for m in found if m.source != CONSTRAINTS], locale)
 
     def _room(self, said: int) -> int:
         """Tokens for messages and what is put in; without a limit, what may be put in is bounded."""
@@ -281,16 +279,13 @@ class _Assembly:
         summary = self.sources.summary(gone) if gone else None
         notes = [("todo__context", self._notice())]
         if summary is not None:
-            text = section(summary.section, [summary], self.config.locale)
-            notes.append((summary.section, text))
+            notes.append((summary.section, self._section(summary.section, [summary])))
         for name, note in notes:
-            if not note:
-                continue
-            told = "\n".join(filter(None, [contexts.get(name), note]))
-            fences = self._fences({**contexts, name: told}) - self._fences(contexts)
+            more = {**contexts, name: "\n".join(filter(None, [contexts.get(name), note]))}
+            fences = self._fences(more) - self._fences(contexts)
             cost = self.sources.count(note) + 2 + fences
-            if spent + cost <= left:
-                contexts[name] = told
+            if note and spent + cost <= left:
+                contexts[name] = more[name]
                 spent += cost
         return spent
 

@@ -205,9 +205,10 @@ def replaced(text: str, spans: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def rules(texts: Sequence[str], locale: Locale) -> str:
-    """What an owner stored as instructions, for the system's message."""
-    return "\n".join([f"## {TEMPLATES[locale]['framework__context']}", *texts])
+def rules(constraints: str, texts: Sequence[str], locale: Locale) -> str:
+    """What an owner stored as rules, for the system's message: constraints, and instructions."""
+    title = f"## {TEMPLATES[locale]['framework__context']}"
+    return "\n\n".join(filter(None, [constraints, "\n".join([title, *texts]) if texts else ""]))
 
 
 def section(name: str, materials: Sequence[Material], locale: Locale) -> str:
