@@ -124,7 +124,7 @@ def ask(engine: ContextEngine) -> Ask:
         )
         adapter = kind()
         with adapter.install_ce(natives, engine=engine, config=config, session_id="s") as ours:
-            goes, turn = ours.hooks.before_model(natives, CallInfo(keeps_history=True))
+            goes, turn = ours.hooks.before_model(natives, CallInfo())
             ours.hooks.after_model(turn, Note("assistant", "They say much."))
             faults[:] = [fault.kind for fault in ours.faults]
         return goes
