@@ -77,6 +77,7 @@ class Capabilities:
         helpers: it asks models on its own account, too (to condense, to route, to sum up).
         retrieval: its apps look documents up, and the adapter hears what they find.
         usage: its answers tell the usage that the provider told.
+        history: its apps may leave the history to us: of such calls it says `takes_history`.
         threads: one app serves several conversations, told apart by an id, at the same time.
         elsewhere: its calls may run in tasks that began before the app asked, and inherit nothing.
     """
@@ -90,6 +91,7 @@ class Capabilities:
     helpers: bool = False
     retrieval: bool = False
     usage: bool = True
+    history: bool = False
     threads: bool = True
     elsewhere: bool = False
 

@@ -41,6 +41,7 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
         groups=True,
         helpers=True,
         retrieval=True,
+        history=True,
         threads=False,
         elsewhere=True,
     )

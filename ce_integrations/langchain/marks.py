@@ -36,7 +36,8 @@ HELPER_NODES = tuple(
 )
 """Ends of the names of nodes in which an agent's middleware works; LangChain 1.0 marks its calls by no more."""
 
-LEAVES = (BaseChatModel, BaseLLM, BaseRetriever, BaseTool)
+_MODELS = (BaseChatModel, BaseLLM)
+LEAVES = (*_MODELS, BaseRetriever, BaseTool)
 """What has callbacks of its own, and takes part in the runs of others."""
 
 _INNER = ("bound", "runnable", "default")
@@ -144,10 +145,18 @@ def is_graph(carrier: object) -> bool:
 
 
 def is_chain(target: object) -> bool:
-    """Whether it may hold a conversation that nobody keeps: not what only binds, retries or replaces a leaf."""
+    """Whether it may hold a conversation that nobody keeps: no leaf, nor what begins with a model."""
+    inside = _inside(target)
+    first = _inside(getattr(inside, "first", None))
+    alone = (*LEAVES, *graph_types(), *made_later(), Carrier)
+    return not isinstance(inside, alone) and not isinstance(first, (*_MODELS, *made_later()))
+
+
+def _inside(target: object) -> object:
+    """What is bound, retried, or the first of alternatives."""
     while (inner := next((i for a in _INNER if (i := getattr(target, a, None))), None)) is not None:
         target = inner
-    return not isinstance(target, (*LEAVES, *graph_types(), *made_later(), Carrier))
+    return target
 
 
 def _key_of(carrier: object) -> str:
