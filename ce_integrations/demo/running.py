@@ -122,7 +122,8 @@ class FrameworkDemo(ABC):
         started = time.perf_counter()
         packages = installed_packages()
         turns = script(list(packages.values()), options.turns)
-        config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=options.budget))
+        budget = BudgetConfig(max_input_tokens=options.budget)
+        config = RuntimeConfig(budget=budget, history="session")  # for the chain, which keeps none
         session_id = _new_session_id(self.name)
         with ExitStack() as ending:
             engine = create_context_engine(options.store_url, config=config)

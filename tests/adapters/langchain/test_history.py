@@ -190,7 +190,7 @@ def test_what_a_tool_asks_is_no_conversation(chat: Any, engine: Any) -> None:
         assert lengths(wire) == [1, 1]
 
 
-@pytest.mark.filterwarnings("ignore:The class `InMemoryChatMessageHistory`")
+@pytest.mark.filterwarnings("ignore:.*MessageHistory")
 def test_the_app_s_own_history_is_the_history(chat: Any, engine: Any) -> None:
     kept = InMemoryChatMessageHistory()
     prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("past"), ("human", "{q}")])
