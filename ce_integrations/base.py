@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -266,7 +266,7 @@ class Installation(Generic[Target, Native]):
             Guard("closed" if closed else "open"),
             config if options.engine is not None else None,
         )
-        self.hooks.installation, self.hooks.converses = self, adapter.converses(target)
+        self.hooks.installation = self
         self._detach: Detach | None = None
         self.heirs: dict[int, tuple[weakref.ref[Any], Options]] = {}
         """Targets that others installed on, and that share what is attached here."""

@@ -82,8 +82,6 @@ class Hooks(Generic[Native]):
         # For one text that the app put together, and for runs that nobody gave a session.
         self._silent = (config or engine.config).model_copy(update={"enable_share_context": False})
         self.active = True
-        self.converses = True
-        """Whether the target holds a conversation: a model alone does not."""
         self.agents: set[str] = set()
         """Names of the target's agents, as far as the adapter knows them: what they say is no task."""
         self.installation: Installation[Any, Native] | None = None
@@ -164,7 +162,15 @@ class Hooks(Generic[Native]):
         """Whether the app asked for what was said before, for something that holds a conversation."""
         config = self.config or self.engine.config
         asked = config.history == "session" if resolved.history is None else resolved.history
-        return asked and self.converses
+        return asked and self._converses()
+
+    def _converses(self) -> bool:
+        """Whether what we govern holds a conversation: our target, or one that shares a model with it."""
+        held = self.installation
+        if held is None:
+            return True
+        targets = [held.target, *(target() for target, _ in list(held.heirs.values()))]
+        return any(each is not None and self.adapter.converses(each) for each in targets)
 
     def _hands_on(self, turn: Turn | None, natives: list[Native]) -> bool:
         """Whether a model (a fallback, a router) asks another one what it was asked itself."""

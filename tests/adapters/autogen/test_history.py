@@ -85,9 +85,7 @@ async def test_an_agent_that_is_made_anew(
         assert lengths(wire) == sent
 
 
-async def test_what_a_tool_asks_is_no_conversation(
-    client: Any, engine: Any
-) -> None:
+async def test_what_a_tool_asks_is_no_conversation(client: Any, engine: Any) -> None:
     script = [tool_calls([("ask", {"word": "x"})]), text("inner"), text("outer")]
     with Wire(script * 2) as wire:
         inner = client(wire)
