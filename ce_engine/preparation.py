@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import Any
@@ -214,16 +215,20 @@ class Preparation:
             log = view.log
             root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
             found.bring = Lanes(log, before=root, lane_key=self.lane_key, without=flying)
-        mates = view.lines_of(self.mates)
-        if isinstance(found.bring, Lanes) and mates:
-            found.bring = replace(found.bring, without=found.bring.without | mates)
-        self.history = History(view, call, self.counter, found.bring, self.question)
+        self.history = History(view, call, self.counter, self._earlier(found), self.question)
         self._abandon()
         for code in found.ambiguous:
             told, asked = {"rule": code}, call.request_id
             self.records.events.append(
                 ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=told, request_id=asked)
             )
+
+    def _earlier(self, found: Reconciled) -> Iterable[list[int]]:
+        """The lanes that may be brought in: none of another item of the call's batch."""
+        mates = self.view.lines_of(self.mates)
+        if isinstance(found.bring, Lanes) and mates:
+            found.bring = replace(found.bring, without=found.bring.without | mates)
+        return found.bring
 
     def _retried(self) -> int | None:
         """The failed question that this call repeats: its caller says so, or the engine keeps the line."""

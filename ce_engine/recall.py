@@ -221,8 +221,7 @@ class Recall:
 
 def _is_found(row: EvidenceRow) -> bool:
     """Whether a tool or a retriever of some run found it; what an owner put there or shares is meant to go in."""
-    links = row.evidence.links
-    return not row.shared and links is not None and bool(links.tool_call_id)
+    return not row.shared and bool(row.evidence.links.tool_call_id)
 
 
 def _message(view: SessionView, n: int, score: float) -> Candidate:

@@ -43,6 +43,10 @@ SEVERAL = -1
 """In place of a root: an invocation that asked its model in several lines of conversation."""
 
 
+Batches = Bounded[str, set[str]]
+"""Of each of an app's batches the invocations that are its items."""
+
+
 @dataclass(slots=True)
 class LaneMemory:
     """The last body of a lane, as units of (what, tokens), and the list that the host sent, weakly held."""
@@ -112,11 +116,10 @@ class SessionView:
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
-        self.failed: Bounded[int, OpenTurn] = Bounded(MAX_REMEMBERED)
+        self.failed, self.batches = Bounded[int, OpenTurn](MAX_REMEMBERED), Batches(MAX_REMEMBERED)
         self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
         self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
-        self.batches: Bounded[str, set[str]] = Bounded(MAX_REMEMBERED)
         self.names: Bounded[str, str] = Bounded(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}

@@ -198,7 +198,7 @@ class Adapter(ABC, Generic[Target, Native]):
         """Map the framework's record of a tool's run, where it has one (A-23)."""
         raise NotImplementedError(f"{self.name} reports its tools' runs by callbacks: {call!r:.80}")
 
-    def install_ce(
+    def install_ce(  # noqa: PLR0913 - each is an option of the app's
         self,
         target: Target,
         *,
