@@ -247,7 +247,9 @@ def run(
         )
         target, ask = make(wire)
         engine = create_context_engine(MemoryStore()) if config is not None else None
-        installed = install_ce(target, engine=engine, config=config) if engine else None
+        history = True if app == "chain" else None
+        told: JsonObject = {"engine": engine, "config": config, "history": history}
+        installed = install_ce(target, **told) if engine else None
         for turn in talk(turns, Random(seed), tools=app == "tools"):
             script.load(turn)
             ask(turn.question)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import Any
@@ -61,6 +61,7 @@ class Preparation:
     places: list[int | None] = field(default_factory=list)
     history: History = field(init=False)
     question: int | None = None
+    mates: frozenset[str] = frozenset()
     new: int = 0
     archive: dict[str, Any] = field(default_factory=dict)
     passed: bool = False
@@ -106,6 +107,7 @@ class Preparation:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
         self.history = History(view, call, self.counter)
+        self.mates = view.batch_mates(call.batch, call.request_id)
         if call.purpose == "chat":
             self._reconcile()
         else:
@@ -238,13 +240,20 @@ class Preparation:
             log = view.log
             root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
             found.bring = Lanes(log, before=root, lane_key=self.lane_key, without=flying)
-        self.history = History(view, call, self.counter, found.bring, self.question)
+        self.history = History(view, call, self.counter, self._earlier(found), self.question)
         self._abandon()
         for code in found.ambiguous:
             told, asked = {"rule": code}, call.request_id
             self.records.events.append(
                 ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=told, request_id=asked)
             )
+
+    def _earlier(self, found: Reconciled) -> Iterable[list[int]]:
+        """The lanes that may be brought in: none of another item of the call's batch."""
+        mates = self.view.lines_of(self.mates)
+        if isinstance(found.bring, Lanes) and mates:
+            found.bring = replace(found.bring, without=found.bring.without | mates)
+        return found.bring
 
     def _retried(self) -> int | None:
         """The failed question that this call repeats: its caller says so, or the engine keeps the line."""
@@ -337,6 +346,7 @@ class Preparation:
             self.config.prune.max_retrieved_chunks if self.share.recall else 0,
             [*self.collected.materials, *([summary] if summary else ())],
             self.history.stands_for,
+            self.history.documents,
         )
 
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:

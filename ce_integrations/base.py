@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from ce_engine import (
@@ -16,13 +15,11 @@ from ce_engine import (
     ContextEngine,
     HostMessage,
     Message,
-    MissingDependencyError,
     RuntimeConfig,
     Step,
     Store,
     ToolRun,
     UnsupportedTargetError,
-    UnsupportedVersionError,
     Usage,
 )
 from ce_integrations.calls import GovernedCall, begun_call
@@ -30,6 +27,7 @@ from ce_integrations.guard import Fail
 from ce_integrations.hooks import Hooks
 from ce_integrations.installation import Installation, Wiring, install, share
 from ce_integrations.options import Options, check_one, kind_of
+from ce_integrations.requirements import check_requirements
 from ce_integrations.session import CallInfo, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, call_around, governing, is_inside
 
@@ -77,6 +75,7 @@ class Capabilities:
         helpers: it asks models on its own account, too (to condense, to route, to sum up).
         retrieval: its apps look documents up, and the adapter hears what they find.
         usage: its answers tell the usage that the provider told.
+        history: its apps may leave the history to us: of such calls it says `takes_history`.
         threads: one app serves several conversations, told apart by an id, at the same time.
         elsewhere: its calls may run in tasks that began before the app asked, and inherit nothing.
     """
@@ -90,6 +89,7 @@ class Capabilities:
     helpers: bool = False
     retrieval: bool = False
     usage: bool = True
+    history: bool = False
     threads: bool = True
     elsewhere: bool = False
 
@@ -115,6 +115,10 @@ class Adapter(ABC, Generic[Target, Native]):
     @abstractmethod
     def accepts(self, target: object) -> bool:
         """Whether `target` is an object to install on; must not import the framework."""
+
+    def converses(self, target: Target) -> bool:  # noqa: ARG002 - for those with other targets
+        """Whether a target may hold a conversation; a model, a tool or a retriever alone does not."""
+        return True
 
     def to_schema(self, native: Native) -> HostMessage:
         """Map a message of the framework; an unknown part is carried through, never filtered."""
@@ -204,6 +208,7 @@ class Adapter(ABC, Generic[Target, Native]):
         session_id: IdChoice = None,
         user_id: IdChoice = None,
         fail: Fail = "open",
+        history: bool | None = None,
     ) -> Installation[Target, Native]:
         """Bring context engineering into `target`: one line, and nothing else of the app changes.
 
@@ -222,16 +227,18 @@ class Adapter(ABC, Generic[Target, Native]):
             session_id: the session alone, a text, a number or a UUID, or a callable that gives one.
             user_id: the user alone, in the same ways; `""` is nobody.
             fail: `"open"` lets the app's call go on whatever happens to us; `"closed"` raises.
+            history: whether a chain or engine that sends no history is given what was said in its
+                session before (`RuntimeConfig.history`); without it the model gets what the app sends.
 
         Raises:
             UnsupportedTargetError: the target is nothing that can be governed.
             MissingDependencyError: the framework is not installed.
             UnsupportedVersionError: its release is outside the supported range.
-            ConfigError: options contradict each other, or the installation that is there; or no call
-                could ever be governed: `CE_SECRET` is too short.
+            ConfigError: options contradict each other, the installation that is there, or the target (a
+                model alone takes no history); or no call could ever be governed: `CE_SECRET` is too short.
             StoreUrlError: the store's URL is not understood, or nothing can ever be kept there.
         """
-        options = Options(engine, store, config, budget, scope, session_id, user_id, fail)
+        options = Options(engine, store, config, budget, scope, session_id, user_id, fail, history)
         ours = type(self).__module__.startswith("ce_integrations.")
         check_requirements(self.requires, self.name if ours else "")
         if not self.accepts(target):
@@ -240,33 +247,5 @@ class Adapter(ABC, Generic[Target, Native]):
                 f"{self.name} cannot be installed on a {kind_of(target)}; expected "
                 f"{self.targets or 'an object of the framework'}."
             )
+        options.check_history(target, converses=self.converses(target))
         return install(self, target, options)
-
-
-def check_requirements(
-    requires: tuple[str, ...], extra: str, found: Mapping[str, str] | None = None
-) -> None:
-    """Compare what is installed with what is required (`found`: other versions than those, by name).
-
-    Without an `extra` of ours the framework itself is to be installed.
-
-    Raises:
-        MissingDependencyError: a distribution is not installed.
-        UnsupportedVersionError: its version is outside the range.
-    """
-    from packaging.requirements import Requirement  # noqa: PLC0415 - only an installation needs it
-
-    for text in requires:
-        requirement = Requirement(text)
-        cure = f"pip install 'ce-integrations[{extra}]'" if extra else f"pip install '{text}'"
-        try:
-            installed = (found or {}).get(requirement.name) or version(requirement.name)
-        except PackageNotFoundError:
-            raise MissingDependencyError(
-                f"{requirement.name} is not installed; expected {text}. Run: {cure}"
-            ) from None
-        if not requirement.specifier.contains(installed, prereleases=True):
-            raise UnsupportedVersionError(
-                f"{requirement.name} {installed} is installed; expected {text}. "
-                f"Run: pip install '{text}'"
-            )

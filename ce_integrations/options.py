@@ -32,6 +32,7 @@ class Options:
     session_id: IdChoice
     user_id: IdChoice
     fail: Fail
+    history: bool | None = None
 
     def __post_init__(self) -> None:
         if self.engine is not None and self.store is not None:
@@ -41,6 +42,8 @@ class Options:
             )
         if self.fail not in ("open", "closed"):
             raise ConfigError(f"fail is {self.fail!r}; expected 'open' or 'closed'")
+        if self.history not in (None, True, False):
+            raise ConfigError(f"history is {self.history!r}; expected True or False")
         if self.config is not None and not isinstance(self.config, RuntimeConfig):
             raise ConfigError(
                 f"config is a {kind_of(self.config)}; expected a RuntimeConfig, such as "
@@ -105,10 +108,24 @@ class Options:
         said: dict[str, object] = {"fail": "closed"} if self.fail == "closed" else {}
         if self.budget is not None and (self.config is None or self.config.budget != self.budget):
             said["budget"] = self.budget
+        if self.history is not None:
+            said["history"] = "session" if self.history else "app"
         if not said:
             return self.config
         engines = self.engine.config if self.engine is not None else RuntimeConfig()
         return (self.config or engines).model_copy(update=said)
+
+    def check_history(self, target: object, *, converses: bool) -> None:
+        """Raise ConfigError if history is asked for on what holds no conversation."""
+        config = self.config
+        wanted = self.history or (config is not None and config.history == "session")
+        if wanted and self.history is not False and not converses:
+            raise ConfigError(
+                f"history is asked for on a {kind_of(target)}, which holds no conversation: what was "
+                "said before would go into every prompt that it is asked. Install with history=True "
+                "on the chain or engine that holds the conversation, or leave it out here."
+            )
+
 
 
 def _budget(said: object, config: RuntimeConfig | None) -> BudgetConfig | None:

@@ -13,6 +13,7 @@ from typing import Any
 from ce_engine.runtime.contexts import unset
 from ce_integrations.hooks import Hooks
 from ce_integrations.role import chosen_role
+from ce_integrations.runs import at_work
 from ce_integrations.scoped import Entered, ScopedVariable, settled
 from ce_integrations.session import CallInfo, chosen_session
 
@@ -63,7 +64,7 @@ class Step:
             "conversation": self.conversation,
             "context": self.context if _is_elsewhere(self) else None,
             "asked": self.context,
-            "keeps_history": True,
+            "takes_history": self.subject is not None and at_work().subject is None,
         }
         return CallInfo(**{**known, **others})
 

@@ -41,6 +41,7 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
         groups=True,
         helpers=True,
         retrieval=True,
+        history=True,
         threads=False,
         elsewhere=True,
     )
@@ -49,6 +50,12 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
     def accepts(self, target: object) -> bool:
         """Whether it is one of those; who has one has imported what it is made of."""
         return isinstance(target, _targets())
+
+    def converses(self, target: object) -> bool:
+        """Whether it is no model client."""
+        from autogen_core.models import ChatCompletionClient
+
+        return not isinstance(target, ChatCompletionClient)
 
     def alike(self, native: LLMMessage) -> Hashable | None:
         """Kind, text and source of plain texts; `None` for calls, results and images."""

@@ -22,10 +22,10 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.cli.demo import DemoOptions, DemoQuestion, DemoResult, Progress
-from ce_integrations.base import check_requirements
 from ce_integrations.demo.documents import Package, installed_packages
 from ce_integrations.demo.quoting import QuotingModel
 from ce_integrations.demo.turns import Turn, script
+from ce_integrations.requirements import check_requirements
 
 
 FLUSH_S = 30.0
@@ -122,7 +122,8 @@ class FrameworkDemo(ABC):
         started = time.perf_counter()
         packages = installed_packages()
         turns = script(list(packages.values()), options.turns)
-        config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=options.budget))
+        budget = BudgetConfig(max_input_tokens=options.budget)
+        config = RuntimeConfig(budget=budget, history="session")  # for the chain, which keeps none
         session_id = _new_session_id(self.name)
         with ExitStack() as ending:
             engine = create_context_engine(options.store_url, config=config)

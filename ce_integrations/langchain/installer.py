@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable
 from contextlib import ExitStack
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
@@ -35,7 +36,9 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
     name = "langchain"
     requires = ("langchain-core>=0.3.73,<2",)  # before, a hit in its cache looks like a call
     targets = "a model, chain, retriever, tool or graph (a Runnable)"
-    capabilities = Capabilities(single_string_input=True, groups=True, helpers=True, retrieval=True)
+    capabilities = Capabilities(
+        single_string_input=True, groups=True, helpers=True, retrieval=True, history=True
+    )
     mapper = "ce_integrations.langchain.mapper"
 
     def accepts(self, target: object) -> bool:
@@ -45,6 +48,12 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         return (base is not None and isinstance(target, base.Runnable)) or (
             marks is not None and isinstance(target, marks.Carrier)
         )
+
+    def converses(self, target: Any) -> bool:
+        """Whether it is a chain: no model, retriever or tool alone, and no graph, which keeps its own state."""
+        from ce_integrations.langchain.marks import is_chain
+
+        return is_chain(target)
 
     def parts(self, native: BaseMessage) -> tuple[object, ...]:
         """Content, blocks' texts (a block may be changed in place), calls, and what is set later."""
@@ -73,6 +82,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         return kind, content, fields["id"]
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
+        from ce_integrations.langchain import batches
         from ce_integrations.langchain.injection import MAKERS
         from ce_integrations.langchain.marks import Callbacks, carriers, copies, is_graph
         from ce_integrations.langchain.recorder import ENTRIES, Recorder, graph_entries
@@ -90,7 +100,8 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         agreed = not is_graph(found[0])  # a graph says who governs its runs; leaves alone cannot
         makers = {**MAKERS, **ENTRIES, **graph_entries(), **copies()}
         with ExitStack() as undo:
-            undo.callback(_patches.hold(definitions(makers, found), mark))
+            wanted = chain(definitions(makers, found), batches.entries())
+            undo.callback(_patches.hold(wanted, mark))
             undo.callback(mark_all(found, lambda _: mark, Callbacks(), hooks, agreed=agreed))
             return undo.pop_all().close
 

@@ -41,7 +41,9 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
     name = "llamaindex"
     requires = ("llama-index-core>=0.12.50,<0.15",)
     targets = "an agent, workflow, chat engine, query engine, retriever, tool, LLM or Settings"
-    capabilities = Capabilities(single_string_input=True, groups=True, helpers=True, retrieval=True)
+    capabilities = Capabilities(
+        single_string_input=True, groups=True, helpers=True, retrieval=True, history=True
+    )
     mapper = "ce_integrations.llamaindex.mapper"
 
     def accepts(self, target: object) -> bool:
@@ -51,6 +53,12 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
             if isinstance(kind, type) and isinstance(target, kind):
                 return True
         return False
+
+    def converses(self, target: Any) -> bool:
+        """Whether it is a workflow, an agent, a chat engine, or `Settings`, which all of them may have."""
+        from ce_integrations.llamaindex.spans import kind_of
+
+        return kind_of(target) in ("workflow", "chat engine", "settings")
 
     def parts(self, native: ChatMessage) -> tuple[object, ...]:
         """Blocks, their texts (some are changed in place), and what an integration keeps of calls."""

@@ -7,7 +7,7 @@ from typing import Any
 from ce_engine import EvidenceType, Message, Role, Scope
 from ce_integrations.base import Way
 from ce_integrations.session import ce_session
-from ce_integrations.testing.adapter_ends import Ends
+from ce_integrations.testing.adapter_history import History
 from ce_integrations.testing.answers import Answer, JsonObject, Script
 from ce_integrations.testing.contract_case import QUESTIONS
 from ce_integrations.testing.framework_apps import Page, needs
@@ -27,7 +27,7 @@ PAGES = (
 )
 
 
-class Agents(Ends):
+class Agents(History):
     """Who asks the model, and for what."""
 
     # Ways in

@@ -41,10 +41,13 @@ class Surface:
     Attributes:
         make: gives what to install on, and what asks with a text, once; an awaitable is awaited.
         script: what the wire answers.
+        history: whether this is something that holds a conversation: what was said in the session
+            before goes in where the app asks for it.
     """
 
     make: Callable[[Any, Wire], tuple[Any, Callable[[str], Any]]]
     script: Script = "A lane is a line. 一条线"
+    history: bool = False
 
 
 class FrameworkApps:

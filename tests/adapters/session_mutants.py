@@ -9,7 +9,7 @@ import pytest
 
 from ce_integrations import hooks as hooks_module
 from ce_integrations import scoped, session, steps
-from ce_integrations.base import Adapter
+from ce_integrations.base import Adapter, Hooks
 from ce_integrations.unnamed import Unnamed
 
 
@@ -46,6 +46,26 @@ def names_what_nobody_named(patch: Patch, _: Adapter[Any, Any]) -> None:
         return dataclasses.replace(resolve(info, choice, messages), ephemeral=False)
 
     patch.setattr(hooks_module, "resolve", named)
+
+
+def remembers_unasked(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Whatever a session has goes into every list that has no history."""
+    patch.setattr(Hooks, "_asks_history", lambda *_: True)
+
+
+def remembers_for_prompts(patch: Patch, adapter: Adapter[Any, Any]) -> None:
+    """Where the app asks for history, it goes into the prompts of a model alone, too."""
+    patch.setattr(type(adapter), "converses", lambda *_: True)
+    begin = Hooks._begin
+
+    def told(self: Any, natives: Any, info: Any) -> Any:
+        return begin(self, natives, dataclasses.replace(info, takes_history=True))
+
+    patch.setattr(Hooks, "_begin", told)
+
+
+UNASKED = "test_what_was_said_before_does_not_go_in_unasked"
+ALONE = "test_a_prompt_that_stands_alone_never_gets_what_was_said_before"
 
 
 def forgets_where_the_app_asked(patch: Patch, _: Adapter[Any, Any]) -> None:

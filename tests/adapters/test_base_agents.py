@@ -43,7 +43,7 @@ def engine() -> Iterator[ContextEngine]:
 
 @pytest.fixture
 def hooks(engine: ContextEngine) -> Iterator[Hooks[Note]]:
-    with ADAPTER.install_ce(Bot(), engine=engine, session_id="s") as installation:
+    with ADAPTER.install_ce(Bot(), engine=engine, session_id="s", history=True) as installation:
         yield installation.hooks
 
 
@@ -102,7 +102,8 @@ def test_what_an_agent_found_is_its_own_line_s(engine: ContextEngine, hooks: Hoo
     long = [Note("user", f"{n} and " + "so on " * 20) for n in range(4)]
     for info, finds in ((other, False), (mine, True)):
         asked = [*long, Note("user", "what is the password of the harbour gate?")]
-        sent = say(hooks, asked, "-", lane_key=info.lane_key, agent=info.agent)
+        told = {"lane_key": info.lane_key, "agent": info.agent, "takes_history": True}
+        sent = say(hooks, asked, "-", **told)
         assert any("swordfish" in note.content for note in sent) is finds
     assert {turn.lane for turn in turns(engine)} == {"team/ann", "team/bob"}
 

@@ -23,6 +23,7 @@ from ce_engine import (
     Priority,
     Ref,
     Role,
+    RuntimeConfig,
     Scope,
     Session,
     SessionDeriver,
@@ -186,8 +187,13 @@ def engine() -> Iterator[ContextEngine]:
     made.sync.close()
 
 
-def asked(engine: ContextEngine, question: str = "well?", scope: Scope = SCOPE) -> PrepareResult:
-    return engine.sync.prepare_turn(scope, Message(role=Role.USER, content=question))
+def asked(
+    engine: ContextEngine,
+    question: str = "well?",
+    scope: Scope = SCOPE,
+    config: RuntimeConfig | None = None,
+) -> PrepareResult:
+    return engine.sync.prepare_turn(scope, Message(role=Role.USER, content=question), config)
 
 
 def system_text(result: PrepareResult) -> str:
@@ -211,7 +217,7 @@ def test_tasks_and_kept_blocks_go_into_the_sections_of_the_next_call(engine: Con
     answer(engine)
     engine.sync.upsert_tasks(SCOPE, TASKS)
     keep(engine, *(block(f"b-{kind}", kind, f"text of {kind}") for kind in BlockType))
-    text = system_text(asked(engine))
+    text = system_text(asked(engine, config=RuntimeConfig(placement="seed")))
     wanted = [
         "text of instruction",
         "text of memory",
@@ -249,7 +255,7 @@ def test_a_host_that_keeps_its_messages_gets_them_too(engine: ContextEngine) -> 
     assert app.ask("one?", "1").unchanged
     engine.sync.upsert_tasks(SCOPE, TASKS)
     prepared = app.ask("two?", "2")
-    assert "Write the report" in prepared.assembled.parts[0].content
+    assert "Write the report" in prepared.assembled.parts[-1].content
     done = [task.model_copy(update={"status": TaskStatus.COMPLETED}) for task in TASKS]
     engine.sync.upsert_tasks(SCOPE, done)
     assert app.ask("three?", "3").unchanged

@@ -20,6 +20,12 @@ from tests.adapters.mutants import (
     Patch,
     observes_only,
 )
+from tests.adapters.session_mutants import (
+    ALONE,
+    UNASKED,
+    remembers_for_prompts,
+    remembers_unasked,
+)
 
 
 def records_twice(patch: Patch, _: object) -> None:
@@ -72,4 +78,6 @@ OWN = [
     Mutant(gives_all_agents_one_line, "agent", TEAM),
     Mutant(overlooks("create_stream"), "agent", GOVERNED, "", {"surface": "create_stream"}),
     Mutant(observes_only, "agent", BROUGHT_IN, "", {"surface": "society of mind"}),
+    Mutant(remembers_unasked, "plain", UNASKED),
+    Mutant(remembers_for_prompts, "agent", ALONE, "", {"surface": "create"}),
 ]

@@ -98,9 +98,11 @@ class LangChainApps(FrameworkApps):
 
 
 class AgentsOnly(LangChainAdapter):
-    """Agents of these tests look nothing up, and ask for nothing on the side."""
+    """Agents of these tests look nothing up, and ask for nothing on the side; graphs keep their own state."""
 
-    capabilities = replace(LangChainAdapter.capabilities, helpers=False, retrieval=False)
+    capabilities = replace(
+        LangChainAdapter.capabilities, helpers=False, retrieval=False, history=False
+    )
 
 
 class AgentApps(LangChainApps):

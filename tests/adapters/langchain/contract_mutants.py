@@ -10,6 +10,12 @@ from ce_integrations.langchain import injection
 from ce_integrations.langchain.installer import LangChainAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.mutants import BROUGHT_IN, GOVERNED, MADE, ONCE, Mutant, Patch, observes_only
+from tests.adapters.session_mutants import (
+    ALONE,
+    UNASKED,
+    remembers_for_prompts,
+    remembers_unasked,
+)
 
 
 def records_twice(patch: Patch, _: object) -> None:
@@ -48,4 +54,6 @@ OWN = [
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(overlooks("stream"), "plain", GOVERNED, "", {"surface": "stream"}),
     Mutant(observes_only, "plain", BROUGHT_IN, "", {"surface": "ainvoke"}),
+    Mutant(remembers_unasked, "plain", UNASKED),
+    Mutant(remembers_for_prompts, "plain", ALONE, "", {"surface": "invoke"}),
 ]

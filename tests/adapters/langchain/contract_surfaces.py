@@ -83,6 +83,7 @@ SURFACES = {
     "with_retry": Surface(of(invoke, lambda model: model.with_retry())),
     "with_fallbacks": Surface(of(invoke, lambda model: model.with_fallbacks([model]))),
     "in a function": Surface(
-        of(invoke, lambda m: RunnableLambda(lambda text: m.invoke([HumanMessage(text)])))
+        of(invoke, lambda m: RunnableLambda(lambda text: m.invoke([HumanMessage(text)]))),
+        history=True,
     ),
 }

@@ -70,7 +70,7 @@ def test_constraints_stay_where_history_must_go(engine: ContextEngine, chat: Mod
     with Wire() as wire:
         chain = prompt() | chat(wire)
         with (
-            install_ce(chain, engine=engine, config=config) as installed,
+            install_ce(chain, engine=engine, config=config, history=True) as installed,
             ce_session("s1", user_id="ann"),
         ):
             for n in range(12):
@@ -139,7 +139,7 @@ def test_a_part_of_a_map_reduce_has_its_share_of_the_context(
     engine.sync.constraints.create(Scope(session_id="any"), "Answer in English.")
     with Wire() as wire:
         chain = prompt() | chat(wire)
-        with install_ce(chain, engine=engine), ce_session("s1"):
+        with install_ce(chain, engine=engine, history=True), ce_session("s1"):
             chain.invoke({"q": "the first question"})
             with ce_role(role, want):
                 chain.invoke({"q": "map this"})

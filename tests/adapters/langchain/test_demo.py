@@ -43,6 +43,12 @@ class TestDemo(DemoTests):
             assert question.expected in json.dumps(body, ensure_ascii=False)
 
 
+def own_words(message: dict[str, Any]) -> Any:
+    """The app's: what is brought in stands before a question's own words."""
+    content = message["content"]
+    return content.rpartition("\n\n")[2] if message["role"] == "user" else content
+
+
 def asks(body: dict[str, Any], question: str) -> bool:
     return split(text_of(body["messages"][-1])).rest == question
 

@@ -17,7 +17,7 @@ from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 
 from ce_engine import (
     ContextEngine,
@@ -50,6 +50,11 @@ class Echo(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(" | ".join(said)))])
 
 
+def talker() -> Any:
+    """A chain that keeps nothing: with history, what others said would be heard."""
+    return RunnablePassthrough() | Echo()
+
+
 @pytest.fixture
 def engine() -> Iterator[ContextEngine]:
     made = create_context_engine(MemoryStore(), config=PATIENT)
@@ -75,7 +80,7 @@ def ask(model: Any, session: str, words: str, *, by_block: bool) -> str:
 @pytest.mark.req("A-24")
 @pytest.mark.scenario(12)
 def test_forty_talks_on_sixteen_threads(engine: Any) -> None:
-    model, start = Echo(), threading.Barrier(THREADS)
+    model, start = talker(), threading.Barrier(THREADS)
     wrong: list[str] = []
 
     def talk(n: int) -> None:
@@ -87,7 +92,7 @@ def test_forty_talks_on_sixteen_threads(engine: Any) -> None:
             said = ask(model, session, f"{session}; by {n}; {call}", by_block=call % 4 < 2)
             wrong.extend(part for part in said.split(" | ") if not part.startswith(f"{session};"))
 
-    with install_ce(model, engine=engine), ThreadPoolExecutor(THREADS) as pool:
+    with install_ce(model, engine=engine, history=True), ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(talk, range(TALKS)))
     assert wrong == []
     assert engine.sync.flush(60)
@@ -105,7 +110,7 @@ def test_forty_talks_on_sixteen_threads(engine: Any) -> None:
 
 @pytest.mark.scenario(12)
 def test_tasks_of_one_loop(engine: Any) -> None:
-    model = Echo()
+    model = talker()
 
     async def talk(n: int) -> list[str]:
         async with ce_session(f"s{n}"):
@@ -114,7 +119,7 @@ def test_tasks_of_one_loop(engine: Any) -> None:
     async def all_of() -> list[list[str]]:
         return list(await asyncio.gather(*(talk(n) for n in range(THREADS))))
 
-    with install_ce(model, engine=engine), asyncio.Runner() as runner:
+    with install_ce(model, engine=engine, history=True), asyncio.Runner() as runner:
         found = runner.run(all_of(), context=copy_context())
     for n, said in enumerate(found):
         assert said[-1] == " | ".join(f"s{n} {call}" for call in range(4))

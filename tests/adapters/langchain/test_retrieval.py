@@ -66,7 +66,7 @@ def test_with_room_the_bodies_are_the_same(twins: Any, chat: Any, call: Any) -> 
 
 
 def test_in_a_session_a_chain_without_memory_gets_one(twins: Any, chat: Any, call: Any) -> None:
-    found = twins(build(chat), ask(call, THREAD), "It is a line.")
+    found = twins(build(chat), ask(call, THREAD), "It is a line.", history=True)
     assert found.ours[0] == found.plain[0]
     system, *history, question = found.bodies[1]["messages"]
     assert system == {"role": "system", "content": "Answer from:\n" + "\n\n".join(TEXTS)}

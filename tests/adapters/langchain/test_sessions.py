@@ -12,6 +12,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import tool
 
 from ce_engine import Scope
@@ -66,9 +67,9 @@ def test_entry_points_stay_coroutine_functions(engine: Any) -> None:
 def test_what_was_said_stays_messages(chat: Any, engine: Any, call: Any, templated: bool) -> None:
     config = {"configurable": {"thread_id": "t"}}
     with Wire([text("Hi Bob"), text("Bob")]) as wire:
-        model = chat(wire)
-        chain = PromptTemplate.from_template("{q}") | model if templated else model
-        with install_ce(model, engine=engine):
+        first = PromptTemplate.from_template("{q}") if templated else RunnablePassthrough()
+        chain = first | chat(wire)
+        with install_ce(chain, engine=engine, history=True):
             for question in ("I am Bob", "Who am I?"):
                 call(chain, {"q": question} if templated else question, config)
         assert [(m["role"], m["content"]) for m in wire.bodies[-1]["messages"]] == [

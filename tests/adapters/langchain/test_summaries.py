@@ -54,7 +54,7 @@ def test_the_app_s_governed_model_makes_them_and_its_calls_are_no_turns(
             MemoryStore(), llm_adapter=LangChainLlmAdapter(model), config=CONFIG
         )
         chain = ChatPromptTemplate.from_messages([("human", "{q}")]) | model | StrOutputParser()
-        with install_ce(chain, engine=engine, session_id="s"):
+        with install_ce(chain, engine=engine, session_id="s", history=True):
             for n in range(1, 5):
                 call(chain, {"q": f"count {n}"})
                 assert engine.sync.flush(20)

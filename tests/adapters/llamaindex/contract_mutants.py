@@ -8,6 +8,12 @@ from ce_integrations.llamaindex import recorder, spans
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.mutants import BROUGHT_IN, GOVERNED, MADE, ONCE, Mutant, Patch, observes_only
+from tests.adapters.session_mutants import (
+    ALONE,
+    UNASKED,
+    remembers_for_prompts,
+    remembers_unasked,
+)
 
 
 def takes_each_span_for_a_root(patch: Patch, _: object) -> None:
@@ -51,4 +57,6 @@ OWN = [
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(overlooks("stream_chat"), "plain", GOVERNED, "", {"surface": "stream_chat"}),
     Mutant(observes_only, "plain", BROUGHT_IN, "", {"surface": "achat_with_tools"}),
+    Mutant(remembers_unasked, "plain", UNASKED),
+    Mutant(remembers_for_prompts, "plain", ALONE, "", {"surface": "chat"}),
 ]

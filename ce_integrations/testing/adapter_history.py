@@ -1,0 +1,95 @@
+"""Contract: the model gets the history that the app sends; that of the session only where the app asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ce_integrations.base import Way
+from ce_integrations.session import ce_session
+from ce_integrations.testing.adapter_ends import Ends
+from ce_integrations.testing.answers import JsonObject
+from ce_integrations.testing.contract_case import QUESTIONS
+from ce_integrations.testing.framework_apps import needs
+from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.wire import Wire
+
+
+class History(Ends):
+    """What goes in of what was said before, for apps that are made anew for each question."""
+
+    def test_what_was_said_before_does_not_go_in_unasked(self, trial: Trial, way: Way) -> None:
+        plain = self.anew(trial, way, QUESTIONS, install=False)
+        ours = self.anew(trial, way, QUESTIONS)
+        assert ours == plain
+        asked = [m.content for m in trial.document().session.messages if m.role == "user"]
+        assert asked == list(QUESTIONS), "and it is recorded all the same"
+
+    @needs("history")
+    def test_what_was_said_before_goes_in_where_it_is_asked_for(
+        self, trial: Trial, way: Way
+    ) -> None:
+        (first, second) = self.anew(trial, way, QUESTIONS, history=True)
+        assert first == self.anew(trial, way, QUESTIONS[:1], install=False)[0]
+        assert [words for words in (QUESTIONS[0], _answer(QUESTIONS[0])) if words in second] == [
+            QUESTIONS[0],
+            _answer(QUESTIONS[0]),
+        ]
+        with ce_session(SESSION, history=False):
+            off = self.anew(trial, way, QUESTIONS[1:], history=True)
+        assert off == self.anew(trial, way, QUESTIONS[1:], install=False)
+        with ce_session(SESSION, history=True):
+            (on,) = self.anew(trial, way, QUESTIONS[1:])
+        assert QUESTIONS[0] in on
+
+    @needs("surfaces")
+    def test_a_prompt_that_stands_alone_never_gets_what_was_said_before(
+        self, trial: Trial, surface: str
+    ) -> None:
+        """Also where the app asks for history: it is a chain's or engine's, not a model's."""
+        with ce_session(SESSION, history=True):
+            self.through(trial, surface)
+            plain, ours = self.through(trial, surface)
+        assert (ours.raw == plain.raw) is not self.surfaces[surface].history
+
+    @needs("surfaces")
+    def test_whoever_asks_again_sends_the_same(self, trial: Trial, surface: str) -> None:
+        self.through(trial, surface)
+        plain, ours = self.through(trial, surface)
+        assert ours.raw == plain.raw
+        assert ours.result == plain.result
+
+    def through(self, trial: Trial, surface: str) -> tuple[Played, Played]:
+        """One of the ways in, without us and with us."""
+        raise NotImplementedError
+
+    def anew(
+        self,
+        trial: Trial,
+        way: Way,
+        said: Sequence[str],
+        *,
+        install: bool = True,
+        **options: Any,
+    ) -> list[str]:
+        """Each question to a new app in one session, as a server does it; gives what went out."""
+        targets = []
+        with Wire(_heard) as wire:
+            for words in said:
+                targets.append(self.make_target(wire))
+                if install:
+                    told = {"engine": trial.engine, **options}
+                    with self.adapter.install_ce(targets[-1], **told):
+                        trial.ask(targets[-1], words, way)
+                else:
+                    trial.ask(targets[-1], words, way)
+            return [str(body["messages"]) for body in wire.bodies]
+
+
+def _heard(body: JsonObject) -> str:
+    asked = [m["content"] for m in body["messages"] if m["role"] == "user"]
+    return _answer(asked[-1])
+
+
+def _answer(asked: str) -> str:
+    return f"heard: {asked}"
