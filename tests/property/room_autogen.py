@@ -27,11 +27,12 @@ from tests.property import room_cases
 from tests.property.room_cases import App, Maker, broken, from_contract, from_surface, lookup
 
 
+Rig = room_cases.Rig
+
+
 @dataclass
 class Case(room_cases.Case):
     install = staticmethod(install_ce)
-
-    rig: Rig
 
     def app(self, rng: Random) -> App:
         self.apps: Any = rng.choice((AgentApps, AgentApps, PlainApps, CoreApps))()
@@ -49,12 +50,8 @@ class Case(room_cases.Case):
         self.counts[made.__name__] += 1
         return made()
 
-    async def aclose(self) -> None:
+    async def ends(self) -> None:
         await self.apps.aclose()
-
-
-class Rig(room_cases.Rig):
-    pass
 
 
 class Apps(Maker):

@@ -63,7 +63,9 @@ def reply(body: JsonObject) -> Answer:
     if tools and chosen != "none" and (must or (messages[-1]["role"] == "user" and digest[0] % 2)):
         tool = tools[digest[1] % len(tools)]["function"]
         # What takes its time may end in another order each time, with us or without.
-        twice = not must and tool["name"] in (lookup.__name__, broken.__name__) and digest[2] % 3 == 0
+        twice = (
+            not must and tool["name"] in (lookup.__name__, broken.__name__) and digest[2] % 3 == 0
+        )
         calls = [(tool["name"], _instance(tool))] * (1 + twice)
         return tool_calls(calls, [f"call_{digest[n : n + 4].hex()}" for n in range(len(calls))])
     if "Read the above" in str(messages[0]["content"]):
@@ -113,8 +115,6 @@ class Play:
 class Rig:
     """What all cases of a process share: an event loop, a model server, an engine that forgets nothing."""
 
-    apps: ClassVar[Callable[[], Any]]
-
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.wire = Wire(reply)
@@ -123,6 +123,9 @@ class Rig:
         bus.on("Assembled", self._count)
         config = RuntimeConfig(store=StoreConfig(deadline_s=30))  # a busy machine is no fault
         self.engine = create_context_engine(MemoryStore(), config=config, event_bus=bus)
+
+    async def aclose(self) -> None:
+        """Close the clients."""
 
     def _count(self, _: Any) -> None:
         self.prepared += 1
@@ -136,6 +139,7 @@ class Rig:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.loop.run_until_complete(self.aclose())
         self.engine.sync.close()
         self.wire.close()
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
@@ -229,7 +233,7 @@ class Case(ABC):
     def app(self, rng: Random) -> App:
         """Make an app; the same one each time for the same random numbers."""
 
-    async def aclose(self) -> None:
+    async def ends(self) -> None:  # noqa: B027 - not every framework's apps have something open
         """Close what the last app has open."""
 
     def run(self) -> Counter[str]:
@@ -247,7 +251,7 @@ class Case(ABC):
         app, start = self.app(Random(self.seed)), len(self.rig.wire.requests)
         options = Maker(Random(f"{self.seed} options")).options()
         with ExitStack() as stack:
-            stack.callback(lambda: self.rig.loop.run_until_complete(self.aclose()))
+            stack.callback(lambda: self.rig.loop.run_until_complete(self.ends()))
             if installed:
                 type(self).install(app.target, engine=self.rig.engine, **options)
                 stack.callback(self._uninstall, app.target, options)

@@ -47,10 +47,9 @@ class Rig(room_cases.Rig):
         super().__init__()
         self.agents, self.chains = AgentApps(), ChainApps()
 
-    def __exit__(self, *ended: Any) -> None:
+    async def aclose(self) -> None:
         for apps in (self.agents, self.chains):
-            self.loop.run_until_complete(apps.aclose())
-        super().__exit__(*ended)
+            await apps.aclose()
 
 
 @dataclass
@@ -96,7 +95,7 @@ class Trees(Maker):
         self.models.append(made)
         return made
 
-    def bound(self) -> Runnable[Any, Any]:
+    def bound(self) -> Any:
         model = self.model()
         kind = self.rng.choice(("", "", "tools", "stop", "config", "retry", "fallbacks", "schema"))
         if kind == "tools":
@@ -133,7 +132,7 @@ class Trees(Maker):
         if kind == "parallel":
             return RunnableParallel(a=inner, b=self.tree(depth - 1))
         if kind == "function":
-            return RunnableLambda(lambda text: inner.invoke(text))
+            return RunnableLambda(_apart(inner))
         if kind == "pipe":
             return inner | RunnableLambda(_text) | self.tree(depth - 1)
         if kind == "branch":
@@ -153,10 +152,10 @@ class Trees(Maker):
         chain: Runnable[Any, Any] = {"text": RunnablePassthrough()} | prompt | self.bound()
         return chain | RunnableLambda(_text) if self.chance(0.3) else chain
 
-    def text_prompt(self) -> Runnable[Any, Any]:
+    def text_prompt(self) -> Any:
         return PromptTemplate.from_template("Answer in a word: {text}") | self.bound()
 
-    def messages(self) -> Runnable[Any, Any]:
+    def messages(self) -> Any:
         said: list[BaseMessage] = [SystemMessage("You help."), HumanMessage("yes"), AIMessage("ok")]
         before = said[: self.rng.randint(0, 3)]
         return RunnableLambda(lambda text: [*before, HumanMessage(text)]) | self.bound()
@@ -180,14 +179,14 @@ class Trees(Maker):
             histories = {session: InMemoryChatMessageHistory() for session in SESSIONS}
             chain = RunnableWithMessageHistory(
                 prompt | self.model(),
-                histories.__getitem__,
+                lambda session_id: histories[session_id],
                 input_messages_key="text",
                 history_messages_key="before",
             )
         config: Any = {"configurable": {"session_id": self.session()}}
         return RunnableLambda(lambda text: chain.invoke({"text": text}, config))
 
-    def retrieving(self) -> Runnable[Any, Any]:
+    def retrieving(self) -> Any:
         found = Shelf(pages=PAGES) | RunnableLambda(lambda pages: "\n".join(map(_page, pages)))
         role = self.rng.choice(("system", "human"))
         prompt = ChatPromptTemplate.from_messages(
@@ -232,14 +231,14 @@ class Trees(Maker):
             return lambda: [_whole(made.stream(q, config)) for q in questions]
         if way == "batch":
             # One after the other: what stateful leaves keep is the same each time.
-            one = {**config, "max_concurrency": 1}
+            one: Any = {**config, "max_concurrency": 1}
             return lambda: [_plain(each) for each in made.batch(questions, one)]
 
         async def asking() -> list[Any]:
             if way == "ainvoke":
                 return [_plain(await made.ainvoke(q, config)) for q in questions]
             if way == "abatch":
-                one = {**config, "max_concurrency": 1}
+                one: Any = {**config, "max_concurrency": 1}
                 return [_plain(each) for each in await made.abatch(questions, one)]
             return [_whole([c async for c in made.astream(q, config)]) for q in questions]
 
@@ -256,6 +255,15 @@ class Trees(Maker):
         elif kind == "session":
             config["configurable"] = {"session_id": session}
         return config
+
+
+def _apart(inner: Runnable[Any, Any]) -> Callable[[str], Any]:
+    """A function that hands no configuration on."""
+
+    def ask(text: str) -> Any:
+        return inner.invoke(text)
+
+    return ask
 
 
 def _page(page: Any) -> str:
@@ -286,5 +294,3 @@ def _whole(chunks: Iterable[Any]) -> Any:
         return _plain(reduce(operator.add, pieces))
     except TypeError:
         return [_plain(piece) for piece in pieces]
-
-

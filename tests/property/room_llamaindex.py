@@ -53,10 +53,9 @@ class Rig(room_cases.Rig):
         super().__init__()
         self.agents, self.chats = AgentApps(), ChatApps()
 
-    def __exit__(self, *ended: Any) -> None:
+    async def aclose(self) -> None:
         for apps in (self.agents, self.chats):
-            self.loop.run_until_complete(apps.aclose())
-        super().__exit__(*ended)
+            await apps.aclose()
 
 
 @dataclass
@@ -78,7 +77,7 @@ class Case(room_cases.Case):
         self.counts[made.__name__] += 1
         return made()
 
-    async def aclose(self) -> None:
+    async def ends(self) -> None:
         Settings._llm = None
 
 
@@ -111,7 +110,7 @@ class Apps(Maker):
             engine = CitationQueryEngine(shelf, llm=llm)
         else:
             synthesizer = get_response_synthesizer(llm=llm, response_mode=self.rng.choice(modes))
-            rerank = [LLMRerank(llm=llm, top_n=1)] if self.chance(0.2) else []
+            rerank: list[Any] = [LLMRerank(llm=llm, top_n=1)] if self.chance(0.2) else []
             engine = RetrieverQueryEngine(shelf, synthesizer, node_postprocessors=rerank)
         steps = [self._asked(engine, "query", question) for question in self.questions()]
         return App(engine, self.in_sessions(steps))

@@ -44,8 +44,7 @@ def test_the_judge_finds_what_is_put_in(module: Any) -> None:
                 scope = Scope(session_id=session or "any", user_id=user)
                 rig.engine.sync.constraints.create(scope, "Be short. 简短")
         with pytest.raises(AssertionError, match="messages in place of"):
-            for seed in range(10):
-                module.Case.of(seed, rig).run()
+            _ = [module.Case.of(seed, rig).run() for seed in range(10)]
 
 
 def test_the_command_counts_its_cases(capsys: pytest.CaptureFixture[str]) -> None:
