@@ -41,7 +41,9 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
     name = "llamaindex"
     requires = ("llama-index-core>=0.12.50,<0.15",)
     targets = "an agent, workflow, chat engine, query engine, retriever, tool, LLM or Settings"
-    capabilities = Capabilities(single_string_input=True, groups=True, helpers=True, retrieval=True)
+    capabilities = Capabilities(
+        single_string_input=True, tool_errors=False, groups=True, helpers=True, retrieval=True
+    )
     mapper = "ce_integrations.llamaindex.mapper"
 
     def accepts(self, target: object) -> bool:

@@ -45,6 +45,9 @@ WAYS: dict[str, tuple[Way, ...]] = {
 }
 """How a mutant is asked: in the first of these ways that the framework has; `""` where a test has none."""
 
+EXTRAS = ("name", "additional_kwargs", "response_metadata", "source", "speaker")
+"""Fields of the frameworks' messages beside their text, which an adapter may lose."""
+
 FORGOTTEN: list[Callable[[], None]] = []
 """What a mutant did not do, to be done after its test."""
 
@@ -321,12 +324,55 @@ def fails_after_a_tool(patch: Patch, _: Adapter[Any, Any]) -> None:
     patch.setattr(Hooks, "tool_call", fails)
 
 
+def loses_what_it_does_not_map(patch: Patch, adapter: Adapter[Any, Any]) -> None:
+    """Names and metadata are not on the way back."""
+    to_native = type(adapter).to_native
+
+    def bare(self: Any, step: Any, native: Any) -> Any:
+        made = to_native(self, step, native)
+        if native is not None:
+            text = self.to_schema(made).message.content
+            for name, value in list(vars(made).items()):
+                if name in EXTRAS and text not in str(value):
+                    object.__setattr__(made, name, type(value)() if value else value)
+        return made
+
+    patch.setattr(type(adapter), "to_native", bare)
+
+
+def calls_failed_results_good(patch: Patch, adapter: Adapter[Any, Any]) -> None:
+    """What a message says of its tool's failure is not mapped."""
+    to_schema = type(adapter).to_schema
+
+    def good(self: Any, native: Any) -> Any:
+        host = to_schema(self, native)
+        host.error, host.message.status = False, None
+        return host
+
+    patch.setattr(type(adapter), "to_schema", good)
+
+
+def overlooks_failures(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """The run of a tool that failed is not heard."""
+    patch.setattr(Hooks, "tool_call", lambda *_: None)
+
+
+def recognises_by_identity_alone(patch: Patch, adapter: Adapter[Any, Any]) -> None:
+    """`parts` gives nothing: what an app changes in its message goes unseen."""
+    patch.setattr(type(adapter), "parts", lambda *_: ())
+    patch.setattr(type(adapter), "alike", lambda *_: None)
+
+
 def installs_twice(patch: Patch, _: Adapter[Any, Any]) -> None:
     """Who installs again has two installations."""
     patch.setattr(base, "_installation", base.Installation)
 
 
 BOUNDS = "test_over_budget_a_long_talk_fits"
+KEPT = "test_what_goes_back_holds_all_that_the_app_s_message_held"
+SEES = "test_what_the_app_changes_in_its_message_is_seen"
+FAILED = "test_a_result_says_that_its_tool_failed"
+COUNTED = "test_over_budget_the_tools_are_counted"
 WHOLE = "test_over_budget_what_goes_out_fits_and_is_whole"
 LOOP = "test_who_waits_for_the_store_does_not_hold_the_app_s_loop"
 MADE = "test_a_message_of_a_plan_has_another_text_and_nothing_else"
@@ -358,7 +404,10 @@ SHARED = [
     Mutant(gathers_streams, "plain", "test_a_stream_that_breaks_gives_what_there_was", "streamed"),
     Mutant(changes_the_app_s_messages, "plain", MADE, ""),
     Mutant(changes_the_app_s_list, "plain", BOUNDS),
+    Mutant(loses_what_it_does_not_map, "agent", KEPT, ""),
+    Mutant(recognises_by_identity_alone, "agent", SEES, ""),
     Mutant(tells(tools=()), "agent", ONCE),
+    Mutant(tells(tools=[{}]), "agent", COUNTED),
     Mutant(tells(request_id=""), "agent", ONCE),
     Mutant(tells(lane_key=None, agent=""), "agent", TEAM),
     Mutant(tells(agent=""), "agent", AUTHORS),

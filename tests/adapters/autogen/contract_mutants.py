@@ -12,12 +12,14 @@ from ce_integrations.autogen.installer import AutoGenAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.mutants import (
     BROUGHT_IN,
+    FAILED,
     GOVERNED,
     MADE,
     ONCE,
     TEAM,
     Mutant,
     Patch,
+    calls_failed_results_good,
     observes_only,
 )
 
@@ -66,6 +68,7 @@ def gives_all_agents_one_line(patch: Patch, _: object) -> None:
 
 
 OWN = [
+    Mutant(calls_failed_results_good, "agent", FAILED, given={"teller": "the message"}),
     Mutant(records_twice, "agent", ONCE),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(drops_ids_of_results, "agent", MADE, ""),

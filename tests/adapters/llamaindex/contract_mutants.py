@@ -7,7 +7,17 @@ from typing import Any
 from ce_integrations.llamaindex import recorder, spans
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
 from tests.adapters.agent_mutants import overlooks
-from tests.adapters.mutants import BROUGHT_IN, GOVERNED, MADE, ONCE, Mutant, Patch, observes_only
+from tests.adapters.mutants import (
+    BROUGHT_IN,
+    FAILED,
+    GOVERNED,
+    MADE,
+    ONCE,
+    Mutant,
+    Patch,
+    observes_only,
+    overlooks_failures,
+)
 
 
 def takes_each_span_for_a_root(patch: Patch, _: object) -> None:
@@ -47,6 +57,7 @@ TOOL_ERROR = "test_an_error_of_a_tool_is_the_app_s_as_before"
 OWN = [
     Mutant(takes_each_span_for_a_root, "agent", ONCE, "awaited"),
     Mutant(loses_the_memory_s_session, "agent", ONCE, "awaited"),
+    Mutant(overlooks_failures, "agent", FAILED, "awaited", {"teller": "the run"}),
     Mutant(hears_no_tools, "agent", TOOL_ERROR, "awaited"),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(overlooks("stream_chat"), "plain", GOVERNED, "", {"surface": "stream_chat"}),
