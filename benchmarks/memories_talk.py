@@ -128,7 +128,7 @@ class Ours(Memory):
     async def ask(self, question: Any) -> list[Any]:
         self.said = [*self.said, question]
         sent, self.turn = await self.installed.hooks.abefore_model(
-            self.said, CallInfo(session_id="memories", keeps_history=True)
+            self.said, CallInfo(session_id="memories")
         )
         return list(sent)
 

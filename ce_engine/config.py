@@ -236,9 +236,12 @@ class RuntimeConfig(_Config):
     """One preparation's configuration.
 
     Attributes:
-        placement: `seed` puts what is brought in into the leading system message (E-03);
-            `cache` puts it right before the task message, and leaves it there until the next cut or
-            until a question needs its room: requests grow, and a provider's prefix cache holds.
+        placement: `cache` puts what is brought in right before the task message, and leaves it there
+            until the next cut or until a question needs its room: requests grow, and a provider's
+            prefix cache holds. `seed` puts it into the leading system message (E-03).
+        history: `app`: the model is sent the history that the app sends, and no other; `session`: where
+            the app sends none, a chain or engine that holds a conversation is given what was said in
+            its session before (decision 7). The engine by hand always does that.
         fail: `open` lets the host's call go on whatever happens to us; `closed` raises.
         enable_share_context: whether anything is injected at all (E-05).
     """
@@ -252,7 +255,8 @@ class RuntimeConfig(_Config):
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
     collect: CollectConfig = Field(default_factory=CollectConfig)
-    placement: Literal["seed", "cache"] = "seed"
+    placement: Literal["cache", "seed"] = "cache"
+    history: Literal["app", "session"] = "app"
     fail: Literal["open", "closed"] = "open"
     locale: Literal["en", "zh"] = "en"
     enable_share_context: bool = True

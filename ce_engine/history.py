@@ -130,17 +130,28 @@ class History:
     def may_recall(self, n: int) -> bool:
         """Whether an entry is on the reader's line: on the path to the question, or in an earlier lane.
 
-        Tool results are where their calls are.
+        An earlier lane was never in this list: it counts only where history is asked for. Tool results
+        are where their calls are.
         """
         log = self.view.log
         at = log.parents[n] if log[n].role == "tool" else n
         if self.question is not None and at >= 0 and log.is_on_path(at, self.question):
             return True
         lanes, root = self.lanes, log.root(n)
-        if not isinstance(lanes, Lanes) or not lanes.has(root, MAX_RECALLED_LANES):
+        if not isinstance(lanes, Lanes) or not self.call.restore:
+            return False
+        if not lanes.has(root, MAX_RECALLED_LANES):
             return False
         lane = unbroken(self.view, lanes.answered(root))
         return n in lane or at in lane
+
+    def documents(self) -> frozenset[str]:
+        """The evidence that answers on the path to the question rest on: what this list had of it."""
+        if self.question is None:
+            return frozenset()
+        rows = self.view.rows
+        refs = (rows[n].message.refs or () for n in self.view.log.path(self.question))
+        return frozenset(ref.evidence_id for each in refs for ref in each)
 
     def stands_for(self, gone: frozenset[int]) -> Material | None:
         """The summary of what the cut left out of the host's own list, if there is one.

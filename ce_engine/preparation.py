@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import Any
 
@@ -58,6 +58,7 @@ class Preparation:
     places: list[int | None] = field(default_factory=list)
     history: History = field(init=False)
     question: int | None = None
+    mates: frozenset[str] = frozenset()
     new: int = 0
     archive: dict[str, Any] = field(default_factory=dict)
 
@@ -89,6 +90,7 @@ class Preparation:
             self.call = go_on(self.call, self.records)
         call, view = self.call, self.view
         self.history = History(view, call, self.counter)
+        self.mates = view.batch_mates(call.batch, call.request_id)
         if call.purpose == "chat":
             self._reconcile()
         else:
@@ -212,6 +214,9 @@ class Preparation:
             log = view.log
             root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
             found.bring = Lanes(log, before=root, lane_key=self.lane_key, without=flying)
+        mates = view.lines_of(self.mates)
+        if isinstance(found.bring, Lanes) and mates:
+            found.bring = replace(found.bring, without=found.bring.without | mates)
         self.history = History(view, call, self.counter, found.bring, self.question)
         self._abandon()
         for code in found.ambiguous:
@@ -310,6 +315,7 @@ class Preparation:
             self.config.prune.max_retrieved_chunks if self.share.recall else 0,
             [*self.collected.materials, *([summary] if summary else ())],
             self.history.stands_for,
+            self.history.documents,
         )
 
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:

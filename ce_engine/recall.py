@@ -36,7 +36,8 @@ MIN_SPAN_CHARS = 24
 class Recall:
     """Answers the stages' questions for one call.
 
-    `may_recall` says whether an entry is on the reader's line (decision 7).
+    `may_recall` says whether an entry is on the reader's line (decision 7); `own_documents` are those
+    that this list had, asked for where no others may come back.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Recall:
         limit: int,
         materials: Sequence[Material] = (),
         summary: Callable[[frozenset[int]], Material | None] = lambda _: None,
+        own_documents: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self.view = view
         self.call = call
@@ -56,6 +58,7 @@ class Recall:
         self.limit = limit
         self.materials = materials
         self.summary = summary
+        self.own_documents = own_documents
         memory = view.requests.get(call.request_id)
         self.documents = list(memory.documents) if memory else []
         self.sent: Sequence[int] = ()
@@ -124,8 +127,11 @@ class Recall:
             present: set[str] = set()
         else:
             present = {evidence_id for evidence_id, _ in self.documents}
+        only = None if self.call.restore or not documents else self.own_documents()
         for evidence_id, score in documents:
-            if evidence_id not in present and self._may_read(self.view.evidence[evidence_id]):
+            row = self.view.evidence[evidence_id]
+            was_here = only is None or evidence_id in only or not _is_found(row)
+            if was_here and evidence_id not in present and self._may_read(row):
                 found.append(_document(self.view, evidence_id, score))
         return sorted(found, key=lambda candidate: -candidate.score)
 
@@ -211,6 +217,12 @@ class Recall:
                     found.append(Span(start, end, rank, evidence_id))
                     break
         return found
+
+
+def _is_found(row: EvidenceRow) -> bool:
+    """Whether a tool or a retriever of some run found it; what an owner put there or shares is meant to go in."""
+    links = row.evidence.links
+    return not row.shared and links is not None and bool(links.tool_call_id)
 
 
 def _message(view: SessionView, n: int, score: float) -> Candidate:

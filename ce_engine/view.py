@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import ReferenceType, ref
 
@@ -116,6 +116,7 @@ class SessionView:
         self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
         self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
+        self.batches: Bounded[str, set[str]] = Bounded(MAX_REMEMBERED)
         self.names: Bounded[str, str] = Bounded(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}
@@ -310,6 +311,18 @@ class SessionView:
         by = self.rows[n].request_id
         return bool(by) and (by == request_id or self._lines.get(by) == SEVERAL)
 
+    def batch_mates(self, batch: str, request_id: str) -> frozenset[str]:
+        """The other items of a batch so far, as the invocations that they are; this one is noted."""
+        if not batch:
+            return frozenset()
+        mates = self.batches.setdefault(batch, set())
+        mates.add(request_id)
+        return frozenset(mates - {request_id})
+
+    def lines_of(self, requests: Iterable[str]) -> frozenset[int]:
+        """The roots of the lanes in which invocations asked; one with several is no history anyway."""
+        return frozenset(self._lines.get(each, SEVERAL) for each in requests) - {SEVERAL}
+
     def under_way(self) -> SessionView:
         """A view of what this process has under way alone, for `adopt`."""
         left = SessionView(self.scope, self.head, self.fingerprinter, None)
@@ -318,6 +331,7 @@ class SessionView:
             # What was decided one by one is most of it, and stored: nobody asks the turn for it again.
             turn.report = turn.report.model_copy(update={"prune_decisions": []})
         left.requests, left.tool_runs = self.requests, self.tool_runs
+        left.batches = self.batches
         return left
 
     def adopt(self, old: SessionView) -> None:
@@ -329,6 +343,7 @@ class SessionView:
             if moved.question is not None:
                 self.failed[moved.question] = moved
         self.requests, self.tool_runs = old.requests, old.tool_runs
+        self.batches = old.batches
         self.stale_turns = [turn for turn in self.stale_turns if turn.turn_id not in self.turns]
 
     def _moved(self, turn: OpenTurn) -> OpenTurn:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
@@ -18,7 +17,6 @@ from ce_engine import (
     ContextEngine,
     HostMessage,
     Message,
-    MissingDependencyError,
     Report,
     RuntimeConfig,
     Scope,
@@ -26,13 +24,13 @@ from ce_engine import (
     Store,
     ToolRun,
     UnsupportedTargetError,
-    UnsupportedVersionError,
     Usage,
 )
 from ce_integrations.calls import GovernedCall, begun_call
 from ce_integrations.guard import Fail, Fault, Guard
 from ce_integrations.hooks import Hooks
 from ce_integrations.options import Options, kind_of
+from ce_integrations.requirements import check_requirements
 from ce_integrations.session import CallInfo, Choice, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, call_around, governing, is_inside
 
@@ -119,6 +117,10 @@ class Adapter(ABC, Generic[Target, Native]):
     @abstractmethod
     def accepts(self, target: object) -> bool:
         """Whether `target` is an object to install on; must not import the framework."""
+
+    def converses(self, target: Target) -> bool:  # noqa: ARG002 - for those with other targets
+        """Whether a target may hold a conversation; a model, a tool or a retriever alone does not."""
+        return True
 
     def to_schema(self, native: Native) -> HostMessage:
         """Map a message of the framework; an unknown part is carried through, never filtered."""
@@ -207,6 +209,7 @@ class Adapter(ABC, Generic[Target, Native]):
         session_id: IdChoice = None,
         user_id: IdChoice = None,
         fail: Fail = "open",
+        history: bool | None = None,
     ) -> Installation[Target, Native]:
         """Bring context engineering into `target`: one line, and nothing else of the app changes.
 
@@ -222,15 +225,18 @@ class Adapter(ABC, Generic[Target, Native]):
             session_id: the session alone, in the same two ways.
             user_id: the user alone, in the same two ways.
             fail: `"open"` lets the app's call go on whatever happens to us; `"closed"` raises.
+            history: whether a chain or engine that sends no history is given what was said in its
+                session before (`RuntimeConfig.history`); without it the model gets what the app sends.
 
         Raises:
             UnsupportedTargetError: the target is nothing that can be governed.
             MissingDependencyError: the framework is not installed.
             UnsupportedVersionError: its release is outside the supported range.
-            ConfigError: options contradict each other, or the installation that is there.
+            ConfigError: options contradict each other, the installation that is there, or the target:
+                a model alone takes no history.
             StoreUrlError: the store's URL is not understood.
         """
-        options = Options(engine, store, config, scope, session_id, user_id, fail)
+        options = Options(engine, store, config, scope, session_id, user_id, fail, history)
         ours = type(self).__module__.startswith("ce_integrations.")
         check_requirements(self.requires, self.name if ours else "")
         if not self.accepts(target):
@@ -238,6 +244,7 @@ class Adapter(ABC, Generic[Target, Native]):
                 f"{self.name} cannot be installed on a {kind_of(target)}; expected "
                 f"{self.targets or 'an object of the framework'}."
             )
+        options.check_history(target, converses=self.converses(target))
         return _installation(self, target, options)
 
 
@@ -259,7 +266,7 @@ class Installation(Generic[Target, Native]):
             Guard("closed" if closed else "open"),
             config if options.engine is not None else None,
         )
-        self.hooks.installation = self
+        self.hooks.installation, self.hooks.converses = self, adapter.converses(target)
         self._detach: Detach | None = None
         self.heirs: dict[int, tuple[weakref.ref[Any], Options]] = {}
         """Targets that others installed on, and that share what is attached here."""
@@ -369,32 +376,3 @@ def _installation(
         made = Installation(adapter, target, options)
         _installed[id(target)] = made
         return made
-
-
-def check_requirements(
-    requires: tuple[str, ...], extra: str, found: Mapping[str, str] | None = None
-) -> None:
-    """Compare what is installed with what is required (`found`: other versions than those, by name).
-
-    Without an `extra` of ours the framework itself is to be installed.
-
-    Raises:
-        MissingDependencyError: a distribution is not installed.
-        UnsupportedVersionError: its version is outside the range.
-    """
-    from packaging.requirements import Requirement  # noqa: PLC0415 - only an installation needs it
-
-    for text in requires:
-        requirement = Requirement(text)
-        cure = f"pip install 'ce-integrations[{extra}]'" if extra else f"pip install '{text}'"
-        try:
-            installed = (found or {}).get(requirement.name) or version(requirement.name)
-        except PackageNotFoundError:
-            raise MissingDependencyError(
-                f"{requirement.name} is not installed; expected {text}. Run: {cure}"
-            ) from None
-        if not requirement.specifier.contains(installed, prereleases=True):
-            raise UnsupportedVersionError(
-                f"{requirement.name} {installed} is installed; expected {text}. "
-                f"Run: pip install '{text}'"
-            )

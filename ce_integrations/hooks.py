@@ -41,6 +41,7 @@ from ce_integrations.session import (
     resolve,
 )
 from ce_integrations.turns import Turn, call_around
+from ce_integrations.usage import summed
 
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Hooks(Generic[Native]):
         # For one text that the app put together, and for runs that nobody gave a session.
         self._silent = (config or engine.config).model_copy(update={"enable_share_context": False})
         self.active = True
+        self.converses = True
+        """Whether the target holds a conversation: a model alone does not."""
         self.agents: set[str] = set()
         """Names of the target's agents, as far as the adapter knows them: what they say is no task."""
         self.installation: Installation[Any, Native] | None = None
@@ -150,11 +153,18 @@ class Hooks(Generic[Native]):
             framework=self.adapter.name,
             ephemeral=resolved.ephemeral,
             shared_history=info.shared_history,
-            restore=outer is None and not info.keeps_history,
+            restore=outer is None and info.takes_history and self._asks_history(resolved),
+            batch=info.batch,
             parent_turn_id=outer.turn_id if outer is not None else None,
             role=role,
             want=want,
         )
+
+    def _asks_history(self, resolved: Resolved) -> bool:
+        """Whether the app asked for what was said before, for something that holds a conversation."""
+        config = self.config or self.engine.config
+        asked = config.history == "session" if resolved.history is None else resolved.history
+        return asked and self.converses
 
     def _hands_on(self, turn: Turn | None, natives: list[Native]) -> bool:
         """Whether a model (a fallback, a router) asks another one what it was asked itself."""
@@ -312,7 +322,7 @@ class Hooks(Generic[Native]):
     def _usage(self, turn: Turn, answer: Answer, usage: Usage | None) -> Usage:
         """What the call used: as the provider said, or those of all calls inside it, else estimated."""
         if turn.inner:
-            inner = _sum(turn.inner)
+            inner = summed(turn.inner)
             more = usage is None or inner.total_tokens > usage.total_tokens
             usage = inner if more else usage
         if usage is None:
@@ -382,18 +392,3 @@ class Hooks(Generic[Native]):
                 except TimeoutError:
                     return False
         return True
-
-
-def _sum(usages: list[Usage]) -> Usage:
-    details: dict[str, int] = {}
-    for usage in usages:
-        for name, tokens in usage.details.items():
-            details[name] = details.get(name, 0) + tokens
-    return Usage(
-        sum(usage.prompt_tokens for usage in usages),
-        sum(usage.completion_tokens for usage in usages),
-        sum(usage.total_tokens for usage in usages),
-        estimated=any(usage.estimated for usage in usages),
-        cached=all(usage.cached for usage in usages),
-        details=details,
-    )

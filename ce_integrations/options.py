@@ -21,6 +21,7 @@ class Options:
     session_id: IdChoice
     user_id: IdChoice
     fail: Fail
+    history: bool | None = None
 
     def __post_init__(self) -> None:
         if self.engine is not None and self.store is not None:
@@ -30,6 +31,8 @@ class Options:
             )
         if self.fail not in ("open", "closed"):
             raise ConfigError(f"fail is {self.fail!r}; expected 'open' or 'closed'")
+        if self.history not in (None, True, False):
+            raise ConfigError(f"history is {self.history!r}; expected True or False")
         if self.config is not None and not isinstance(self.config, RuntimeConfig):
             raise ConfigError(
                 f"config is a {kind_of(self.config)}; expected a RuntimeConfig, such as "
@@ -57,11 +60,25 @@ class Options:
 
     def call_config(self) -> RuntimeConfig | None:
         """The configuration of each call, where it is not that of the engine."""
+        said = {"fail": "closed"} if self.fail == "closed" else {}
+        if self.history is not None:
+            said["history"] = "session" if self.history else "app"
         config = self.config
-        if self.fail == "closed":
+        if said:
             base = config or (self.engine.config if self.engine is not None else RuntimeConfig())
-            config = base.model_copy(update={"fail": "closed"})
+            config = base.model_copy(update=said)
         return config
+
+    def check_history(self, target: object, *, converses: bool) -> None:
+        """Raise ConfigError if history is asked for on what holds no conversation."""
+        config = self.config
+        wanted = self.history or (config is not None and config.history == "session")
+        if wanted and self.history is not False and not converses:
+            raise ConfigError(
+                f"history is asked for on a {kind_of(target)}, which holds no conversation: what was "
+                "said before would go into every prompt that it is asked. Install with history=True "
+                "on the chain or engine that holds the conversation, or leave it out here."
+            )
 
 
 def _is_same(said: object, before: object) -> bool:

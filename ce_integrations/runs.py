@@ -73,6 +73,8 @@ class RunTree(Generic[Id, Owner]):
         """
         run = self._of(run_id)
         said = _innermost(run.told, told)
+        if run.tools or at_work().subject is not None:
+            said["takes_history"] = False  # a tool's or retriever's prompts are no conversation
         line = (*run.tools, said.get("agent"), said.pop("lane_key", None))
         known = {
             "request_id": str(run.root if run.root is not None else ""),

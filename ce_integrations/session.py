@@ -32,7 +32,10 @@ class CallInfo:
         tools: JSON schemas that go out with the call.
         response_format: the schema of a structured answer that goes out with the call.
         purpose: `"helper"` for a framework's own calls (summarise, route, guard).
-        keeps_history: the framework keeps the conversation's state: none is restored into its lists.
+        takes_history: the call is a chain's or an engine's that holds a conversation: where its list
+            has no history, that of the session may be put in, if the app asked for it. Never of a model
+            that is asked alone, of one-shot prompts, nor where the framework keeps the state itself.
+        batch: names the app's batch that the call is an item of: items are no history of each other.
         opaque: the input is one text that somebody put together: nothing is brought into it.
         conversation: the object that the framework hands from run to run, with the messages (a
             memory, an agent or team that keeps its own); known weakly, by identity. Where nobody
@@ -56,7 +59,8 @@ class CallInfo:
     tools: Sequence[Mapping[str, Any]] = ()
     response_format: Mapping[str, Any] | None = None
     purpose: Literal["chat", "helper"] = "chat"
-    keeps_history: bool = False
+    takes_history: bool = False
+    batch: str = ""
     opaque: bool = False
     conversation: object = None
     context: Context | None = None
@@ -66,16 +70,18 @@ class CallInfo:
 
 @dataclass(frozen=True, slots=True)
 class _Voice:
-    """What one of those who may name a scope says; `None` is not said."""
+    """What one of those who may name a scope says, and whether history is to go in; `None` is not said."""
 
     session_id: str | None = None
     user_id: str | None = None
     account_id: str | None = None
     project_id: str | None = None
     agent_id: str | None = None
+    history: bool | None = None
 
 
-_PARTS = tuple(part.name for part in fields(_Voice))
+_SAID = tuple(part.name for part in fields(_Voice))
+_PARTS = tuple(name for name in _SAID if name != "history")
 chosen_session: ContextVar[_Voice | None] = ContextVar("ce_session", default=None)
 
 
@@ -85,8 +91,14 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
     It wins over everything said at installation and over the framework's own ids. What an inner
     block leaves out holds from the block around it.
 
+    Args:
+        session_id: whose calls these are.
+        user_id: the user, and so on for the other ids.
+        history: whether chains and engines inside that send no history are given what was said in the
+            session before; as the installation says, if not given. Models that are asked alone never are.
+
     Raises:
-        ConfigError: the session id is empty.
+        ConfigError: the session id is empty, or `history` is no truth value.
     """
 
     def __init__(
@@ -97,6 +109,7 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
         account_id: str | None = None,
         project_id: str | None = None,
         agent_id: str | None = None,
+        history: bool | None = None,
     ) -> None:
         found: object = session_id
         if not isinstance(found, str) or not found:
@@ -104,7 +117,9 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
                 f"ce_session needs the id of a session, a text that is not empty; found "
                 f"{session_id!r}. Without an id, leave the block out: each run is then on its own."
             )
-        self._said = _Voice(session_id, user_id, account_id, project_id, agent_id)
+        if history not in (None, True, False):
+            raise ConfigError(f"ce_session's history is True or False; found {history!r}")
+        self._said = _Voice(session_id, user_id, account_id, project_id, agent_id, history)
         self._tokens: list[Token[_Voice | None]] = []
 
     def __enter__(self) -> Self:
@@ -135,9 +150,9 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
 
 def _innermost(voices: Sequence[_Voice]) -> _Voice:
     """Of each part what the first voice says that says anything."""
-    said: dict[str, str] = {}
+    said: dict[str, Any] = {}
     for voice in voices:
-        for part in _PARTS:
+        for part in _SAID:
             if part not in said and (value := getattr(voice, part)) is not None:
                 said[part] = value
     return _Voice(**said)
@@ -162,12 +177,14 @@ class Resolved:
 
     Attributes:
         ephemeral: nobody named the session, and it was made for this run.
+        history: whether the app asked for the session's history here; `None` is not said.
         conversation: that of `conversation_of`, where the answer is to be remembered.
     """
 
     scope: Scope
     ephemeral: bool = False
     conversation: int | None = None
+    history: bool | None = None
 
 
 def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resolved:
@@ -197,7 +214,7 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resol
         agent_id=said.agent_id or "",
         trace_id=info.request_id,
     )
-    return Resolved(scope, ephemeral=said.session_id is None)
+    return Resolved(scope, ephemeral=said.session_id is None, history=said.history)
 
 
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:

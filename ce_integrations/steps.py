@@ -13,6 +13,7 @@ from typing import Any
 from ce_engine.runtime.contexts import unset
 from ce_integrations.hooks import Hooks
 from ce_integrations.role import chosen_role
+from ce_integrations.runs import at_work
 from ce_integrations.session import CallInfo, chosen_session
 
 
@@ -61,7 +62,7 @@ class Step:
             "agent": self.path[-1] if self.path else "",
             "conversation": self.conversation,
             "context": self.context if _is_elsewhere(self) else None,
-            "keeps_history": True,
+            "takes_history": self.subject is not None and at_work().subject is None,
         }
         return CallInfo(**{**known, **others})
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ce_engine import Usage
 
 
-__all__ = ["usage_of"]
+__all__ = ["summed", "usage_of"]
 
 _KINDS = {"input": ("input", "prompt"), "output": ("output", "completion")}
 
@@ -31,3 +31,19 @@ def usage_of(told: Mapping[str, Any] | None) -> Usage | None:
                         details[f"{kind}_audio" if part.startswith("audio") else part] = n
     total = told.get("total_tokens") or tokens["input"] + tokens["output"]
     return Usage(tokens["input"], tokens["output"], total, details=details)
+
+
+def summed(usages: Sequence[Usage]) -> Usage:
+    """What several calls used together."""
+    details: dict[str, int] = {}
+    for usage in usages:
+        for name, tokens in usage.details.items():
+            details[name] = details.get(name, 0) + tokens
+    return Usage(
+        sum(usage.prompt_tokens for usage in usages),
+        sum(usage.completion_tokens for usage in usages),
+        sum(usage.total_tokens for usage in usages),
+        estimated=any(usage.estimated for usage in usages),
+        cached=all(usage.cached for usage in usages),
+        details=details,
+    )

@@ -65,7 +65,10 @@ class ModelCall:
         context_window: the model's window in tokens where the framework knows it.
         purpose: `"helper"` for a framework's own calls (summarise, route): recorded, nothing injected.
         ephemeral: the session was made for this run alone.
-        restore: stored history may be brought in where the list has none (decision 7).
+        restore: what the session has and this list never had may be brought in: earlier turns where
+            the list has none, and what relevance finds in them (decision 7). Adapters say so only
+            where the app asked for it.
+        batch: the app's batch that the call is an item of: items are no history of each other.
         by_hand: the host keeps no messages of its own: the list is what is new (a question, or the
             results of tools), and what else goes out is the engine's to choose, evidence included.
         retry_of: the turn that this call repeats, where the adapter knows it.
@@ -88,6 +91,7 @@ class ModelCall:
     config: RuntimeConfig | None = None
     framework: str = ""
     restore: bool = True
+    batch: str = ""
     by_hand: bool = False
     ephemeral: bool = False
     parent_turn_id: str | None = None

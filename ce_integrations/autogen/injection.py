@@ -12,7 +12,7 @@ from typing import Any
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
 from ce_integrations.asking import Asked, Owner, governed, schema_of
-from ce_integrations.autogen.marks import PLACE
+from ce_integrations.autogen.marks import PLACE, loaded
 from ce_integrations.autogen.routing import prompt_of
 from ce_integrations.autogen.told import as_given, as_told
 from ce_integrations.base import CallInfo, call_around
@@ -21,6 +21,7 @@ from ce_integrations.steps import Step, step_around
 
 
 NAME = "autogen"
+CACHE = "autogen_ext.models.cache._chat_completion_cache"
 MODELS = "autogen_ext.models."
 """Where AutoGen's own clients are, one package a provider."""
 
@@ -59,6 +60,7 @@ def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
     info = CallInfo(request_id=secrets.token_hex(8)) if step is None else step.info()
     extra = named.get("extra_create_args") or {}
     asks = _asking(client)
+    info.takes_history = info.takes_history and not _has_cache(client)
     info.model = extra.get("model") or _settings(asks).get("model")
     module = _module(asks)
     info.provider = module.removeprefix(MODELS).partition(".")[0]
@@ -67,6 +69,14 @@ def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
     info.tools = [tool if isinstance(tool, Mapping) else tool.schema for tool in tools]
     info.response_format = schema_of(named.get("json_output"))
     return info
+
+
+def _has_cache(client: Any) -> bool:
+    """Whether it answers from a cache, or a client in it does: the key is to be what the app sends."""
+    if isinstance(client, loaded(CACHE, "ChatCompletionCache")):
+        return True
+    inner = (each for each in vars(client).values() if isinstance(each, ChatCompletionClient))
+    return any(map(_has_cache, inner))
 
 
 def _settings(client: Any) -> Mapping[str, Any]:

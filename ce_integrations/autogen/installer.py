@@ -50,6 +50,12 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
         """Whether it is one of those; who has one has imported what it is made of."""
         return isinstance(target, _targets())
 
+    def converses(self, target: object) -> bool:
+        """Whether it is no model client."""
+        from autogen_core.models import ChatCompletionClient
+
+        return not isinstance(target, ChatCompletionClient)
+
     def alike(self, native: LLMMessage) -> Hashable | None:
         """Kind, text and source of plain texts; `None` for calls, results and images."""
         kind, fields = native.__class__, native.__dict__

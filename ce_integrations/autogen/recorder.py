@@ -148,7 +148,7 @@ def _run_function(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_step(step: Step, function: Callable[..., Any], /, **given: Any) -> Any:
-    with stepping(step):
+    with stepping(step), working(function, None, retrieves=False):
         return function(**given)
 
 

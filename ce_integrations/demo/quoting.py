@@ -70,12 +70,13 @@ class _Quote(NamedTuple):
 class QuotingModel:
     """Sees nothing but the request, and follows one rule.
 
-    If the tool `lookup` is there and the newest user message names, in backticks, an installed
-    distribution for which no result of `lookup` stands in the request, the model asks for exactly
-    these. Else it answers with the sentence of the request (system text, earlier messages, tool
-    results; not the newest user message itself) that shares most words with the question; of equals
-    the one whose shared words are longest, then the latest. The question is what ends with a question
-    mark in the newest user message, else all of it; what was a question itself answers nothing.
+    What is asked is the last paragraph of the newest user message; what stands before it is given,
+    like the rest of the request. If the tool `lookup` is there and what is asked names, in backticks,
+    an installed distribution for which no result of `lookup` stands in the request, the model asks for
+    exactly these. Else it answers with the sentence of what is given (system text, earlier messages,
+    tool results) that shares most words with the question; of equals the one whose shared words are
+    longest, then the latest. The question is what ends with a question mark in what is asked, else all
+    of it; what was a question itself answers nothing.
 
     Attributes:
         known: canonical names of what is installed: a word in backticks may be anything.
@@ -87,14 +88,14 @@ class QuotingModel:
 
     def reply(self, request: Sequence[Said], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """Answer a request with its `tools`: schemas of functions, in OpenAI's wrapping or bare."""
-        asked = next((said for said in reversed(request) if said.role == "user"), None)
-        calls = self._calls(request, asked, tools) if asked is not None else []
-        text = "" if calls else quote(request, asked)
+        newest = next((said for said in reversed(request) if said.role == "user"), None)
+        calls = self._calls(request, parted(newest)[1], tools) if newest is not None else []
+        text = "" if calls else quote(request, newest)
         got = self.count(text) + sum(self.count(str(call.args)) for call in calls)
         return Reply(text, calls, self._tokens(request, tools), got)
 
     def _calls(
-        self, request: Sequence[Said], asked: Said, tools: Sequence[Mapping[str, Any]]
+        self, request: Sequence[Said], asked: str, tools: Sequence[Mapping[str, Any]]
     ) -> list[Call]:
         functions = [tool.get("function", tool) for tool in tools]
         schema = next((each for each in functions if each["name"] == TOOL), None)
@@ -102,7 +103,7 @@ class QuotingModel:
             return []
         argument = next(iter(schema["parameters"]["properties"]))
         done = _looked_up(request, argument)
-        names = [canonical(name) for name in _NAMED.findall(asked.text)]
+        names = [canonical(name) for name in _NAMED.findall(asked)]
         wanted = dict.fromkeys(name for name in names if name in self.known and name not in done)
         return [Call(f"call_{secrets.token_hex(8)}", TOOL, {argument: name}) for name in wanted]
 
@@ -114,13 +115,21 @@ class QuotingModel:
         )
 
 
-def quote(request: Sequence[Said], asked: Said | None) -> str:
+def parted(newest: Said) -> tuple[str, str]:
+    """(what a user message gives, what it asks): its last paragraph."""
+    given, _, asked = newest.text.rpartition("\n\n")
+    return given, asked
+
+
+def quote(request: Sequence[Said], newest: Said | None) -> str:
     """The sentence of the request that shares most words with the question."""
-    if asked is None:
+    if newest is None:
         return NOTHING
-    said = sentences(asked.text)
-    wanted = set(words(" ".join(filter(_is_question, said)) or asked.text))
-    given = [s for each in request if each is not asked for s in sentences(each.text)]
+    before, asked = parted(newest)
+    said = sentences(asked)
+    wanted = set(words(" ".join(filter(_is_question, said)) or asked))
+    texts = (before if each is newest else each.text for each in request)
+    given = [s for text in texts for s in sentences(text)]
     quotes = (_quote(wanted, s, n) for n, s in enumerate(given) if not _is_question(s))
     best = max(quotes, default=None)
     return best.text if best is not None and best.shared else NOTHING

@@ -22,10 +22,10 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.cli.demo import DemoOptions, DemoQuestion, DemoResult, Progress
-from ce_integrations.base import check_requirements
 from ce_integrations.demo.documents import Package, installed_packages
 from ce_integrations.demo.quoting import QuotingModel
 from ce_integrations.demo.turns import Turn, script
+from ce_integrations.requirements import check_requirements
 
 
 FLUSH_S = 30.0

@@ -13,6 +13,7 @@ from langchain_core.callbacks import (
     BaseCallbackManager,
     CallbackManagerForLLMRun,
 )
+from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.messages.ai import add_ai_message_chunks
@@ -131,6 +132,7 @@ def _info(model: Model, told: Mapping[str, Any], config: Any, mode: str) -> Call
         tags=told.get("tags"),
     )
     info.mode, info.opaque = mode, isinstance(model, BaseLLM)
+    info.takes_history = info.takes_history and not _has_cache(model)
     asked = {"model": told["model"]} if "model" in told else {}
     params = model._get_ls_params(**asked)  # noqa: SLF001 - the one place where providers name a model
     info.model, info.provider = params.get("ls_model_name"), params.get("ls_provider") or ""
@@ -140,6 +142,11 @@ def _info(model: Model, told: Mapping[str, Any], config: Any, mode: str) -> Call
     info.tools = [tool for tool in tools if isinstance(tool, Mapping)]
     info.response_format = schema_of(told.get("response_format"))
     return info
+
+
+def _has_cache(model: Model) -> bool:
+    """Whether a cache is asked before the model: its key is to be what the app sends."""
+    return bool(model.cache) or (model.cache is None and get_llm_cache() is not None)
 
 
 def _answers(result: LLMResult) -> Iterator[tuple[BaseMessage, Usage | None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable
 from contextlib import ExitStack
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
@@ -46,6 +47,12 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
             marks is not None and isinstance(target, marks.Carrier)
         )
 
+    def converses(self, target: Any) -> bool:
+        """Whether it is a chain: no model, retriever or tool alone, and no graph, which keeps its own state."""
+        from ce_integrations.langchain.marks import is_chain
+
+        return is_chain(target)
+
     def parts(self, native: BaseMessage) -> tuple[object, ...]:
         """Content, blocks' texts (a block may be changed in place), calls, and what is set later."""
         fields = native.__dict__  # reading attributes that are not there is slow in pydantic
@@ -73,6 +80,7 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         return kind, content, fields["id"]
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
+        from ce_integrations.langchain import batches
         from ce_integrations.langchain.injection import MAKERS
         from ce_integrations.langchain.marks import Callbacks, carriers, copies, is_graph
         from ce_integrations.langchain.recorder import ENTRIES, Recorder, graph_entries
@@ -90,7 +98,8 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
         agreed = not is_graph(found[0])  # a graph says who governs its runs; leaves alone cannot
         makers = {**MAKERS, **ENTRIES, **graph_entries(), **copies()}
         with ExitStack() as undo:
-            undo.callback(_patches.hold(definitions(makers, found), mark))
+            wanted = chain(definitions(makers, found), batches.entries())
+            undo.callback(_patches.hold(wanted, mark))
             undo.callback(mark_all(found, lambda _: mark, Callbacks(), hooks, agreed=agreed))
             return undo.pop_all().close
 

@@ -22,6 +22,7 @@ from langchain_core.tools import BaseTool
 
 from ce_integrations import marks
 from ce_integrations.base import CallInfo, Detach, Hooks
+from ce_integrations.langchain.batches import batch_around
 from ce_integrations.patches import Make, put
 from ce_integrations.runs import RunTree
 from ce_integrations.wrappers import same_kind
@@ -37,6 +38,9 @@ HELPER_NODES = tuple(
 
 LEAVES = (BaseChatModel, BaseLLM, BaseRetriever, BaseTool)
 """What has callbacks of its own, and takes part in the runs of others."""
+
+_INNER = ("bound", "runnable", "default")
+"""What has another Runnable in the place of itself, by its attribute."""
 
 # As LangChain makes them itself. Core 0.3.73 and 1.0: random ones; 0.3.86 and 1.7: in order of time.
 new_run_id: Callable[[], UUID] = getattr(manager, "uuid7", uuid4)
@@ -137,6 +141,13 @@ def carriers(found: Iterable[Any]) -> Iterator[Any]:
 def is_graph(carrier: object) -> bool:
     """Whether it says who governs all that runs in it."""
     return isinstance(carrier, graph_types())
+
+
+def is_chain(target: object) -> bool:
+    """Whether it may hold a conversation that nobody keeps: not what only binds, retries or replaces a leaf."""
+    while (inner := next((i for a in _INNER if (i := getattr(target, a, None))), None)) is not None:
+        target = inner
+    return not isinstance(target, (*LEAVES, *graph_types(), *made_later(), Carrier))
 
 
 def _key_of(carrier: object) -> str:
@@ -276,7 +287,9 @@ def info_of(
         user_id=_first(("user_id",), configurable, told),
         lane_key=_without_task_ids(str(branch)),
         agent=str(told.get("lc_agent_name") or ""),
-        keeps_history="langgraph_node" in told,
+        # A graph keeps its own state; a model that is asked alone has nobody who talks.
+        takes_history=parent is not None and "langgraph_node" not in told,
+        batch=batch_around(),
         purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
         metadata=told,
     )

@@ -42,6 +42,7 @@ class CEMiddleware(AgentMiddleware[Any, Any], Carrier):
         session_id: IdChoice = None,
         user_id: IdChoice = None,
         fail: Fail = "open",
+        history: bool | None = None,
     ) -> None:
         super().__init__()
         self.installation = ADAPTER.install_ce(
@@ -53,6 +54,7 @@ class CEMiddleware(AgentMiddleware[Any, Any], Carrier):
             session_id=session_id,
             user_id=user_id,
             fail=fail,
+            history=history,
         )
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:

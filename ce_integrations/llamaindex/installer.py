@@ -54,6 +54,12 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
                 return True
         return False
 
+    def converses(self, target: Any) -> bool:
+        """Whether it is a workflow, an agent, a chat engine, or `Settings`, which all of them may have."""
+        from ce_integrations.llamaindex.spans import kind_of
+
+        return kind_of(target) in ("workflow", "chat engine", "settings")
+
     def parts(self, native: ChatMessage) -> tuple[object, ...]:
         """Blocks, their texts (some are changed in place), and what an integration keeps of calls."""
         blocks, beside = native.blocks, native.additional_kwargs

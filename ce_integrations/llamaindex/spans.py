@@ -70,7 +70,12 @@ ROOTS = frozenset(
 _ENGINES = frozenset({"workflow", "chat engine", "query engine", "synthesizer"})
 """What puts the messages of a call together by itself."""
 
+_TALKING = frozenset({"workflow", "chat engine"})
+"""What of them holds a conversation; a query is answered by itself."""
+
 _HELPER: dict[str, Any] = {"purpose": "helper"}
+_ONE_SHOT: dict[str, Any] = {"takes_history": False}
+"""A model's spans are those of its prompts: `predict`, `structured_predict` and the like."""
 
 
 class SpanMark(Mark):
@@ -190,11 +195,12 @@ def what_a_span_tells(
         return _of_a_step(method, event)
     if kind in _ENGINES:
         named = {**_session(_memory(args, instance)), **_line(instance)}
-        return kind, {"keeps_history": True, **named}
+        return kind, {"takes_history": kind in _TALKING, **named}
     if kind in ("helper", "retriever"):
         return kind, _HELPER
     place = kind if kind == "tool" else around.place
-    return place, _HELPER if _is_aside(kind, method, place) else {}
+    told = _ONE_SHOT if kind in ("model", "structured") else {}
+    return place, _HELPER if _is_aside(kind, method, place) else told
 
 
 def _is_aside(kind: str, method: str, place: str) -> bool:

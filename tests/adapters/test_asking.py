@@ -49,7 +49,7 @@ class TalkerMark(Mark):
     """Stands in the object itself: talkers have no listeners."""
 
     def info(self, subject: Talker) -> CallInfo:
-        return CallInfo(session_id="s", keeps_history=True)
+        return CallInfo(session_id="s")
 
 
 def described(asked: Asked) -> tuple[list[Line], CallInfo]:

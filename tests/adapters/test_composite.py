@@ -119,11 +119,12 @@ Ask = Callable[..., list[Note]]
 def ask(engine: ContextEngine) -> Ask:
     def sent(natives: list[Note], budget: int = 0, kind: type[NoteAdapter] = NoteAdapter) -> Any:
         config = RuntimeConfig(
-            budget=BudgetConfig(max_input_tokens=budget or 100_000, reserved_reply_tokens=0)
+            budget=BudgetConfig(max_input_tokens=budget or 100_000, reserved_reply_tokens=0),
+            placement="seed",
         )
         adapter = kind()
         with adapter.install_ce(natives, engine=engine, config=config, session_id="s") as ours:
-            goes, turn = ours.hooks.before_model(natives, CallInfo(keeps_history=True))
+            goes, turn = ours.hooks.before_model(natives, CallInfo())
             ours.hooks.after_model(turn, Note("assistant", "They say much."))
             faults[:] = [fault.kind for fault in ours.faults]
         return goes

@@ -57,7 +57,7 @@ def test_a_step_in_a_step() -> None:
         agent="ann",
         model="gpt-4",
         purpose="helper",
-        keeps_history=True,
+        takes_history=True,
         conversation=memory,
     )
     assert outer.request_id != ""

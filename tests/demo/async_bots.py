@@ -54,7 +54,7 @@ class Bot:
 
     async def ask(self, text: str) -> str:
         await asyncio.sleep(0)  # only a running loop gets further
-        info = CallInfo(secrets.token_hex(4), keeps_history=self.index is None)
+        info = CallInfo(secrets.token_hex(4), takes_history=self.index is not None)
         system = AGENT_PROMPT if self.index is None else self.context(text, info)
         history = self.history if self.index is None else []
         history.append(Note(Said("user", text)))

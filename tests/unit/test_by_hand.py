@@ -155,8 +155,8 @@ async def test_evidence_goes_in_with_its_id_and_is_what_the_answer_rests_on(
 ) -> None:
     found = await fact(engine, "The warehouse opens at 7:30.", "handbook")
     result = await engine.prepare_turn("s1", user("When does it open?"))
-    role, text = said(result)[0]
-    assert role == "system"
+    role, text = said(result)[-1]
+    assert (role, text.rpartition("\n\n")[2]) == ("user", "When does it open?")
     assert "The warehouse opens at 7:30." in text
     assert found.evidence_id[:8] in text
     await engine.commit_assistant_message("s1", answer("At 7:30."))

@@ -49,9 +49,10 @@ async def ask(
 
 
 def context(result: PrepareResult) -> str:
-    """What the engine put in: the system part."""
-    parts = result.assembled_input.parts
-    return "\n".join(part.content for part in parts if part.role is Role.SYSTEM)
+    """What the engine put in: the system part, and what stands before the question."""
+    *parts, asked = result.assembled_input.parts
+    put_in = [part.content for part in parts if part.role is Role.SYSTEM]
+    return "\n".join([*put_in, asked.content.rpartition("\n\n")[0]])
 
 
 def block(name: str, kind: BlockType, content: str = "", **more: object) -> ContextBlock:
@@ -108,9 +109,10 @@ async def test_a_block_of_refs_shows_the_part_that_its_selector_names(
     evidence = await fact(engine, SourceKind.TOOL, "log", "one\ntwo\nthree")
     ref = Ref(evidence_id=evidence, selector="lines:2-2")
     await engine.put_context_blocks(SCOPE, [block("b", BlockType.INSTRUCTION, refs=[ref])])
-    rules = context(await ask(engine, "?")).partition("\n\n")[0]
-    assert "two" in rules
-    assert "three" not in rules
+    (rules, *_) = (await ask(engine, "?")).assembled_input.parts
+    assert rules.role is Role.SYSTEM
+    assert "two" in rules.content
+    assert "three" not in rules.content
 
 
 @pytest.mark.req("A-25", "A-02")

@@ -23,6 +23,7 @@ from ce_engine import (
     Priority,
     Ref,
     Role,
+    RuntimeConfig,
     Scope,
     Session,
     SessionDeriver,
@@ -186,15 +187,21 @@ def engine() -> Iterator[ContextEngine]:
     made.sync.close()
 
 
-def asked(engine: ContextEngine, question: str = "well?", scope: Scope = SCOPE) -> PrepareResult:
-    return engine.sync.prepare_turn(scope, Message(role=Role.USER, content=question))
+def asked(
+    engine: ContextEngine,
+    question: str = "well?",
+    scope: Scope = SCOPE,
+    config: RuntimeConfig | None = None,
+) -> PrepareResult:
+    return engine.sync.prepare_turn(scope, Message(role=Role.USER, content=question), config)
 
 
 def system_text(result: PrepareResult) -> str:
     """What was put in before the question."""
     *before, question = result.assembled_input.parts
     assert question.role is Role.USER
-    return "\n".join(part.content for part in before)
+    own = question.content.rpartition("\n\n")[0]
+    return "\n".join([*(part.content for part in before), own])
 
 
 def answer(engine: ContextEngine, scope: Scope = SCOPE) -> None:
@@ -211,7 +218,7 @@ def test_tasks_and_kept_blocks_go_into_the_sections_of_the_next_call(engine: Con
     answer(engine)
     engine.sync.upsert_tasks(SCOPE, TASKS)
     keep(engine, *(block(f"b-{kind}", kind, f"text of {kind}") for kind in BlockType))
-    text = system_text(asked(engine))
+    text = system_text(asked(engine, config=RuntimeConfig(placement="seed")))
     wanted = [
         "text of instruction",
         "text of memory",
@@ -249,7 +256,7 @@ def test_a_host_that_keeps_its_messages_gets_them_too(engine: ContextEngine) -> 
     assert app.ask("one?", "1").unchanged
     engine.sync.upsert_tasks(SCOPE, TASKS)
     prepared = app.ask("two?", "2")
-    assert "Write the report" in prepared.assembled.parts[0].content
+    assert "Write the report" in prepared.assembled.parts[-1].content
     done = [task.model_copy(update={"status": TaskStatus.COMPLETED}) for task in TASKS]
     engine.sync.upsert_tasks(SCOPE, done)
     assert app.ask("three?", "3").unchanged
@@ -280,7 +287,7 @@ def test_a_ref_may_lead_to_what_stands_in_a_message(engine: ContextEngine) -> No
     ]
     ref = Ref(evidence_id=evidence_id, selector="lines:2-2")
     keep(engine, block("b", BlockType.STATE, refs=[ref]))
-    assert "## State\nsecond" in app.ask("and?", "ok").assembled.parts[0].content
+    assert "## State\nsecond" in app.ask("and?", "ok").assembled.parts[-1].content
 
 
 @pytest.mark.req("A-25")

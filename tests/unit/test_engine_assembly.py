@@ -66,10 +66,10 @@ def test_without_a_known_budget_it_records_and_never_prunes(engine: ContextEngin
 
 
 def test_a_stored_report_tells_neighbours_of_one_fate_as_one(engine: ContextEngine) -> None:
-    app = HostApp(engine, SCOPE)
+    app, config = HostApp(engine, SCOPE), budget(300, placement="seed")
     for n in range(29):
-        app.ask(f"what is the colour of house {n}?", f"house {n} is red", config=budget(300))
-    prepared = app.ask("what is the colour of house 29?", "red", config=budget(300))
+        app.ask(f"what is the colour of house {n}?", f"house {n} is red", config=config)
+    prepared = app.ask("what is the colour of house 29?", "red", config=config)
     live = prepared.report.prune_decisions
     assert engine.sync.flush()
     turn = engine.loop.run(engine.store.list_turns(SCOPE))[-1]

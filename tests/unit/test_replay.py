@@ -36,7 +36,7 @@ PROMPT = "You help."
 
 def config(tokens: int, **more: object) -> RuntimeConfig:
     budget = BudgetConfig(max_input_tokens=tokens, reserved_reply_tokens=0)
-    return RuntimeConfig(budget=budget, **more)  # type: ignore[arg-type] # values of a test
+    return RuntimeConfig(budget=budget, **{"placement": "seed", **more})  # type: ignore[arg-type] # values of a test
 
 
 @pytest.fixture

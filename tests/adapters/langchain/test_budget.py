@@ -73,7 +73,7 @@ def test_an_agent_stays_within_its_budget(
         assert body["messages"][0]["role"] == "system"
         assert body["messages"][0]["content"].startswith("You read.")
         asked = [m["content"] for m in body["messages"] if m["role"] == "user"]
-        assert asked[-1] == ("读一读 the book" if n < 11 else "and again")
+        assert asked[-1].endswith("读一读 the book" if n < 11 else "and again")
     assert report is not None
     assert report.dropped + report.shortened > 0
     kept = agent.get_state(config).values["messages"]
@@ -101,7 +101,7 @@ def test_a_long_conversation_is_cut_and_the_app_s_list_is_not(
     assert len(history) == 50
     assert max(sizes) <= 700
     assert len(last) < 50
-    assert last[-1]["content"].startswith("question number 24")
+    assert last[-1]["content"].endswith("question number 24, what is it about? 问题")
 
 
 @pytest.mark.req("A-12")

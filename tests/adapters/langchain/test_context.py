@@ -114,7 +114,9 @@ def test_a_source_of_the_apps_own_is_asked_with_every_call(
         with install_ce(chain, engine=engine) as installed, ce_session("s1"):
             assert chain.invoke({"q": question}).content == "answer"
             report = installed.last_report("s1")
-        assert ("林远性格冷静" in system_of(wire.bodies[0])) is goes_out
+        (body,) = wire.bodies
+        assert ("林远性格冷静" in body["messages"][-1]["content"]) is goes_out
+        assert body["messages"][-1]["content"].endswith(question)
         assert report is not None
         told = [code for code in report.warnings if code.endswith(": kg")]
         assert told == ([warning] if warning else [])

@@ -81,7 +81,7 @@ def test_the_body_is_within_the_budget_and_recorded_once(
         with install_ce(model, engine=engine, session_id="s", config=SMALL) as installation:
             assert ask(model, LONG).text == ANSWER
         assert sum(map(len, contents(wire))) < 800
-        assert contents(wire)[-1] == "new"
+        assert contents(wire)[-1].endswith("new")
         assert len(wire.requests) == 1
     assert turns() == ["committed"]
     report = installation.last_report("s")

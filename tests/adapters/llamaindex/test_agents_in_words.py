@@ -59,7 +59,7 @@ def test_an_agent_that_thinks_aloud_has_a_budget(model: Any, engine: Any, ask: A
     assert not report.over_budget
     assert len(bodies) == STEPS + 1
     for sent in map(contents, bodies):
-        assert ("user", "QUESTION") in sent
+        assert any(text.endswith("QUESTION") for role, text in sent if role == "user")
         told = [n for n, (_, text) in enumerate(sent) if text.startswith("Observation: ")]
         assert all("Action: lookup" in sent[n - 1][1] for n in told)
 
@@ -124,7 +124,8 @@ def test_an_agent_that_writes_code_keeps_the_question(
         with install_ce(agent, engine=engine, config=config):
             assert ask(agent, "QUESTION", memory()) == "It is 1."
         bodies = list(map(contents, wire.bodies))
-    assert all(("user", "QUESTION") in sent for sent in bodies)
+    asked = [[text for role, text in sent if role == "user"] for sent in bodies]
+    assert all(any(text.endswith("QUESTION") for text in texts) for texts in asked)
     assert len(bodies[-1]) < 2 * STEPS
     session = stored("s").session
     assert [m.content for m in session.messages if m.role == "user"] == ["QUESTION"]

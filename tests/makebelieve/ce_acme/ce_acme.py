@@ -22,7 +22,7 @@ class Recorder(Mark, Listener):
     """Recorder: stands among an agent's listeners, knows its calls, and hears its tools."""
 
     def info(self, agent: Agent) -> CallInfo:
-        info = CallInfo(self.request_id, agent=agent.name, conversation=agent, keeps_history=True)
+        info = CallInfo(self.request_id, agent=agent.name, conversation=agent)
         info.model, info.tools = agent.model.name, agent.schemas
         return info
 
