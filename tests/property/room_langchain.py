@@ -83,7 +83,8 @@ class Trees(Maker):
         made = self.tree(self.rng.choice((0, 1, 1, 2)))
         whole = self.chance(0.7)
         ways = [self._asked(made, self.questions()) for _ in range(self.rng.choice((1, 2)))]
-        return App(made if whole else self.models[0], self.in_sessions(ways), ordered=False)
+        target = made if whole else self.models[0]
+        return App(target, self.in_sessions(ways), ordered=False, whole=whole)
 
     def model(self) -> Any:
         """A chat model; now and then one that was there before."""
