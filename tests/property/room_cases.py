@@ -113,6 +113,7 @@ class Play:
     results: list[Any]
     bodies: list[bytes]
     whole: bool
+    refused: bool
 
 
 class Rig:
@@ -242,6 +243,11 @@ class Case(ABC):
     def run(self) -> Counter[str]:
         """Play the app twice; raises `AssertionError` where they differ."""
         plain = self._play(installed=False)
+        if plain.refused:
+            # The one exception with room: a list that a provider refuses (calls without their
+            # results) goes out repaired, so that the app goes on otherwise from there.
+            self.counts["refused without us"] += 1
+            return self.counts
         before = self.rig.prepared
         ours = self._play(installed=True)
         assert ours.bodies == plain.bodies, _difference(ours.bodies, plain.bodies)
@@ -261,11 +267,12 @@ class Case(ABC):
                 stack.callback(self._uninstall, app.target, options)
             results = [self._tried(step) for step in app.steps]
             self.rig.loop.run_until_complete(_rest())
+            assert self.rig.engine.sync.flush(), "the events of what was prepared are not there"
         requests = self.rig.wire.requests[start:]
         refusals = [sent.refusal for sent in requests if sent.refusal]
         assert not (installed and refusals), f"refused: {refusals[0]}"
         bodies = [sent.raw for sent in requests]
-        return Play(results, bodies if app.ordered else sorted(bodies), app.whole)
+        return Play(results, bodies if app.ordered else sorted(bodies), app.whole, bool(refusals))
 
     def _uninstall(self, target: Any, options: dict[str, Any]) -> None:
         again = type(self).install(target, engine=self.rig.engine, **options)
