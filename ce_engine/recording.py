@@ -86,7 +86,10 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     """
     message, view = row.message, records.view
     call, asked_by = _call_of(view, row, caller)
-    is_new = call.tool_call_id in view.tool_runs or not _has_result(view, asked_by, caller)
+    reported = view.tool_runs.get(call.tool_call_id)
+    if reported is not None and reported.status is ToolCallStatus.ERROR:
+        message.status = "error"  # not every framework's message says so
+    is_new = reported is not None or not _has_result(view, asked_by, caller)
     evidence = records.ingest.evidence_row(
         "",
         EvidenceSource(kind=SourceKind.TOOL, name=call.tool),

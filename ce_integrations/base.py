@@ -70,6 +70,7 @@ class Capabilities:
         single_string_input: some of its models take one text in place of messages.
         ways: how its apps ask.
         tools: its apps run tools, and the adapter hears of each run.
+        tool_errors: its messages with a tool's result say whether the tool failed.
         teams: one of its agents may ask another.
         groups: its agents may answer one after the other, and hear each other.
         helpers: it asks models on its own account, too (to condense, to route, to sum up).
@@ -84,6 +85,7 @@ class Capabilities:
     single_string_input: bool = False
     ways: tuple[Way, ...] = ("sync", "async", "stream", "astream")
     tools: bool = True
+    tool_errors: bool = True
     teams: bool = True
     groups: bool = False
     helpers: bool = False

@@ -127,7 +127,6 @@ class Options:
             )
 
 
-
 def _budget(said: object, config: RuntimeConfig | None) -> BudgetConfig | None:
     """The budget of the calls, where somebody set it.
 

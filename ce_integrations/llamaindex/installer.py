@@ -42,7 +42,12 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
     requires = ("llama-index-core>=0.12.50,<0.15",)
     targets = "an agent, workflow, chat engine, query engine, retriever, tool, LLM or Settings"
     capabilities = Capabilities(
-        single_string_input=True, groups=True, helpers=True, retrieval=True, history=True
+        single_string_input=True,
+        tool_errors=False,
+        groups=True,
+        helpers=True,
+        retrieval=True,
+        history=True,
     )
     mapper = "ce_integrations.llamaindex.mapper"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ce_engine import ModelUsage, SessionDocument, check_invariants
 from ce_integrations.base import Way
-from ce_integrations.testing.adapter_transparency import Transparency
+from ce_integrations.testing.adapter_messages import Messages
 from ce_integrations.testing.answers import JsonObject, simple_count
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, lookup
 from ce_integrations.testing.framework_apps import MODEL, needs
@@ -20,7 +20,7 @@ WORDS = (("lane", "turn"), ("cut",))
 """What is looked up, question by question."""
 
 
-class Recording(Transparency):
+class Recording(Messages):
     """What is in the store afterwards."""
 
     def test_each_model_call_is_prepared_and_recorded_once(self, trial: Trial, way: Way) -> None:

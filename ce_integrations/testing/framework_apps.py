@@ -131,6 +131,10 @@ class FrameworkApps:
     async def aclose(self) -> None:
         """Close what the apps of a test have open, such as clients, on the loop that they ran on."""
 
+    def annotated(self, native: Any) -> Any:
+        """A copy of a message in which everything is filled that the framework has beside its text."""
+        return native
+
     def received(self, target: Any) -> list[list[Any]]:
         """The framework's own messages that reached the model's code, call by call."""
         raise NotImplementedError

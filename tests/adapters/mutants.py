@@ -293,8 +293,6 @@ def changes_the_app_s_messages(patch: Patch, adapter: Adapter[Any, Any]) -> None
     patch.setattr(type(adapter), "to_native", written)
 
 
-
-
 BOUNDS = "test_over_budget_a_long_talk_fits"
 WHOLE = "test_over_budget_what_goes_out_fits_and_is_whole"
 LOOP = "test_who_waits_for_the_store_does_not_hold_the_app_s_loop"

@@ -2,90 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
-from functools import partial
-from importlib import import_module
-from multiprocessing import get_context
+from collections.abc import Sequence
 from pathlib import Path
 
 
 if __name__ == "__main__":  # as a plain script, from any folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.property import random_run
+
+
 CASES = {
     "autogen": "tests.property.tool_autogen",
     "langchain": "tests.property.tool_langchain",
     "llamaindex": "tests.property.tool_llamaindex",
 }
-"""The module with the cases of a framework, imported when it is asked for."""
-
-BLOCK = 200
-"""Cases of one task of a process."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description="Judge random tool histories in random budgets by what reaches the model."
-    )
-    parser.add_argument("--cases", type=int, default=1000, help="how many random histories")
-    parser.add_argument(
-        "--seed", type=int, default=1, help="of the run; case i has seed * 10^7 + i"
-    )
-    parser.add_argument("--jobs", type=int, default=2, help="how many processes")
-    parser.add_argument("--framework", choices=sorted(CASES), default="langchain")
-    parser.add_argument("--case", type=int, help="run the one case with this seed")
-    options = parser.parse_args(arguments)
-    os.environ.setdefault("CE_GUARD", "raise")  # no fault of ours hides
-    first = options.seed * 10_000_000
-    seeds = range(first, first + options.cases)
-    if options.case is not None:
-        seeds = range(options.case, options.case + 1)
-    done, failed = run(seeds, options.jobs, options.framework)
-    print(f"seed {options.seed}: {len(seeds)} cases, {failed} failed")
-    for name, count in sorted(done.items()):
-        print(f"{count:6}  {name}")
-    return 1 if failed else 0
-
-
-def run(seeds: range, jobs: int, framework: str) -> tuple[Counter[str], int]:
-    """Run the cases; what was called and done, and how many failed, which are told at once."""
-    done: Counter[str] = Counter()
-    failed = 0
-    blocks = [seeds[n : n + BLOCK] for n in range(0, len(seeds), BLOCK)]
-    with ExitStack() as stack:
-        each: Iterable[tuple[Counter[str], list[str]]]
-        if jobs == 1 or len(blocks) == 1:
-            each = map(partial(run_block, framework), blocks)
-        else:
-            each = stack.enter_context(ProcessPoolExecutor(jobs, get_context("spawn"))).map(
-                partial(run_block, framework), blocks
-            )
-        for counts, faults in each:
-            done += counts
-            failed += len(faults)
-            for fault in faults:
-                print(f"FAILED {fault}", flush=True)
-    return done, failed
-
-
-def run_block(framework: str, seeds: range) -> tuple[Counter[str], list[str]]:
-    """Run some cases; what was called and done, and what failed."""
-    done: Counter[str] = Counter()
-    faults: list[str] = []
-    module = import_module(CASES[framework])
-    with module.Rig() as rig:
-        for seed in seeds:
-            try:
-                done += module.Case.of(seed, rig).run()
-            except Exception as error:
-                faults.append(f"--case {seed}: {type(error).__name__}: {str(error)[:300]}")
-    return done, faults
+    judged = "Judge random tool histories in random budgets by what reaches the model."
+    return random_run.main(judged, CASES, arguments)
 
 
 if __name__ == "__main__":

@@ -94,6 +94,9 @@ class AutoGenApps(FrameworkApps):
         for client in vars(self).get("clients", ()):
             await client.close()
 
+    def annotated(self, native: Any) -> Any:
+        return native.model_copy(update={"source": "ann"} if hasattr(native, "source") else {})
+
     def received(self, target: Any) -> list[list[Any]]:
         client = next(each for each in walk(target, PACKAGES) if isinstance(each, Client))
         return client.received

@@ -10,6 +10,7 @@ from ce_integrations import asking, steps
 from ce_integrations.autogen import injection, members
 from ce_integrations.autogen.installer import AutoGenAdapter
 from tests.adapters.agent_mutants import overlooks
+from tests.adapters.message_mutants import FAILED, calls_failed_results_good
 from tests.adapters.mutants import (
     BROUGHT_IN,
     GOVERNED,
@@ -72,6 +73,7 @@ def gives_all_agents_one_line(patch: Patch, _: object) -> None:
 
 
 OWN = [
+    Mutant(calls_failed_results_good, "agent", FAILED, given={"teller": "the message"}),
     Mutant(records_twice, "agent", ONCE),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(drops_ids_of_results, "agent", MADE, ""),

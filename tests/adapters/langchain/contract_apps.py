@@ -92,6 +92,10 @@ class LangChainApps(FrameworkApps):
         client.close()
         await async_client.aclose()
 
+    def annotated(self, native: Any) -> Any:
+        extras = {"name": "ann", "additional_kwargs": {"key": 1}, "response_metadata": {"key": 2}}
+        return native.model_copy(update={**extras, "id": "an-id"})
+
     def received(self, target: Any) -> list[list[Any]]:
         model = next(each for each in walk(target, PACKAGES) if isinstance(each, Noting))
         return model._received

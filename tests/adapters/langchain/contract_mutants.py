@@ -9,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from ce_integrations.langchain import injection
 from ce_integrations.langchain.installer import LangChainAdapter
 from tests.adapters.agent_mutants import overlooks
+from tests.adapters.message_mutants import FAILED, calls_failed_results_good
 from tests.adapters.mutants import BROUGHT_IN, GOVERNED, MADE, ONCE, Mutant, Patch, observes_only
 from tests.adapters.session_mutants import (
     ALONE,
@@ -50,6 +51,7 @@ def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
 
 
 OWN = [
+    Mutant(calls_failed_results_good, "agent", FAILED, given={"teller": "the message"}),
     Mutant(records_twice, "agent", ONCE),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(overlooks("stream"), "plain", GOVERNED, "", {"surface": "stream"}),

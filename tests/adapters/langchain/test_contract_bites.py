@@ -9,6 +9,7 @@ from tests.adapters.budget_mutants import BUDGET
 from tests.adapters.data_mutants import DATA
 from tests.adapters.langchain.contract_apps import AgentApps, ChainApps
 from tests.adapters.langchain.contract_mutants import OWN
+from tests.adapters.message_mutants import MESSAGES
 from tests.adapters.mutants import SHARED, Mutant, Patch
 from tests.adapters.picture_mutants import PICTURES
 
@@ -22,6 +23,8 @@ class Plain(ChainApps, AdapterContract):
 
 
 @pytest.mark.req("A-27")
-@pytest.mark.parametrize("mutant", [*SHARED, *PICTURES, *DATA, *BUDGET, *OWN], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", [*SHARED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN], ids=lambda mutant: mutant.name
+)
 def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)

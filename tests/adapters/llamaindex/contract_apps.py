@@ -88,6 +88,11 @@ class LlamaIndexApps(FrameworkApps):
         client.close()
         await async_client.aclose()
 
+    def annotated(self, native: Any) -> Any:
+        return native.model_copy(
+            update={"additional_kwargs": {**native.additional_kwargs, "key": 1}}
+        )
+
     def received(self, target: Any) -> list[list[Any]]:
         model = next(each for each in walk(target, PACKAGES) if isinstance(each, Noting))
         return model._received

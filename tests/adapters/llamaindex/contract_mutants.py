@@ -7,6 +7,7 @@ from typing import Any
 from ce_integrations.llamaindex import recorder, spans
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
 from tests.adapters.agent_mutants import overlooks
+from tests.adapters.message_mutants import FAILED, overlooks_failures
 from tests.adapters.mutants import BROUGHT_IN, GOVERNED, MADE, ONCE, Mutant, Patch, observes_only
 from tests.adapters.session_mutants import (
     ALONE,
@@ -53,6 +54,7 @@ TOOL_ERROR = "test_an_error_of_a_tool_is_the_app_s_as_before"
 OWN = [
     Mutant(takes_each_span_for_a_root, "agent", ONCE, "awaited"),
     Mutant(loses_the_memory_s_session, "agent", ONCE, "awaited"),
+    Mutant(overlooks_failures, "agent", FAILED, "awaited", {"teller": "the run"}),
     Mutant(hears_no_tools, "agent", TOOL_ERROR, "awaited"),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(overlooks("stream_chat"), "plain", GOVERNED, "", {"surface": "stream_chat"}),

@@ -1,0 +1,113 @@
+"""Contract: what goes back is the app's message but for its text; nothing of it or of a call goes uncounted or unseen."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from ce_engine import BudgetConfig, RuntimeConfig, Shorten
+from ce_integrations.base import Hooks, Way
+from ce_integrations.testing.adapter_transparency import Transparency
+from ce_integrations.testing.answers import text, tool_calls
+from ce_integrations.testing.contract_case import QUESTIONS, broken, count
+from ce_integrations.testing.framework_apps import needs
+from ce_integrations.testing.trial import Trial
+
+
+NEW = "another text 别的话"
+"""In place of what a message says."""
+
+SPACE = 120
+"""Tokens that a talk has beside what every call of it holds."""
+
+TALK = 10
+
+
+def described(word: str) -> str:
+    """Look a word up."""
+    return f"{word} means 意思"
+
+
+described.__doc__ = "Look a word up. " + "It may be a word of any language. 什么语言都可以。 " * 12
+
+
+class Messages(Transparency):
+    """What the app's messages hold beside their text, and what a call holds beside messages."""
+
+    def test_what_goes_back_holds_all_that_the_app_s_message_held(self, trial: Trial) -> None:
+        """Names, ids, metadata: whatever the framework has."""
+        for native in self._natives(trial):
+            for part in map(self.annotated, self.adapter.split(native)):
+                made = self.adapter.to_native(Shorten(0, NEW), part)
+                assert type(made) is type(part)
+                held, own = dict(_attributes(made)), dict(_attributes(part))
+                said = [name for name, value in held.items() if NEW in str(value)]
+                assert said, "the new text is nowhere"
+                lost = [name for name in own if name not in said and held.get(name) != own[name]]
+                assert lost == [], f"a {type(part).__name__} loses {lost}"
+
+    def test_what_the_app_changes_in_its_message_is_seen(self, trial: Trial) -> None:
+        """Apps edit their messages in place, and send them again."""
+        for native in self._natives(trial):
+            with self.adapter.install_ce(self._target, engine=trial.engine) as installation:
+                known, mine = installation.hooks._known, copy.copy(native)  # noqa: SLF001 - what every call maps by
+                before = [host.message.content for host in known(mine)]
+                assert [host.message.content for host in known(mine)] == before
+                for name, value in _attributes(self._changed(mine)):
+                    object.__setattr__(mine, name, value)
+                assert [host.message.content for host in known(mine)] == [NEW] * len(before)
+
+    @needs("tools")
+    def test_over_budget_the_tools_are_counted(self, trial: Trial, way: Way) -> None:
+        questions = [f"lane and turn {n} 车道" * (1 + n % 3) for n in range(TALK)]
+        drive, script = trial.asking(questions, way), [text(f"So {each}") for each in questions]
+        plain = trial.plain(drive, script, (described,))
+        budget = count(plain.bodies[0]) + SPACE
+        assert count({**plain.bodies[0], "tools": []}) < budget / 2
+        limit = BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
+        ours = trial.ours(drive, script, (described,), config=RuntimeConfig(budget=limit))
+        assert ours.result == plain.result
+        assert [count(body) for body in ours.bodies if count(body) > budget] == []
+        assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
+
+    @needs("tools")
+    @pytest.mark.parametrize("teller", ["the run", "the message"])
+    def test_a_result_says_that_its_tool_failed(self, trial: Trial, way: Way, teller: str) -> None:
+        """Whether the run is heard, or the message alone says so, as in lists from elsewhere.
+
+        A call without its arguments fails in every framework, and most let other errors through.
+        """
+        if teller == "the message":
+            if not self.adapter.capabilities.tool_errors:
+                return
+            trial.patch.setattr(Hooks, "tool_call", lambda *_: None)
+        script = [tool_calls([("broken", {})]), text("It does not work.")]
+        trial.ours(lambda target: trial.ask(target, QUESTIONS[0], way), script, (broken,))
+        said = [m for m in trial.document().session.messages if m.role == "tool"]
+        assert [message.status for message in said] == ["error"]
+
+    def _natives(self, trial: Trial) -> Iterator[Any]:
+        """Messages of each kind that the app has."""
+        _, ours = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
+        self._target = ours.target
+        return (native for given in ours.given for native in given)
+
+    def _changed(self, native: Any) -> Any:
+        """A copy with another text."""
+        parts = self.adapter.split(native)
+        made = [self.adapter.to_native(Shorten(n, NEW), part) for n, part in enumerate(parts)]
+        return made[0] if len(parts) == 1 else self.adapter.join(native, made)
+
+
+def _attributes(native: Any) -> Iterator[tuple[str, Any]]:
+    """What a message holds, by name, be it a model, a dataclass or a plain object."""
+    if is_dataclass(native) and not hasattr(native, "__dict__"):
+        yield from ((each.name, getattr(native, each.name)) for each in fields(native))
+    else:
+        yield from vars(native).items()
+        extra = getattr(native, "__pydantic_extra__", None)
+        yield from (extra.items() if isinstance(extra, Mapping) else ())
