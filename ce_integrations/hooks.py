@@ -166,7 +166,7 @@ class Hooks(Generic[Native]):
 
     def _converses(self) -> bool:
         """Whether what we govern holds a conversation: our target, or one that shares a model with it."""
-        held = self.installation
+        held = self.wiring
         if held is None:
             return True
         targets = [held.target, *(target() for target, _ in list(held.heirs.values()))]

@@ -48,7 +48,7 @@ class Wiring(Generic[Target, Native]):
             Guard("closed" if closed else "open"),
             config if options.engine is not None else None,
         )
-        self.hooks.wiring, self.hooks.converses = self, adapter.converses(target)
+        self.hooks.wiring = self
         self._detach: Callable[[], None] | None = None
         self.heirs: dict[int, tuple[weakref.ref[Any], Options]] = {}
         try:

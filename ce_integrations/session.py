@@ -90,7 +90,7 @@ class _Voice:
     account_id: str | None = None
     project_id: str | None = None
     agent_id: str | None = None
-    history: bool | None = None
+    history: bool | None = field(default=None, kw_only=True)
 
 
 _SAID = tuple(part.name for part in fields(_Voice))
@@ -132,7 +132,8 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
             raise ConfigError(f"ce_session's history is True or False; found {history!r}")
         given = session_id, user_id, account_id, project_id, agent_id
         parts = zip(given, _PARTS, strict=True)
-        self._said = _Voice(*(as_id(value, part, "ce_session") for value, part in parts), history)
+        ids = (as_id(value, part, "ce_session") for value, part in parts)
+        self._said = _Voice(*ids, history=history)
         self._entered: list[Entered[_Voice]] = []
 
     def __enter__(self) -> Self:

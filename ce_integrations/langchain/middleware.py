@@ -32,7 +32,7 @@ class CEMiddleware(AgentMiddleware[Any, Any], Carrier):
         StoreUrlError: the store's URL is not understood.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter an option
         self,
         *,
         engine: ContextEngine | None = None,
