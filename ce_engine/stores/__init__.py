@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ce_engine.errors import MissingDependencyError
 from ce_engine.ports import Store
 from ce_engine.stores.file import FileStore
 from ce_engine.stores.memory import MemoryStore
@@ -22,6 +23,7 @@ def open_store(url: str | None = None) -> Store:
 
     Raises:
         StoreUrlError: the URL is not understood.
+        MissingDependencyError: what the store is made of is not installed.
     """
     url = url or os.environ.get(VARIABLE) or DEFAULT
     scheme = scheme_of(url)
@@ -29,8 +31,13 @@ def open_store(url: str | None = None) -> Store:
         return MemoryStore()
     if scheme == "file":
         return FileStore(url)
-    from ce_engine.stores.sql import SqlStore  # noqa: PLC0415 - SQLAlchemy is slow to import
-
+    try:
+        from ce_engine.stores.sql import SqlStore  # noqa: PLC0415 - SQLAlchemy is slow to import
+    except ImportError as missing:
+        raise MissingDependencyError(
+            f"{scheme}:// stores need {missing.name}, which is not installed here. Install SQLAlchemy "
+            "in a Python that has SQLite, or name a store that needs neither, such as file:sessions."
+        ) from missing
     return SqlStore(url)
 
 
