@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ce_engine.errors import MissingDependencyError
 from ce_engine.stores.urls import DEFAULT, VARIABLE, scheme_of
 
 
@@ -24,6 +25,7 @@ def open_store(url: str | None = None) -> Store:
 
     Raises:
         StoreUrlError: the URL is not understood.
+        MissingDependencyError: what the store is made of is not installed.
     """
     url = url or os.environ.get(VARIABLE) or DEFAULT
     scheme = scheme_of(url)
@@ -36,8 +38,13 @@ def open_store(url: str | None = None) -> Store:
         from ce_engine.stores.file import FileStore  # noqa: PLC0415
 
         return FileStore(url)
-    from ce_engine.stores.sql import SqlStore  # noqa: PLC0415
-
+    try:
+        from ce_engine.stores.sql import SqlStore  # noqa: PLC0415
+    except ImportError as missing:
+        raise MissingDependencyError(
+            f"{scheme}:// stores need {missing.name}, which is not installed here. Install SQLAlchemy "
+            "in a Python that has SQLite, or name a store that needs neither, such as file:sessions."
+        ) from missing
     return SqlStore(url)
 
 

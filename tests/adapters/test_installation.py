@@ -7,6 +7,8 @@ import gc
 import os
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
 import weakref
 from collections import Counter
@@ -163,6 +165,20 @@ def test_a_store_that_can_never_open_is_refused(tmp_path: Path, url: str, cure: 
             install_ce(model, engine=create_context_engine(url))
     assert model.callbacks is None
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("missing", ["sqlite3", "sqlalchemy"])
+def test_a_store_whose_driver_is_missing_is_refused(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from langchain_core.language_models import FakeListChatModel\n"
+        "from ce_integrations.langchain import install_ce\n"
+        "install_ce(FakeListChatModel(responses=['x']), store='sqlite:///ce.db')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ce_engine.errors.MissingDependencyError: sqlite:// stores need ")
+    assert "such as file:sessions" in last
 
 
 @pytest.mark.parametrize("store", ["memory://", "sqlite:///ce.db", "file:sessions"])
