@@ -114,7 +114,7 @@ def is_summing_up(body: Any) -> bool:
     return "Sum up" in str(body["messages"][0]["content"])
 
 
-@pytest.mark.needs("create_agent")
+@pytest.mark.needs("marked_helpers")
 def test_a_summary_of_a_talk_is_of_its_newest_part(chat: Any, engine: Any) -> None:
     """Of text that was redacted when it was stored, too."""
     asked = [f"q{n} of ann{n}@example.com: {LONG_PAGES[n % 4].text[:150]}" for n in range(5)]
@@ -134,7 +134,7 @@ def test_a_summary_of_a_talk_is_of_its_newest_part(chat: Any, engine: Any) -> No
     assert asked[3][:60] in prompt
 
 
-@pytest.mark.needs("create_agent")
+@pytest.mark.needs("marked_helpers")
 def test_a_summary_of_a_talk_that_nobody_heard_of(chat: Any, engine: Any) -> None:
     """No session was named, and the app brings its own list."""
     talk = [
@@ -153,7 +153,7 @@ def test_a_summary_of_a_talk_that_nobody_heard_of(chat: Any, engine: Any) -> Non
     assert prompt.endswith("</messages>\nBe brief.")
 
 
-@pytest.mark.needs("create_agent")
+@pytest.mark.needs("marked_helpers")
 def test_what_cannot_go_of_a_helper_s_prompt_is_told(
     chat: Any, engine: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
