@@ -144,7 +144,7 @@ class _Assembly:
     def _stand(self, said: int) -> Standing:
         least = sum(group.tokens for group in self.line.groups if group.must)
         unlimited = self.limit.tokens is None
-        made = stand(
+        return stand(
             self.sources.materials,
             room=None if unlimited else self._room(said),
             said=said,
@@ -152,9 +152,8 @@ class _Assembly:
             budget=self.config.budget,
             count=self.sources.count,
             render=self._section,
+            frame=self._fences,
         )
-        made.tokens += self._fences(made.contexts)
-        return made
 
     def _fences(self, contexts: Mapping[str, str]) -> int:
         """What the places where contexts go out cost beside their text."""

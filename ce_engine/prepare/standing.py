@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.config import BudgetConfig
@@ -47,6 +47,7 @@ def stand(
     budget: BudgetConfig,
     count: Callable[[str], int],
     render: Render,
+    frame: Callable[[Mapping[str, str]], int] = lambda _: 0,
 ) -> Standing:
     """Choose among the materials of all sections but the facts, and render them.
 
@@ -62,6 +63,7 @@ def stand(
         budget: shares and minima of the layers.
         count: tokens of a text.
         render: makes a section's text of its materials.
+        frame: tokens that stand around the sections' texts; they count as the first one's layer.
     """
     made = Standing()
     costs = {m.id: count(m.text) + LINE for m in materials if m.section != FACTS}
@@ -75,10 +77,10 @@ def stand(
     allotted = wanted if room is None else shares(room, budget, wanted)
     allotted = {**allotted, Layer.IMMEDIATE: wanted[Layer.IMMEDIATE]}  # the cut makes its room
     gone = _over_shares(standing, costs, allotted)
-    _render(made, standing, gone, count, render)
+    _render(made, standing, gone, count, render, frame)
     while made.tokens > most and (more := _least(standing, gone, costs, made.tokens - most)):
         gone |= dict.fromkeys(more, "over_budget")
-        _render(made, standing, gone, count, render)
+        _render(made, standing, gone, count, render, frame)
     made.truncated = {LAYERS[m.section] for m in standing if m.id in gone}
     made.decisions = [
         _decision(m, costs[m.id], gone.get(m.id)) for m in sorted(standing, key=_rank)
@@ -113,6 +115,7 @@ def _render(
     gone: Collection[str],
     count: Callable[[str], int],
     render: Render,
+    frame: Callable[[Mapping[str, str]], int],
 ) -> None:
     """The sections' texts, and what they cost."""
     made.contexts, made.layers, made.tokens = {}, {}, 0
@@ -124,6 +127,10 @@ def _render(
             tokens = count(text) + LINE
             made.tokens += tokens
             made.layers[layer] = made.layers.get(layer, 0) + tokens
+    if made.layers:
+        around = frame(made.contexts)
+        made.tokens += around
+        made.layers[next(iter(made.layers))] += around
 
 
 def _least(

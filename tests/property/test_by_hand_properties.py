@@ -146,7 +146,8 @@ def check(result: PrepareResult) -> None:
         assert tokens(never_out(parts)) + SLACK // 10 > budget
     assert sum(report.payload_tokens.values()) + PRIMING == used
     layers = sum(layer.tokens for layer in report.layers.values())
-    assert abs(layers + PRIMING - used) <= SLACK // 10
+    # Layers are counted one by one, and what stands around them by an upper bound for each place.
+    assert abs(layers + PRIMING - used) <= SLACK // 4
     asked = [call.id for part in parts for call in part.tool_calls or ()]
     assert asked == [part.tool_call_id for part in parts if part.tool_call_id]
 
