@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import RunnablePassthrough
 
 from ce_engine import (
     Answer,
@@ -86,11 +87,12 @@ class Host(Protocol):
 
 
 class LangChainHost:
-    """Calls a model on which we are installed."""
+    """Calls a chain that leaves its history to us."""
 
     def __init__(self, engine: ContextEngine, pause: float) -> None:
-        self.engine, self.model = engine, Echo(pause=pause)
-        self.installation: Installation[Any, Any] = install_ce(self.model, engine=engine)
+        self.engine, self.model = engine, RunnablePassthrough() | Echo(pause=pause)
+        told: dict[str, Any] = {"engine": engine, "history": True}
+        self.installation: Installation[Any, Any] = install_ce(self.model, **told)
 
     def ask(self, session: str, question: str) -> str:
         with ce_session(session):

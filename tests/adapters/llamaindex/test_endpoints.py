@@ -99,12 +99,12 @@ def test_nothing_goes_into_a_text_that_somebody_put_together(
 
 
 @pytest.mark.scenario(1)
-def test_in_a_session_a_model_without_memory_gets_one(model: Any, call: Any, engine: Any) -> None:
+def test_a_model_that_is_asked_alone_gets_no_history(model: Any, call: Any, engine: Any) -> None:
     with Wire("fine") as wire, install_ce(model(wire), engine=engine) as ours:
         for question in ("one", "two"):
-            with ce_session("s"):
+            with ce_session("s", history=True):
                 call(ours.target, "chat", [ChatMessage(question)])
-        assert [m["content"] for m in wire.bodies[1]["messages"]] == ["one", "fine", "two"]
+        assert [m["content"] for m in wire.bodies[1]["messages"]] == ["two"]
 
 
 @pytest.mark.scenario(1)
