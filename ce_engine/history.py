@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, takewhile
 
 from ce_engine.counting import Counter
 from ce_engine.coverage import (
@@ -16,10 +17,10 @@ from ce_engine.coverage import (
 )
 from ce_engine.prepare.budget import Limit
 from ce_engine.prepare.lanes import Lanes
-from ce_engine.prepare.line import Item, answers
+from ce_engine.prepare.line import Below, Item, answers
 from ce_engine.prepare.material import Material
 from ce_engine.schema.call import ModelCall
-from ce_engine.schema.enums import Origin
+from ce_engine.schema.enums import Origin, Role
 from ce_engine.schema.rows import MessageRow
 from ce_engine.view import SessionView
 
@@ -95,6 +96,35 @@ class History:
     def _tokens(self, row: MessageRow) -> int:
         known = row.counted_by == self.counter.name
         return row.tokens if known else self.counter.message(row.message)
+
+    def line(self, places: Sequence[int | None], below: Below | None = None) -> list[Item]:
+        """The call's messages, at their `places` in the log, with those that are brought in."""
+        end = len(self.call.messages)
+        parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
+        items = [self._host_item(index, places[index]) for index in chain(*parts)]
+        if any(item.calls for item in items):
+            items = self.answered(items)
+        if not self.items:
+            return items
+        leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
+        return [*items[:leading], *self.items, *items[leading:]]
+
+    def _host_item(self, index: int, place: int | None) -> Item:
+        host = self.call.messages[index]
+        message, calls = host.message, host.message.tool_calls
+        return Item(
+            host.origin,
+            self.counter.host(host),
+            index,
+            place,
+            f"#{index}" if place is None else self.view.log[place].message_id,
+            tuple(call.id or "" for call in calls) if calls else (),
+            message.tool_call_id,
+            message.role is Role.TOOL,
+            host.error,
+            host.protected,
+            host.more_call_ids,
+        )
 
     def answered(self, items: Sequence[Item]) -> list[Item]:
         """The host's list, with the results that are stored of calls whose results it left out.

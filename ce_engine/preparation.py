@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain, takewhile
 from typing import Any
 
 from ce_engine.answers import abandon
@@ -36,7 +35,7 @@ from ce_engine.reporting import Telling, announce, stored_report
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
-from ce_engine.schema.enums import Origin, Role, TurnStatus
+from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
@@ -148,7 +147,7 @@ class Preparation:
         pruner = GuardedPruner(self.pruner)
 
         def assembled(below: Below | None) -> tuple[list[Item], Marks, Outcome]:
-            items = self._items(below)
+            items = self.history.line(self.places, below)
             marks = self.cut.marks(items, below) if chat else Marks()
             outcome = assemble(
                 items,
@@ -295,38 +294,7 @@ class Preparation:
             abandon(self.records, gone)
             view.stale_turns = [turn for turn in view.stale_turns if turn not in gone]
 
-    # The line
-
-    def _items(self, below: Below | None = None) -> list[Item]:
-        items: list[Item] = []
-        messages, places = self.call.messages, self.places
-        end = len(messages)
-        parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
-        for index in chain(*parts):
-            host, place = messages[index], places[index]
-            message = host.message
-            calls = message.tool_calls
-            items.append(
-                Item(
-                    host.origin,
-                    self.counter.host(host),
-                    index,
-                    place,
-                    f"#{index}" if place is None else self.view.log[place].message_id,
-                    tuple(call.id or "" for call in calls) if calls else (),
-                    message.tool_call_id,
-                    message.role is Role.TOOL,
-                    host.error,
-                    host.protected,
-                    host.more_call_ids,
-                )
-            )
-        if any(item.calls for item in items):
-            items = self.history.answered(items)
-        if not self.history.items:
-            return items
-        leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
-        return [*items[:leading], *self.history.items, *items[leading:]]
+    # The cut
 
     def _remember_cut(self, outcome: Outcome, before: Marks) -> None:
         made, records = outcome.cut.marks, self.records

@@ -90,7 +90,7 @@ def entry(text: str, before: str = "") -> str:
     """A text of others as marked lines, with words of ours `before` its first one."""
     lines = [line.rstrip() for line in neutral(text).strip().split("\n")]
     kept = [line for at, line in enumerate(lines) if line or (at and lines[at - 1])]
-    first, *more = kept
+    first, *more = kept or [""]  # nothing is left of hidden signs, or of what was deleted
     return "\n".join(
         [f"| {before}{first.lstrip()}", *(f"|  {line}" if line else "|" for line in more)]
     )

@@ -277,7 +277,8 @@ def record_retrieval(
     ids = []
     for rank, document in enumerate(hit.documents):
         metadata = dict(document.metadata)
-        metadata |= {"rank": rank, "score": document.score, "document_id": document.id}
+        metadata |= {"rank": rank, "score": document.score}
+        metadata["document_id"] = ingest.id(document.id)
         metadata |= {"score_kind": hit.score_kind}
         source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
         row = ingest.evidence_row(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from operator import itemgetter
 
@@ -77,3 +77,16 @@ def _fate(line: Line, cut: Cut, position: int, shorter: Mapping[int, Shorter]) -
         if item.index is not None and item.index in shorter:
             return "degraded", shorter[item.index].reason
     return "kept", "never_out" if group.must and was_cut else "fits"
+
+
+def steps_left_out(
+    line: Line, cut: Cut, evidence_of: Callable[[Item], str]
+) -> tuple[int, list[str]]:
+    """How many steps of the current turn are left out, and the evidence of their results."""
+    gone = [
+        group
+        for position in sorted(cut.dropped)
+        if not (group := line.groups[position]).past and len(group.items) > 1
+    ]
+    results = (item for group in gone for item in group.items if item.is_tool_result)
+    return len(gone), [each for each in dict.fromkeys(map(evidence_of, results)) if each]

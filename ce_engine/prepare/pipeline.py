@@ -11,7 +11,7 @@ from ce_engine.prepare.budget import Limit, shares
 from ce_engine.prepare.compose import SYSTEM, texts_of
 from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
-from ce_engine.prepare.decisions import decisions
+from ce_engine.prepare.decisions import decisions, steps_left_out
 from ce_engine.prepare.derive import conversation_blocks
 from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated
 from ce_engine.prepare.material import Material
@@ -276,7 +276,7 @@ class _Assembly:
         if self.line.below is not None:
             gone = gone | self.line.below.entries if gone else self.line.below.entries
         summary = self.sources.summary(gone) if gone else None
-        notes = [("todo__context", self._notice())]
+        notes = [("todo__context", self._left_out())]
         if summary is not None:
             notes.append((summary.section, self._section(summary.section, [summary])))
         for name, note in notes:
@@ -296,22 +296,9 @@ class _Assembly:
             self._short(item)[1] if item.is_tool_result else item.tokens for item in group.items
         )
 
-    def _notice(self) -> str:
-        """The line that names the steps of the current turn that are left out."""
-        gone = [
-            group
-            for position in sorted(self.out.cut.dropped)
-            if not (group := self.line.groups[position]).past and len(group.items) > 1
-        ]
-        if not gone:
-            return ""
-        ids = [
-            evidence
-            for group in gone
-            for item in group.items
-            if item.is_tool_result and (evidence := self.sources.evidence_of(item))
-        ]
-        return left_out(len(gone), list(dict.fromkeys(ids)), self.config.locale)
+    def _left_out(self) -> str:
+        steps, ids = steps_left_out(self.line, self.out.cut, self.sources.evidence_of)
+        return left_out(steps, ids, self.config.locale) if steps else ""
 
     def _candidates(
         self, left: int, facts: Sequence[Material], *, recalls: bool

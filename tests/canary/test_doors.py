@@ -30,6 +30,7 @@ EXCUSED = {
     "RedactionConfig.originals_url": "where the operator's second store is; stores do not hold their URLs",
     **dict.fromkeys((f"post_fault.{name}" for name in ("code", "where", "framework")), OURS),
     "HostMessage.counted": OURS,
+    "ModelCall.batch": OURS,
     "HostMessage.recognised": OURS,
 }
 BY_US = {TurnHandle}

@@ -90,7 +90,8 @@ class LangChainHost:
     """Calls a chain that leaves its history to us."""
 
     def __init__(self, engine: ContextEngine, pause: float) -> None:
-        self.engine, self.model = engine, RunnablePassthrough() | Echo(pause=pause)
+        self.engine = engine
+        self.model: Any = RunnablePassthrough() | Echo(pause=pause)
         told: dict[str, Any] = {"engine": engine, "history": True}
         self.installation: Installation[Any, Any] = install_ce(self.model, **told)
 

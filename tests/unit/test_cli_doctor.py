@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.metadata import entry_points
-from importlib.util import find_spec
+from importlib.metadata import entry_points, packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from ce_engine.tokens import vocabulary
 from tests.unit.cli_host import ce, fill, url_of
@@ -176,10 +176,18 @@ def test_what_the_cure_installs_carries_every_vocabulary(
 ) -> None:
     """Nothing else is looked at but what the package that the cure names has in it."""
     extra = vocabulary.CARRIER.partition("[")[2].partition("]")[0]
-    [point] = [p for p in entry_points(group=vocabulary.VOCABULARIES_GROUP) if p.name == extra]
-    package, *inside = point.value.split(".")
-    if find_spec(package) is None:
-        pytest.skip(f"{package} is not installed here")
+    wanted = [r for r in requires("ce-integrations") or () if f"extra == '{extra}'" in r]
+    [name] = [Requirement(each).name for each in wanted]
+    points = entry_points(group=vocabulary.VOCABULARIES_GROUP)
+    distributions = packages_distributions()
+    carried = [
+        point.value.split(".")
+        for point in points
+        if name in distributions.get(point.value.partition(".")[0], ())
+    ]
+    if not carried:
+        pytest.skip(f"{name} is not installed here")
+    [[package, *inside]] = carried
     folders = [root.joinpath(*inside) for root in vocabulary._package_folders(package)]
     monkeypatch.setattr(
         vocabulary,

@@ -286,7 +286,7 @@ def test_a_ref_may_lead_to_what_stands_in_a_message(engine: ContextEngine) -> No
     ]
     ref = Ref(evidence_id=evidence_id, selector="lines:2-2")
     keep(engine, block("b", BlockType.STATE, refs=[ref]))
-    assert "|# State\n| second" in app.ask("and?", "ok").assembled.parts[0].content
+    assert "|# State\n| second" in app.ask("and?", "ok").assembled.parts[-1].content
 
 
 @pytest.mark.req("A-25")

@@ -32,7 +32,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.prepare.assemble_input import as_text
-from ce_engine.quote import MAX_NAME_CHARS
+from ce_engine.quote import MAX_NAME_CHARS, entry
 from ce_engine.schema.document import Author
 from ce_engine.schema.enums import BlockType
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
@@ -325,3 +325,8 @@ def test_one_text_has_no_parts_but_those_that_there_are() -> None:
         ]
         lines = [line for line in as_text(told).splitlines() if roles.match(line.lstrip())]
         assert [line.partition(":")[0] for line in lines] == ["system", "user"]
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "\u200b\u2060"])
+def test_a_text_of_which_nothing_is_left_is_one_marked_line(text: str) -> None:
+    assert entry(text, "ann: ") == "| ann: "
