@@ -273,20 +273,19 @@ def record_retrieval(
     """Record a retrieval as a tool call, and its hits as `rag_doc` evidence (A-29)."""
     view, ingest = records.view, records.ingest
     request_id, lane_key = ingest.id(request_id), ingest.id(lane_key)
-    key = ingest.id(hit.run_id) or ingest.ids.generate()
-    ids = []
+    key, ids = ingest.id(hit.run_id) or ingest.ids.generate(), []
     for rank, document in enumerate(hit.documents):
         metadata = dict(document.metadata)
-        metadata |= {"rank": rank, "score": document.score}
-        metadata["document_id"] = ingest.id(document.id)
-        metadata |= {"score_kind": hit.score_kind}
+        name = ingest.id(document.id)  # a number is no id because our own field says so
+        metadata |= {"rank": rank, "score": document.score, "document_id": name}
+        metadata["score_kind"] = hit.score_kind
         source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
         row = ingest.evidence_row(
             document.text,
             source,
             EvidenceType.RAG_DOC,
             links=EvidenceLinks(tool_call_id=key),
-            metadata={name: value for name, value in metadata.items() if value not in (None, "")},
+            metadata={field: value for field, value in metadata.items() if value not in (None, "")},
             confidence=by_rule(SourceKind.RAG, score=document.score, of=hit.score_kind),
         )
         row.dedup_key = ingest.dedup_key(source, document.text)

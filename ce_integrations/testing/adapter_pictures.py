@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 
@@ -79,8 +80,9 @@ def _questions(body: JsonObject) -> list[int]:
     for message in body["messages"]:
         content = message.get("content")
         if isinstance(content, list) and {"text", "image_url"} <= {p["type"] for p in content}:
-            (text,) = (part["text"] for part in content if part["type"] == "text")
-            found.append(int(text.split(":")[0].split()[-1]))
+            # What is brought in stands before a question's own words.
+            text = "\n".join(part["text"] for part in content if part["type"] == "text")
+            found.append(int(re.findall(r"number ([0-9]+):", text)[-1]))
     return found
 
 

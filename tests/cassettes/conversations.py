@@ -14,10 +14,6 @@ from tests.cassettes.tapes import NOWHERE, tape
 
 
 Converse = Callable[[str], Talk]
-RECORD_AGAIN = pytest.mark.xfail(
-    strict=False,
-    reason="what is brought in is quoted now: record again (tests/cassettes/record.py)",
-)
 LIVE = pytest.param("live", marks=[pytest.mark.live, pytest.mark.timeout(1200)])
 
 
@@ -40,7 +36,6 @@ def conversing(app_class: type[App], request: pytest.FixtureRequest) -> Converse
 class Conversations:
     """The tests; the fixture `converse` is of the framework."""
 
-    @RECORD_AGAIN
     @pytest.mark.req("A-11", "A-14")
     def test_a_conversation_over_budget(self, converse: Converse) -> None:
         talk = converse("chat")
@@ -54,7 +49,6 @@ class Conversations:
             assert usage.completion_tokens == told["completion_tokens"]
             assert 0 < usage.prompt_tokens <= SMALL.max_input_tokens - SMALL.reserved_reply_tokens
 
-    @RECORD_AGAIN
     @pytest.mark.req("A-14")
     def test_a_stream_over_budget(self, converse: Converse) -> None:
         talk = converse("stream")

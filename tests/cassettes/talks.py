@@ -100,7 +100,7 @@ def hold(app_class: type[App], name: str, base_url: str, *, asynchronous: bool =
         engine = create_context_engine(
             MemoryStore(),
             CharBasedEstimator(),
-            config=RuntimeConfig(budget=plan.budget, placement="seed"),  # as it was recorded
+            config=RuntimeConfig(budget=plan.budget),
             clock=Standing(),
         )
         ending.callback(engine.sync.close)

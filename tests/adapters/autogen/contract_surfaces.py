@@ -109,7 +109,7 @@ SURFACES = {
     "team.run_stream": Surface(of(alone, run_stream), history=True),
     "swarm": Surface(of(swarm, run), history=True),
     "graph": Surface(of(graph, run), history=True),
-    "society of mind": Surface(of(society, run)),
-    "agent as a tool": Surface(by_tool(agent_tool)),
-    "team as a tool": Surface(by_tool(team_tool)),
+    "society of mind": Surface(of(society, run), history=True),
+    "agent as a tool": Surface(by_tool(agent_tool), history=True),
+    "team as a tool": Surface(by_tool(team_tool), history=True),
 }

@@ -143,7 +143,7 @@ def test_closed_raises_our_errors_and_only_ours(
 
 
 @pytest.mark.production_guard
-@pytest.mark.parametrize("gives", [5, Exception("no")], ids=["a number", "raises"])
+@pytest.mark.parametrize("gives", [["s"], Exception("no")], ids=["a list", "raises"])
 def test_a_callable_that_fails_costs_us_the_call_not_the_app(
     engine: Any, chat: Any, call: Any, gives: Any, sessions: Any
 ) -> None:

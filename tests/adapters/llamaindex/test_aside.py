@@ -145,10 +145,8 @@ def test_it_hears_nothing_of_the_talk_and_the_talk_nothing_of_it(
 
     # Methods that are no coroutines run loops of their own, and a client belongs to one of them.
     found = twins(lambda wire: model(wire, async_http_client=None), drive, session_id="s")
-    assert found.ours[:-1] == found.plain[:-1]
+    assert found.ours == found.plain
     assert len(found.ours) > 2
-    last = [m["content"] for m in found.bodies[-1]["messages"]]
-    assert [last[0], last[-1], len(last)] == [SAID, "Who am I?", 3]
     assert purposes(engine) == ["chat", *["helper"] * (len(found.ours) - 2), "chat"]
 
 
