@@ -262,22 +262,19 @@ class Case(ABC):
         options = Maker(Random(f"{self.seed} options")).options()
         with ExitStack() as stack:
             stack.callback(lambda: self.rig.loop.run_until_complete(self.ends()))
+            installation = None
             if installed:
-                type(self).install(app.target, engine=self.rig.engine, **options)
-                stack.callback(self._uninstall, app.target, options)
+                installation = type(self).install(app.target, engine=self.rig.engine, **options)
+                stack.callback(installation.uninstall)
             results = [self._tried(step) for step in app.steps]
             self.rig.loop.run_until_complete(_rest())
             assert self.rig.engine.sync.flush(), "the events of what was prepared are not there"
+        assert not (installation and installation.faults), installation.faults
         requests = self.rig.wire.requests[start:]
         refusals = [sent.refusal for sent in requests if sent.refusal]
         assert not (installed and refusals), f"refused: {refusals[0]}"
         bodies = [sent.raw for sent in requests]
         return Play(results, bodies if app.ordered else sorted(bodies), app.whole, bool(refusals))
-
-    def _uninstall(self, target: Any, options: dict[str, Any]) -> None:
-        again = type(self).install(target, engine=self.rig.engine, **options)
-        again.uninstall()
-        assert not again.faults, again.faults
 
     def _tried(self, step: Callable[[], Any]) -> Any:
         try:
