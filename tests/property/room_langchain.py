@@ -294,4 +294,4 @@ def _whole(chunks: Iterable[Any]) -> Any:
     try:
         return _plain(reduce(operator.add, pieces))
     except TypeError:
-        return [_plain(piece) for piece in pieces]
+        return sorted((_plain(piece) for piece in pieces), key=repr)  # branches race
