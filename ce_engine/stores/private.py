@@ -12,13 +12,32 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from ce_engine.stores.fork import survive_fork
+
 
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 OTHERS = 0o077
 """The bits of a mode that give rights to others than the owner."""
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
-_making = threading.Lock()
+
+
+class _Making:
+    """The lock of those who make a file; a forked child has one that nobody holds."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        survive_fork(self)
+
+    def before_fork(self) -> None:
+        """Whoever holds it comes to rest by itself."""
+
+    def after_fork(self, *, child: bool) -> None:
+        if child:
+            self.lock = threading.Lock()
+
+
+_making = _Making()
 
 
 def opener(path: str, flags: int) -> int:
@@ -33,7 +52,7 @@ def make_file(path: Path) -> None:
         OSError: it cannot be made.
     """
     # Closing a file gives up this process's locks on it: nobody may have it open before it is closed.
-    with _making, suppress(FileExistsError):
+    with _making.lock, suppress(FileExistsError):
         if not os.path.lexists(path):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
 

@@ -92,7 +92,8 @@ class Echo(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         texts = [str(message.content) for message in messages]
         self.hear(texts)
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(answer_to(texts[-1])))])
+        question = texts[-1].rpartition("\n\n")[2]  # what is brought in stands before it
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(answer_to(question)))])
 
 
 class SumsUp:

@@ -278,7 +278,12 @@ class Caller:
         ids = list(self.known.evidence)
         trace = self.call("trace", self.rng.choice(ids) if ids else NOBODY)
         trace.good = bool(ids)
-        return self.rng.choice([trace, self.call("verify"), self.call("replay")])
+        reads = map(self.call, ("get_session", "list_evidences"))
+        looks = [trace, self.call("verify"), self.call("replay"), *reads]
+        looks.append(self.call("get_evidence", self.rng.choice([*ids, NOBODY])))
+        looks.append(self.call("list_sessions"))
+        looks[-1].args = ()
+        return self.rng.choice(looks)
 
     def wrong(self) -> Call:
         """Calls that must be refused."""
