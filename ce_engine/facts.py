@@ -125,7 +125,7 @@ class FactRecorder(ABC):
             )
             records.add_tool_call(ToolCallRow(call, turn_id=ingest.id(turn_id)), "")
 
-        await self._record(scope, record, wait=True, given=[tool_call.args_digest])
+        await self._record(scope, record, wait=True, given=[tool_call.args_digest, tool_call.error])
 
     async def record_model_usage(
         self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None

@@ -170,6 +170,8 @@ class History:
         lanes, root = self.lanes, log.root(n)
         if not isinstance(lanes, Lanes) or not self.call.restore:
             return False
+        if self.view.is_step(n, self.call.request_id):  # of this run, or of one with several calls
+            return False
         if not lanes.has(root, MAX_RECALLED_LANES):
             return False
         lane = unbroken(self.view, lanes.answered(root))

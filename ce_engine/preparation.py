@@ -306,7 +306,7 @@ class Preparation:
 
     def _recall(self) -> Recall:
         summary = self.history.summary
-        return Recall(
+        recall = Recall(
             self.view,
             self.call,
             self.history.may_recall,
@@ -316,6 +316,8 @@ class Preparation:
             self.history.stands_for,
             self.history.documents,
         )
+        recall.mates = self.mates
+        return recall
 
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
         """The last change of a plan: live values in what was stored. The count stays an upper bound."""

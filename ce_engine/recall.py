@@ -38,7 +38,7 @@ class Recall:
     """Answers the stages' questions for one call.
 
     `may_recall` says whether an entry is on the reader's line (decision 7); `own_documents` are those
-    that this list had, asked for where no others may come back.
+    that this list had; `mates` are the other items of the call's batch, whose documents are none of it.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Recall:
         self.materials = materials
         self.summary = summary
         self.own_documents = own_documents
+        self.mates: frozenset[str] = frozenset()
         memory = view.requests.get(call.request_id)
         self.documents = list(memory.documents) if memory else []
         self.sent: Sequence[int] = ()
@@ -129,10 +130,12 @@ class Recall:
             present: set[str] = set()
         else:
             present = {evidence_id for evidence_id, _ in self.documents}
-        only = None if self.call.restore or not documents else self.own_documents()
+        own = self.own_documents() if documents else frozenset()
+        theirs = self.view.documents_of_others(self.call.request_id, self.mates) - own
         for evidence_id, score in documents:
             row = self.view.evidence[evidence_id]
-            was_here = only is None or evidence_id in only or not _is_found(row)
+            was_here = evidence_id in own or not _is_found(row)
+            was_here |= self.call.restore and evidence_id not in theirs
             if was_here and evidence_id not in present and self._may_read(row):
                 found.append(_document(self.view, evidence_id, score))
         return sorted(found, key=lambda candidate: -candidate.score)

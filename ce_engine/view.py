@@ -329,6 +329,15 @@ class SessionView:
         mates.add(request_id)
         return frozenset(mates - {request_id})
 
+    def documents_of_others(self, request_id: str, mates: frozenset[str]) -> frozenset[str]:
+        """Documents that are no history of an invocation: of its batch, or of one that waits for an answer."""
+        waiting = mates | {turn.row.request_id for turn in self.turns.values()}
+        theirs, told = set[str](), set[str]()
+        for by in self.requests.keys() - {request_id}:
+            group = theirs if by in waiting or by not in self._lines else told
+            group.update(name for name, _ in self.requests[by].documents)
+        return frozenset(theirs - told)
+
     def lines_of(self, requests: Iterable[str]) -> frozenset[int]:
         """The roots of the lanes in which invocations asked; one with several is no history anyway."""
         return frozenset(self._lines.get(each, SEVERAL) for each in requests) - {SEVERAL}

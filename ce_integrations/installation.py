@@ -84,7 +84,10 @@ class Wiring(Generic[Target, Native]):
             for target, options in [(ref(), options) for ref, options in self.heirs.values()]:
                 if target is not None:
                     with self.hooks.guard("inherit"):
+                        known = _wirings.get(id(target))
                         heir = _wired(self.adapter, target, options)
+                        if heir is known:
+                            heir.attach()  # a master that goes later is to know it for an heir
                         heir.installers = max(1, heir.installers)
 
 

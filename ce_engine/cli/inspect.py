@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ce_engine.cli.options import Account, AsJson, SessionId, StoreUrl, User
 from ce_engine.cli.output import clipped, console, number, print_json, print_under
-from ce_engine.cli.reading import engine_over, find_scope
+from ce_engine.cli.reading import engine_over, find_scope, text_of
 from ce_engine.config import ObservabilityConfig, RuntimeConfig, load_config
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.ports import Store
@@ -63,7 +63,7 @@ def inspect(
     That somebody looked is an event of the session. With --json, an object with layers (of each
     tokens, truncated and parts), tokens, budget and the report.
     """
-    settings = load_config(config.read_text(encoding="utf-8")) if config is not None else None
+    settings = load_config(text_of(config)) if config is not None else None
     found, origin = asyncio.run(_inspect(store, session, question, account, user, settings))
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -91,6 +91,7 @@ async def _inspect(
             scope,
             [HostMessage(Message(role=Role.USER, content=asked), Origin.TASK)],
             by_hand=True,
+            lane_key=was.lane_key if was else None,
             model_hint=was.model_hint if was and same_model else None,
             context_window=was.context_window if was and same_model else None,
             config=config or (was.config if was else None),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ce_engine.cli.errors import AmbiguousSessionError
-from ce_engine.errors import SessionNotFoundError, StoreUnavailableError, StoreUrlError
+from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError, StoreUrlError
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store
 from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, local_path, scheme_of
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from ce_engine.create import ContextEngine
     from ce_engine.ports import Store
     from ce_engine.schema.rows import SessionInfo
+
+
+def text_of(path: Path) -> str:
+    """The text of a file that the user named.
+
+    Raises:
+        ConfigError: it cannot be read, or is no UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{str(path)!r} cannot be read as UTF-8 text: {error}") from error
 
 
 NAMED_USERS = 5

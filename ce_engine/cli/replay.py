@@ -22,7 +22,7 @@ from ce_engine.cli.output import (
     printable,
     short_id,
 )
-from ce_engine.cli.reading import engine_over, find_scope
+from ce_engine.cli.reading import engine_over, find_scope, text_of
 from ce_engine.config import RuntimeConfig, load_config
 from ce_engine.schema.replay import Replay, Sent, SentPart
 
@@ -72,8 +72,8 @@ def replay(
     Exit code 1 if what is made again is not what was sent; it says why. With --json, an object with
     turn, turn_id, recorded and hash, equal, problems, sent, instead and diff.
     """
-    settings = load_config(config.read_text(encoding="utf-8")) if config is not None else None
-    texts = [path.read_text(encoding="utf-8") for path in system or ()]
+    settings = load_config(text_of(config)) if config is not None else None
+    texts = [text_of(path) for path in system or ()]
     found = asyncio.run(_replay(store, session, account, user, turn, settings, texts))
     if as_json:
         print_json(found.model_dump(mode="json"))

@@ -115,14 +115,16 @@ def _without_worst(
 ) -> list[str]:
     """The texts, looked at as one, without as many documents as must go."""
     documents: list[tuple[int, int, int, str]] = []
-    begin = 0
+    begin, border = 0, _BORDER
+    while any(border in text for text in texts):  # texts of others may hold anything
+        border = border.replace("and", "and and", 1)
     for text, spans in zip(texts, found, strict=True):
         documents += ((-s.rank, -s.start - begin, s.end + begin, s.evidence_id) for s in spans)
-        begin += len(text) + len(_BORDER)
-    whole = _BORDER.join(texts)
+        begin += len(text) + len(border)
+    whole = border.join(texts)
     worst = [(-start, end, evidence_id) for _, start, end, evidence_id in sorted(documents)]
     limit = count(whole) - over - (len(texts) - 1)  # apart they may cost a token more each
-    return fitted(whole, worst, limit, count, locale, part).split(_BORDER)
+    return fitted(whole, worst, limit, count, locale, part).split(border)
 
 
 def _without_oldest(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from time import monotonic
 
 from ce_engine.errors import ContextEngineError
@@ -46,6 +47,9 @@ class Breaker:
         self._until = 0.0
 
 
+_PATH = re.compile(r"/[^\s'\"()]+")
+
+
 def _name(store: Store) -> str:
     """The store's URL, if it is one of ours: in another's may be a password."""
     return store.url if isinstance(store, BaseStore) else f"({type(store).__name__})"
@@ -55,4 +59,8 @@ def _cause(store: Store, error: Exception) -> str:
     """What happened; the text of an error that is not ours may quote what was to be stored."""
     if not isinstance(error, ContextEngineError):
         return type(error).__name__
-    return f"{error} [{error.code}]" if isinstance(store, BaseStore) else error.code
+    if not isinstance(store, BaseStore):
+        return error.code
+    # A folder of a session is named after its user: of paths only the store's own is told.
+    words = _PATH.sub(lambda path: path[0] if path[0] in store.url else "…", str(error))
+    return f"{words} [{error.code}]"

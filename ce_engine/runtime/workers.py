@@ -17,7 +17,7 @@ from ce_engine.stores.waiting import settled
 
 T = TypeVar("T")
 
-AT_ONCE = 4
+AT_ONCE = 32
 IDLE_S = 5.0
 """A thread that has had nothing to do for so long ends: an engine that is let go leaves none behind."""
 

@@ -46,7 +46,7 @@ class ToolRun:
     @property
     def texts(self) -> tuple[Any, ...]:
         """What may be long."""
-        return self.result, self.args, self.name
+        return self.result, self.args, self.name, self.error, self.provider_uri
 
     @classmethod
     def from_mcp(
@@ -126,7 +126,8 @@ class Retrieval:
     @property
     def texts(self) -> tuple[Any, ...]:
         """What may be long."""
-        return self.query, *((each.text, each.metadata) for each in self.documents)
+        found = ((each.text, each.metadata, each.uri, each.id) for each in self.documents)
+        return self.query, self.name, *found
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,11 @@ def check_file(path: Path) -> None:
         raise StoreUrlError(
             f"the store's file {str(path)!r} is a folder. Name a file in it, such as ce.db.{_SEE}"
         )
+    if path.is_symlink():
+        raise StoreUrlError(
+            f"the store's file {str(path)!r} is a symbolic link, which is not followed. Name the file "
+            f"that it leads to; links to folders are followed.{_SEE}"
+        )
     _check_made(path)
 
 

@@ -44,9 +44,12 @@ def scan(text: str) -> Iterator[Span]:
     shapes = list(_shapes(text, lower))
     yield from shapes
     yield from _tokens(text)
-    passwords = [each for each in shapes if each.rule == "url_password"]
+    taken = bytearray(len(text))
+    for each in shapes:
+        if each.rule == "url_password":
+            taken[each.start : each.end] = b"\1" * (each.end - each.start)
     for mail in _mails(text):  # one that ends in a password and a host would leave its first half
-        if not any(each.start < mail.end and mail.start < each.end for each in passwords):
+        if 1 not in taken[mail.start : mail.end]:
             yield mail
     if digits:
         yield from _accounts(text)

@@ -73,10 +73,21 @@ def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
 
 def _has_cache(client: Any) -> bool:
     """Whether it answers from a cache, or a client in it does: the key is to be what the app sends."""
-    if isinstance(client, loaded(CACHE, "ChatCompletionCache")):
-        return True
-    inner = (each for each in vars(client).values() if isinstance(each, ChatCompletionClient))
-    return any(map(_has_cache, inner))
+    cache = loaded(CACHE, "ChatCompletionCache")
+    return any(isinstance(each, cache) for each in _clients(client))
+
+
+def _clients(client: Any) -> list[Any]:
+    """A client and those that it may ask, each once: clients may know each other."""
+    found: dict[int, Any] = {}
+    left = [client]
+    while left:
+        each = left.pop()
+        if id(each) not in found:
+            found[id(each)] = each
+            inner = [v for v in vars(each).values() if isinstance(v, ChatCompletionClient)]
+            left += reversed(inner)
+    return list(found.values())
 
 
 def _settings(client: Any) -> Mapping[str, Any]:
@@ -87,9 +98,8 @@ def _settings(client: Any) -> Mapping[str, Any]:
 
 def _asking(client: Any) -> Any:
     """The client that asks a provider: this one, or the innermost that it asks, as a cache does."""
-    inner = (each for each in vars(client).values() if isinstance(each, ChatCompletionClient))
-    found = [] if _settings(client) else list(map(_asking, inner))
-    return next(filter(_settings, found), next(iter(found), client))
+    clients = _clients(client)
+    return next(filter(_settings, clients), clients[-1])
 
 
 def _module(client: object) -> str:
