@@ -46,6 +46,12 @@ SKIPPED = re.compile(r"Skipped \d+ messages\.")
 """What `HeadAndTailChatCompletionContext` says, as source "System", in place of its middle."""
 
 
+class Rule(SystemMessage):
+    """A prompt of the framework's as the engine sees it, which goes out in the name of a speaker."""
+
+    speaker: str
+
+
 def split(native: LLMMessage) -> list[LLMMessage]:
     """A message with the results of several calls is as many messages."""
     if not isinstance(native, FunctionExecutionResultMessage) or len(native.content) < 2:
@@ -69,7 +75,9 @@ def to_schema(native: LLMMessage) -> HostMessage:
         source = "" if native.source == NOBODY else native.source
         return _from_model(native.content, native.thought, source)
     if isinstance(native, SystemMessage):
-        return HostMessage(Message(role=Role.SYSTEM, content=native.content), Origin.SYSTEM)
+        speaker = author_of(native.speaker, Role.USER) if isinstance(native, Rule) else None
+        rule = Message(role=Role.SYSTEM, content=native.content, author=speaker)
+        return HostMessage(rule, Origin.SYSTEM)
     if _is_placeholder(native):
         said = Message(role=Role.USER, content=_text(native.content))
         return HostMessage(said, Origin.HOST_SUMMARY)

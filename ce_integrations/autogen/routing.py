@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import LLMMessage, SystemMessage
 
+from ce_integrations.autogen.mapper import Rule
 from ce_integrations.autogen.marks import loaded
 from ce_integrations.autogen.told import noting_tellers
 from ce_integrations.base import CallInfo
@@ -68,7 +69,8 @@ def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Pr
 
 
 def _as_rule(prompt: LLMMessage) -> LLMMessage:
-    return SystemMessage(content=str(prompt.content))
+    text, speaker = str(prompt.content), getattr(prompt, "source", "")
+    return Rule(content=text, speaker=speaker) if speaker else SystemMessage(content=text)
 
 
 def _is_society_s(society: Any, messages: list[LLMMessage]) -> bool:

@@ -1,7 +1,7 @@
-"""Random apps with room to spare, run as they are and run with us: what all frameworks' cases share.
+"""Random apps, run as they are and run with us, with room to spare: what all frameworks' cases share.
 
 Sessions have few ids and one engine for all cases of a process, so that there is always something
-stored that could be brought in, and nobody asks for it.
+stored that could be brought in, and nobody asks for it. `tight_cases` runs the same apps without room.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from ce_engine import (
     BudgetConfig,
+    ContextEngine,
     InMemoryEventBus,
     MemoryStore,
     RuntimeConfig,
@@ -29,6 +31,8 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_integrations import ce_role, ce_session
+from ce_integrations.testing.adapter_budget import LONG_PAGES
+from ce_integrations.testing.adapter_pictures import png
 from ce_integrations.testing.answers import Answer, JsonObject, default_text, text, tool_calls
 from ce_integrations.testing.framework_apps import FrameworkApps, Page, Surface
 from ce_integrations.testing.wire import Wire
@@ -39,6 +43,7 @@ SESSIONS = ("customer-1", "customer-2", "客户三", "default", "")
 PAGES = (
     Page("A lane is a line of conversation.", "pages/lane.md", 0.9),
     Page("车道是一条对话线。", "pages/车道.md", 0.8),
+    *LONG_PAGES[:2],
 )
 SHORT = ("yes", "好", "again", "yes")
 ROOM = BudgetConfig(max_input_tokens=1_000_000)
@@ -73,7 +78,8 @@ def reply(body: JsonObject) -> Answer:
     schema = (body.get("response_format") or {}).get("json_schema")
     if schema:
         return text(json.dumps(_value(schema["schema"])))
-    return text(default_text(body))
+    more = " ".join([*ENGLISH, *CHINESE] * (digest[3] % 4)) if digest[4] % 4 == 0 else ""
+    return text(f"{default_text(body)} {more}".strip())
 
 
 def _instance(function: JsonObject) -> JsonObject:
@@ -163,8 +169,8 @@ class Maker:
         """What a person says; often what was said before."""
         if self.chance(0.3):
             return self.rng.choice(SHORT)
-        kind = self.rng.choice((ENGLISH, CHINESE, JSON))
-        return " ".join(self.rng.choices(kind, k=self.rng.randint(1, 8)))
+        kind, most = self.rng.choice((ENGLISH, CHINESE, JSON)), self.rng.choice((8, 8, 8, 120))
+        return " ".join(self.rng.choices(kind, k=self.rng.randint(1, most)))
 
     def questions(self) -> list[str]:
         return [self.words() for _ in range(self.rng.choice((1, 2, 2, 3, 4)))]
@@ -242,14 +248,14 @@ class Case(ABC):
 
     def run(self) -> Counter[str]:
         """Play the app twice; raises `AssertionError` where they differ."""
-        plain = self._play(installed=False)
+        plain = self.play()
         if plain.refused:
             # The one exception with room: a list that a provider refuses (calls without their
             # results) goes out repaired, so that the app goes on otherwise from there.
             self.counts["refused without us"] += 1
             return self.counts
         before = self.rig.prepared
-        ours = self._play(installed=True)
+        ours = self.play(engine=self.rig.engine, **Maker(Random(f"{self.seed} options")).options())
         assert ours.bodies == plain.bodies, _difference(ours.bodies, plain.bodies)
         assert ours.results == plain.results, f"{ours.results!r:.100} not {plain.results!r:.100}"
         governed = self.rig.prepared > before or not (plain.bodies and ours.whole)
@@ -257,22 +263,24 @@ class Case(ABC):
         self.counts["requests"] += len(plain.bodies)
         return self.counts
 
-    def _play(self, *, installed: bool) -> Play:
+    def play(self, *, engine: ContextEngine | None = None, **options: Any) -> Play:
+        """Make the app and do what it does; with an engine, after an installation with these options."""
         app, start = self.app(Random(self.seed)), len(self.rig.wire.requests)
-        options = Maker(Random(f"{self.seed} options")).options()
         with ExitStack() as stack:
             stack.callback(lambda: self.rig.loop.run_until_complete(self.ends()))
             installation = None
-            if installed:
-                installation = type(self).install(app.target, engine=self.rig.engine, **options)
+            if engine is not None:
+                installation = type(self).install(app.target, engine=engine, **options)
                 stack.callback(installation.uninstall)
             results = [self._tried(step) for step in app.steps]
             self.rig.loop.run_until_complete(_rest())
-            assert self.rig.engine.sync.flush(), "the events of what was prepared are not there"
+            assert not engine or engine.sync.flush(), (
+                "the events of what was prepared are not there"
+            )
         assert not (installation and installation.faults), installation.faults
         requests = self.rig.wire.requests[start:]
         refusals = [sent.refusal for sent in requests if sent.refusal]
-        assert not (installed and refusals), f"refused: {refusals[0]}"
+        assert not (installation and refusals), f"refused: {refusals[0]}"
         bodies = [sent.raw for sent in requests]
         return Play(results, bodies if app.ordered else sorted(bodies), app.whole, bool(refusals))
 
@@ -331,16 +339,20 @@ def from_contract(maker: Maker, apps: FrameworkApps, wire: Wire) -> App:
         kinds["helped"] = lambda: apps.make_helped(wire)
     if able.retrieval:
         kinds["retrieving"] = lambda: apps.make_retrieving(wire, PAGES)
-    target = kinds[maker.rng.choice(sorted(kinds))]()
-    sessions = SESSIONS if able.threads else SESSIONS[:1]
-    steps = [_ask(maker, apps, target, q, maker.rng.choice(sessions)) for q in maker.questions()]
+    kind = maker.rng.choice(sorted(kinds))
+    target, sessions = kinds[kind](), SESSIONS if able.threads else SESSIONS[:1]
+    ask = partial(_ask, maker, apps, target, shows=kind == "target")
+    steps = [ask(question, maker.rng.choice(sessions)) for question in maker.questions()]
     return App(target, steps)
 
 
 def _ask(
-    maker: Maker, apps: FrameworkApps, target: Any, question: str, session: str
+    maker: Maker, apps: FrameworkApps, target: Any, question: str, session: str, *, shows: bool
 ) -> Callable[[], Any]:
-    way = maker.rng.choice(apps.adapter.capabilities.ways)
+    way, show = maker.rng.choice(apps.adapter.capabilities.ways), apps.show
+    if show is not None and shows and maker.chance(0.2):
+        picture = png(maker.rng.choice((3, 700)), 2, maker.rng.randrange(256))
+        return lambda: show(target, question, picture, session)
     if way == "sync":
         return lambda: apps.ask(target, question, session)
     if way == "async":

@@ -6,12 +6,16 @@ import asyncio
 import sys
 from importlib import import_module
 
+from ce_engine import RuntimeConfig, StoreConfig
 from ce_integrations.testing.answers import JsonObject, text
 from ce_integrations.testing.framework_apps import FrameworkApps
 from ce_integrations.testing.wire import Wire
 
 
 SESSION = "shared"
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=30))
+"""On a busy machine two processes that begin at once would find the store too slow, and each make the
+session: what the one stores then has no fingerprints, and goes in again when it is resent."""
 
 
 def words(framework: str, n: int) -> str:
@@ -31,7 +35,7 @@ def ask(framework: str, url: str, times: int) -> None:
         try:
             with Wire(lambda body: text(answered(body))) as wire:
                 target = apps.make_target(wire)
-                with apps.adapter.install_ce(target, store=url) as installation:
+                with apps.adapter.install_ce(target, store=url, config=PATIENT) as installation:
                     for n in range(times):
                         said = await apps.aask(target, words(framework, n), SESSION)
                         assert said == f"heard: {words(framework, n)}", said
