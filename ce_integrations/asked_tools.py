@@ -44,7 +44,9 @@ class AskedTools:
         line = self._lines.get((info.request_id, info.lane_key or "")) or ()
         for waiting in reversed(list(line)):
             for place, call in list(waiting.items()):
-                if call.name == name and _is_part(call.args, args) and waiting.pop(place, None):
+                if call.name != name or not _is_part(call.args, args):
+                    continue
+                if waiting.pop(place, None) is not None:  # who takes it out first has it
                     return call
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypedDict
@@ -18,7 +19,6 @@ __all__ = ["Asked", "Form", "Gives", "Owner", "as_one_text", "governed", "schema
 
 Gives = Literal["whole", "stream", "astream"]
 """An answer, or its pieces."""
-
 
 Answers = Callable[[Any], Iterable[tuple[Any, Usage | None]]]
 """The messages and usage in a whole result."""
@@ -144,18 +144,18 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
         return ask
 
     def _heard(
-        self, call: GovernedCall[Any], asked: Asked, place: int | None
+        self, call: GovernedCall[Any], asked: Asked, place: int
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The other arguments of a call, with a callback from which we hear the pieces, too."""
         rest, named = asked.rest, asked.named
-        is_placed = place is not None and place < len(rest)
-        callback = rest[place] if is_placed else named.get(self.callback)
+        placed = rest[place : place + 1]
+        callback = placed[0] if placed else named.get(self.callback)
         if callback is None:
             callback = getattr(asked.subject, self.callback, None)
         if callback is None:
             return rest, named
         heard = call.pushing(callback, self.text)
-        if is_placed:
+        if placed:
             return (*rest[:place], heard, *rest[place + 1 :]), named
         return rest, {**named, self.callback: heard}
 
@@ -174,10 +174,10 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
         )
 
 
-def _place_behind_the_first(original: Callable[..., Any], name: str) -> int | None:
-    """Where an argument of a method stands behind its object and the messages, if it has a place."""
-    names = list(inspect.signature(original).parameters)[2:]
-    return names.index(name) if name in names else None
+def _place_behind_the_first(original: Callable[..., Any], name: str) -> int:
+    """Where an argument of a method stands behind its object and the messages; far off, if it has no place."""
+    names = list(inspect.signature(original).parameters)[2:] if name else []
+    return names.index(name) if name in names else sys.maxsize - 1
 
 
 def _way(original: Callable[..., Any], gives: Gives) -> str:

@@ -92,7 +92,7 @@ def definitions(
     subjects = list(found)
     for kind, by_name in makers.items():
         if isinstance(kind, type):
-            kinds = [kind, *(type(each) for each in subjects if isinstance(each, kind))]
+            kinds: list[type] = [kind, *(type(each) for each in subjects if isinstance(each, kind))]
             classes = {cls for each in kinds for cls in each.__mro__ if issubclass(cls, kind)}
         else:
             kinds = [type(each) for each in subjects if is_of(each, kind)]
@@ -241,10 +241,10 @@ class ClassPatches:
                 setattr(cls, name, patch.original)
 
 
-def _telling(base: type, born: Callable[[type], None], original: Any) -> Any:
+def _telling(base: Any, born: Callable[[type], None], original: Any) -> Any:
     """The `__init_subclass__` of a class that tells of classes that are derived from it."""
 
-    def init_subclass(cls: type, **kwargs: Any) -> None:
+    def init_subclass(cls: Any, /, **kwargs: Any) -> None:
         if original is _NOTHING:
             super(base, cls).__init_subclass__(**kwargs)
         else:

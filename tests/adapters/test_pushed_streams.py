@@ -85,13 +85,11 @@ def chunks(engine: ContextEngine) -> list[Event]:
 
 
 def first_token(engine: ContextEngine) -> int | None:
-    (usage,) = document(engine).session.model_usage
-    return usage.first_token_latency_ms
-
-
-def document(engine: ContextEngine) -> Any:
     assert engine.sync.flush()
-    return engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    assert document is not None
+    (usage,) = document.session.model_usage
+    return usage.first_token_latency_ms
 
 
 @pytest.mark.parametrize(
