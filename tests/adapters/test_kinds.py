@@ -161,7 +161,7 @@ def test_parts_that_come_later_are_found_and_let_go(engine: ContextEngine) -> No
         MARKING.extend(app, installed.hooks)
         MARKING.extend(app, installed.hooks)
         assert ADAPTER.is_attached(app)
-        assert all([part.run(ASKED)["replies"] for part in app.parts])
+        assert all(part.run(ASKED)["replies"] for part in app.parts)
         assert len(rows(engine)) == 3
         gone = weakref.ref(app.parts.pop())
         gc.collect()

@@ -4,161 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ce_engine import (
     ContextEngine,
-    HostMessage,
     MemoryStore,
-    Message,
-    ModelCall,
-    Origin,
-    RetrievedDoc,
-    Role,
     Scope,
     ToolCall,
     ToolCallStatus,
-    ToolRequest,
     create_context_engine,
 )
-from ce_integrations import CallInfo, Hooks
-from ce_integrations.asked_tools import AskedTools
-from ce_integrations.base import Adapter, Detach
-from ce_integrations.marks import Attribute, Mark, Marking
-from ce_integrations.patches import ClassPatches, Make, all_definitions
-from ce_integrations.recorders import Called, Outcome, RetrievalRecorder, RunInfo, ToolRecorder
-from ce_integrations.steps import deeper, step_around, stepping
-from tests.adapters.talkers import TalkerAdapter
-
-
-@dataclass(eq=False)
-class Note:
-    role: str
-    content: str = ""
-    calls: list[ToolRequest] = field(default_factory=list)
-    answers: str | None = None
-
-
-Asks = list[tuple[str, dict[str, Any]]]
-
-
-@dataclass(eq=False)
-class Agent:
-    """Asks a model that wants these tools, and hands its messages around."""
-
-    wants: list[Asks] = field(default_factory=list)
-
-    def ask(self, messages: list[Note]) -> Note:
-        turn = len(messages)
-        asks = self.wants.pop(0) if self.wants else []
-        calls = [
-            ToolRequest(name=name, args=args, id=f"call_{turn}_{n}")
-            for n, (name, args) in enumerate(asks)
-        ]
-        return Note("assistant", "" if calls else "Done.", calls)
-
-
-class Tool:
-    """Runs a function, in every way that Python has; the framework adds an argument of its own."""
-
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        self.name, self.function = name, function
-
-    def invoke(self, **given: Any) -> Any:
-        return self.function(**{k: v for k, v in given.items() if k != "state"})
-
-    async def ainvoke(self, **given: Any) -> Any:
-        return await asyncio.to_thread(self.invoke, **given)
-
-    def pieces(self, **given: Any) -> Iterator[Any]:
-        yield "so far"
-        yield self.invoke(**given)
-
-    async def apieces(self, **given: Any) -> AsyncIterator[Any]:
-        yield "so far"
-        yield self.invoke(**given)
-
-
-class Loud(Tool):
-    """An app's own tool, which lets the framework's do the rest."""
-
-    def invoke(self, **given: Any) -> Any:
-        return str(super().invoke(**given)).upper()
-
-
-class Shelf:
-    """A retriever, which asks another one if it has one."""
-
-    def __init__(self, *pages: str, inner: Shelf | None = None) -> None:
-        self.pages, self.inner = pages, inner
-
-    def find(self, query: str) -> dict[str, list[str]]:
-        found = self.inner.find(query)["documents"] if self.inner else []
-        return {"documents": [*found, *self.pages]}
-
-    async def afind(self, query: str) -> dict[str, list[str]]:
-        await asyncio.sleep(0)
-        return self.find(query)
-
-
-class AgentMark(Mark):
-    def info(self, subject: Agent) -> CallInfo:
-        step = step_around()
-        return CallInfo(session_id="s") if step is None else step.info(session_id="s")
-
-
-def tool_run(called: Called) -> RunInfo:
-    return RunInfo(called.subject.name, dict(called.named), called.owner.info())
-
-
-def retrieval(called: Called) -> RunInfo:
-    (query,) = called.by_name("query").values()
-    return RunInfo("shelf", query, called.owner.info())
-
-
-def owner(_: object) -> Any:
-    step = step_around()
-    return step if step is not None and step.hooks is not None else None
-
-
-TOOLS = ToolRecorder(find=owner, describe=tool_run)
-FINDS = RetrievalRecorder(
-    find=owner,
-    describe=retrieval,
-    documents=lambda found: [RetrievedDoc(text=page) for page in found["documents"]],
+from ce_integrations.recorders import Outcome, ToolRecorder
+from ce_integrations.steps import deeper, stepping
+from tests.adapters.silent_tools import (
+    PATCHES,
+    TOOLS,
+    Agent,
+    AgentAdapter,
+    Asks,
+    Loud,
+    Note,
+    Shelf,
+    Tool,
+    owner,
+    tool_run,
 )
-MAKERS: dict[type, dict[str, Make]] = {
-    Tool: dict.fromkeys(("invoke", "ainvoke", "pieces", "apieces"), TOOLS),
-    Shelf: dict.fromkeys(("find", "afind"), FINDS),
-}
-PATCHES = ClassPatches()
-MARKING = Marking(Attribute("_ce_mark"), {Agent: ("ask",)}, packages=("tests",))
-
-
-class AgentAdapter(Adapter[Agent, Note]):
-    name, requires = "agents", ("pydantic>=2",)
-
-    def accepts(self, target: object) -> bool:
-        return isinstance(target, Agent)
-
-    def attach(self, target: Agent, hooks: Hooks[Note]) -> Detach:
-        with ExitStack() as undo:
-            undo.callback(PATCHES.hold(all_definitions(MAKERS), hooks))
-            undo.callback(MARKING.attach(target, hooks, AgentMark))
-            return undo.pop_all().close
-
-    def to_schema(self, native: Note) -> HostMessage:
-        kinds = {"user": Origin.TASK, "tool": Origin.TOOL_RESULT, "assistant": Origin.ANSWER}
-        message = Message(role=Role(native.role), content=native.content)
-        message.tool_calls, message.tool_call_id = native.calls or None, native.answers
-        return HostMessage(message, Origin.TOOL_CALL if native.calls else kinds[native.role])
-
-    to_native = TalkerAdapter.to_native  # type: ignore[assignment]  # nothing is to be made here
 
 
 @pytest.fixture
@@ -412,50 +285,3 @@ def test_nobody_s_tools_are_nobody_s(engine: ContextEngine) -> None:
         assert asyncio.run(tool.ainvoke(word="b")) == "b 词"
     assert engine.sync.flush()
     assert engine.loop.run(engine.store.list_sessions(user_id=None, ephemeral=True)) == []
-
-
-# Claims
-
-
-def asked(*calls: ToolRequest, lane: str = "", request: str = "r") -> AskedTools:
-    found = AskedTools()
-    found.note(ModelCall(Scope(session_id="s"), (), lane, request), calls)
-    return found
-
-
-def request(name: str, id_: str, **args: Any) -> ToolRequest:
-    return ToolRequest(name=name, id=id_, args=args)
-
-
-INFO = CallInfo(request_id="r")
-
-
-def test_a_call_is_claimed_by_its_name_and_arguments() -> None:
-    found = asked(request("a", "1", x=1), request("b", "2", x=1), request("a", "3", x={"y": [2]}))
-    assert found.claim(INFO, "a", {"x": 2}) is None
-    assert found.claim(INFO, "c", {"x": 1}) is None
-    assert found.claim(CallInfo(request_id="other"), "a", {"x": 1}) is None
-    assert found.claim(CallInfo(request_id="r", lane_key="other"), "a", {"x": 1}) is None
-    claimed = found.claim(INFO, "a", {"x": {"y": [2]}, "state": object()})
-    assert claimed is not None
-    assert claimed.id == "3"
-    assert found.claim(INFO, "a", {"x": {"y": [2]}}) is None  # it is claimed
-
-
-def test_the_newest_answer_s_calls_come_first() -> None:
-    found = asked(request("a", "1", x=1), request("b", "2"))
-    call = ModelCall(Scope(session_id="s"), (), "", "r")
-    found.note(call, [request("a", "3", x=1)])
-    found.note(call, None)  # an answer that asks for nothing
-    ids = [claimed and claimed.id for claimed in (found.claim(INFO, "a", {"x": 1}) for _ in "123")]
-    assert ids == ["3", "1", None]
-
-
-def test_an_argument_that_cannot_be_compared_is_another_one() -> None:
-    class Odd:
-        def __eq__(self, other: object) -> bool:
-            raise TypeError
-
-        __hash__ = object.__hash__
-
-    assert asked(request("a", "1", x=1)).claim(INFO, "a", {"x": Odd()}) is None
