@@ -231,7 +231,7 @@ class Worker:
         yield step_around()
 
 
-def works(worker: Any) -> Step | None:
+def begins(worker: Any) -> Step | None:
     return deeper(worker, "worker") if worker.governed else None
 
 
@@ -243,7 +243,7 @@ def test_a_method_works_in_one_step_a_call(runner: asyncio.Runner, way: str) -> 
         return [(piece, step_around()) async for piece in pieces]
 
     def seen(worker: Any) -> list[Any]:
-        result = in_step(works)(vars(Worker)[way])(worker)
+        result = in_step(begins)(vars(Worker)[way])(worker)
         if way == "arun":
             result = runner.run(result)
         if way == "pieces":
