@@ -19,10 +19,7 @@ Accept = Callable[[str, int, int, str], bool]
 
 
 class Number(NamedTuple):
-    """A pattern over at least so many digits and, if there are any, one of `signs`.
-
-    `checked` numbers have check digits: `_` parts them from the words of a file's name.
-    """
+    """A pattern over at least so many digits and, if there are any, one of `signs`."""
 
     rule: str
     label: str
@@ -30,7 +27,11 @@ class Number(NamedTuple):
     digits: int
     signs: frozenset[str]
     pattern: re.Pattern[str]
-    checked: bool = False
+
+    @property
+    def checked(self) -> bool:
+        """Whether it has check digits: then `_` parts it from the words of a file's name."""
+        return self.accept in (_identity, _bank_card)
 
 
 NEAR_DIGITS = re.compile(r"[0-9](?:[ .\-_/()（）]{0,3}[0-9]){4,}")
@@ -247,12 +248,7 @@ def _numbers() -> tuple[Number, ...]:
         (security, "-", "[0-9]{3}-[0-9]{2}-[0-9]{4}"),
     )
     return tuple(
-        Number(
-            *kind,
-            frozenset(signs),
-            re.compile(rf"(?<![0-9]){pattern}(?![0-9])"),
-            checked=kind in (identity, card),
-        )
+        Number(*kind, frozenset(signs), re.compile(rf"(?<![0-9]){pattern}(?![0-9])"))
         for kind, signs, pattern in table
     )
 
