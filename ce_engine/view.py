@@ -60,6 +60,8 @@ class LaneMemory:
     below: Below | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
+    summary: object = None
+    """The coverage whose summary stands for what the cut leaves out."""
 
 
 @dataclass(slots=True)
