@@ -71,6 +71,7 @@ def _is_answer(result: Any) -> Iterator[tuple[Any, None]]:
 class Form(TypedDict, total=False):
     """What a framework's methods take and give, in the words of `governed`."""
 
+    describe: Callable[[Asked], tuple[list[Any], CallInfo]]
     names: Sequence[str]
     replace: Callable[[Asked, list[Any]], Any]
     answers: Answers

@@ -30,6 +30,7 @@ from ce_integrations.options import Options, check_one, kind_of
 from ce_integrations.requirements import check_requirements
 from ce_integrations.session import CallInfo, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, call_around, governing, is_inside
+from ce_integrations.unnamed import Stateless
 
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "GovernedCall",
     "Hooks",
     "Installation",
+    "Stateless",
     "Turn",
     "Way",
     "Wiring",
