@@ -12,7 +12,7 @@ from ce_integrations.recorders import RetrievalRecorder, ToolRecorder
 from ce_integrations.unnamed import Unnamed
 from tests.adapters.mutants import ASIDE, FOUND, NOBODY, ROWS, Mutant, Patch
 from tests.adapters.push_mutants import PUSHED
-from tests.makebelieve.ce_bolt.test_ce_bolt import TestBolt
+from tests.makebelieve.ce_bolt import test_ce_bolt
 
 
 def claims_nothing(patch: Patch, _: object) -> None:
@@ -61,4 +61,4 @@ OWN = [
     "mutant", [*OWN, *PUSHED], ids=lambda mutant: f"{mutant.name}-{mutant.test[5:20]}"
 )
 def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
-    mutant.is_caught(TestBolt, monkeypatch)
+    mutant.is_caught(test_ce_bolt.TestBolt, monkeypatch)
