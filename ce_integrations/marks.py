@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, Unpack
 
 from ce_integrations.asking import Asked, Form, governed
 from ce_integrations.base import CallInfo, Detach, Hooks, share
-from ce_integrations.patches import ClassPatches, K, Make, definitions, is_of
+from ce_integrations.patches import ClassPatches, Make, definitions, is_of
 from ce_integrations.runs import OpenRuns
 from ce_integrations.walk import walk
 from ce_integrations.wrappers import same_kind
@@ -181,7 +181,7 @@ class Marking:
     def __init__(
         self,
         place: Place | str,
-        methods: Mapping[K, Iterable[str] | Mapping[str, Make]],
+        methods: Mapping[Any, Iterable[str] | Mapping[str, Make]],
         text: Callable[[Any], str] = str,
         join: Callable[[list[Any]], Any] = lambda _: None,
         *,

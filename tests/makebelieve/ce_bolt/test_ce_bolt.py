@@ -1,4 +1,4 @@
-"""Bolt's adapter keeps the contract of adapters."""
+"""Bolt's adapter keeps the contract of adapters, and what would not is caught."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pytest
 from bolt_flows import Agent, ChatModel, Condenser, Flow, Message, Shelf
 from ce_bolt import ADAPTER
 
+from ce_integrations import hooks
+from ce_integrations.asked_tools import AskedTools
+from ce_integrations.recorders import RetrievalRecorder, ToolRecorder
 from ce_integrations.testing import (
     MODEL,
     SYSTEM,
@@ -21,6 +24,9 @@ from ce_integrations.testing import (
     Wire,
     in_session,
 )
+from ce_integrations.unnamed import Unnamed
+from tests.adapters.mutants import ASIDE, FOUND, NOBODY, ROWS, Mutant, Patch
+from tests.adapters.push_mutants import PUSHED
 
 
 CONDENSING = "Say in three words"
@@ -124,3 +130,55 @@ class TestBolt(AdapterContract):
         )
         models = {id(part): part for part in parts}
         return [each for model in models.values() for each in model.received]
+
+
+# What an adapter gets wrong of a framework that tells nobody of its tools
+
+
+def claims_nothing(patch: Patch, _: object) -> None:
+    """Runs of tools are no model's."""
+    patch.setattr(AskedTools, "claim", lambda *_: None)
+
+
+def claims_any(patch: Patch, _: object) -> None:
+    """Whatever waits first is what runs."""
+
+    def first(self: Any, info: Any, *_: Any) -> Any:
+        line = self._lines.get((info.request_id, info.lane_key or "")) or ()
+        return next((waiting.popitem()[1] for waiting in line if waiting), None)
+
+    patch.setattr(AskedTools, "claim", first)
+
+
+def records_twins(patch: Patch, _: object) -> None:
+    """An awaited run that hands on to a thread is recorded twice."""
+    for recorder in (ToolRecorder, RetrievalRecorder):
+        patch.setattr(recorder, "_around", lambda *_: None)
+
+
+def overlooks_asides(patch: Patch, _: object) -> None:
+    """What a framework asks for itself is taken for the talk."""
+    patch.setattr(hooks, "is_aside", lambda: False)
+
+
+def knows_no_agent_that_keeps_nothing(patch: Patch, _: object) -> None:
+    """Each run of a conversation that nobody named is on its own."""
+    patch.setattr(Unnamed, "number_of", lambda *_: None)
+
+
+OWN = [
+    Mutant(claims_nothing, "agent", ROWS),
+    Mutant(claims_any, "agent", ROWS, "awaited"),
+    Mutant(records_twins, "agent", ROWS, "awaited"),
+    Mutant(records_twins, "agent", FOUND, "awaited"),
+    Mutant(overlooks_asides, "agent", ASIDE),
+    Mutant(knows_no_agent_that_keeps_nothing, "agent", NOBODY),
+]
+
+
+@pytest.mark.req("A-27")
+@pytest.mark.parametrize(
+    "mutant", [*OWN, *PUSHED], ids=lambda mutant: f"{mutant.name}-{mutant.test[5:20]}"
+)
+def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
+    mutant.is_caught(TestBolt, monkeypatch)
