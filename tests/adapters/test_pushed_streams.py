@@ -148,6 +148,19 @@ async def test_an_awaited_callback_stays_one(engine: ContextEngine) -> None:
     assert first_token(engine) is not None
 
 
+def test_a_method_that_takes_no_callback_is_given_none(engine: ContextEngine) -> None:
+    class Older(Pusher):
+        def tell(self, messages: list[Line]) -> Line:  # type: ignore[override]  # as in an older release
+            return super().tell(messages)
+
+    heard: list[str] = []
+    pusher = Older(streaming_callback=heard.append)
+    with ADAPTER.install_ce(pusher, engine=engine):
+        assert pusher.tell(ASKED).content == ANSWER
+    assert tuple(heard) == PIECES
+    assert ended(engine) == ["committed"]
+
+
 class EnoughError(Exception):
     """The app wants no more."""
 
