@@ -51,7 +51,15 @@ class Ends(Data):
         (usage,) = trial.document().session.model_usage
         assert usage.first_token_latency_ms is not None
         assert usage.first_token_latency_ms <= usage.latency_ms
+        trial.run(self._told(heard))
         assert sum(event.payload["length"] for event in heard) == len(LONG)
+
+    async def _told(self, heard: list[Event]) -> None:
+        """Subscribers hear on a thread of their own, in their own time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TIMEOUT):
+                while sum(event.payload["length"] for event in heard) < len(LONG):  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0.01)
 
     @ways(*PIECEWISE)
     def test_a_stream_that_is_left_is_recorded_once(self, trial: Trial, way: Way) -> None:

@@ -112,6 +112,7 @@ def test_the_pieces_are_the_app_s_and_we_hear_them(
     assert ended(engine) == ["committed"]
     assert said(engine) == ["What is a lane?", ANSWER]
     assert first_token(engine) is not None
+    engine.sync.close()  # subscribers hear on a thread of their own
     assert [event.payload["length"] for event in chunks] == [len(piece) for piece in PIECES]
 
 
@@ -225,4 +226,5 @@ def test_pieces_that_an_event_tells_are_heard_too(
         pusher.tell(ASKED)
     assert ended(engine) == ["failed"]
     assert said(engine)[-1] == ANSWER
+    engine.sync.close()
     assert len(chunks) == len(PIECES)
