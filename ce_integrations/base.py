@@ -30,6 +30,7 @@ from ce_integrations.options import Options, check_one, kind_of
 from ce_integrations.requirements import check_requirements
 from ce_integrations.session import CallInfo, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, call_around, governing, is_inside
+from ce_integrations.unnamed import Stateless
 
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "GovernedCall",
     "Hooks",
     "Installation",
+    "Stateless",
     "Turn",
     "Way",
     "Wiring",
@@ -57,8 +59,9 @@ Detach = Callable[[], None]
 """Undoes exactly what `attach` did."""
 
 
-Way = Literal["sync", "async", "stream", "astream"]
-"""How an app asks: for a whole answer or piece by piece, waiting or awaiting."""
+Way = Literal["sync", "async", "stream", "astream", "push", "apush"]
+"""How an app asks: for a whole answer or piece by piece, waiting or awaiting; or for a whole answer whose
+pieces are pushed to a callback of the app."""
 
 
 @dataclass(frozen=True, slots=True)
