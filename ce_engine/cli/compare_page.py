@@ -100,7 +100,7 @@ def _tiles(comparison: Comparison) -> Iterator[str]:
         yield _tile(milliseconds(total.latency_ms.p50), "or less for half of the answers")
     troubles = total.failed + total.tool_errors + total.over_budget + total.degradations
     what = "failed calls, tool errors, calls over budget, degradations"
-    yield _tile(f"{number(troubles)} went wrong", what)
+    yield _tile(number(troubles), f"went wrong: {what}")
 
 
 def _tile(value: str, what: str) -> str:

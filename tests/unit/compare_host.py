@@ -18,7 +18,7 @@ from ce_engine import (
     open_store,
 )
 from ce_engine.schema.document import ModelUsage
-from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.enums import ToolCallStatus, TurnStatus
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import AppendModelUsage, CreateSession, PutTurn, TurnRow, Write
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
@@ -107,7 +107,7 @@ def talk(url: str, session: str, framework: str, variant: str) -> None:
     app.commit(asked, calls, Usage(40, 5, 45, latency_ms=30, details={"cache_read": 32}))
     for run in (
         ToolRun("weather", {"city": "奥斯陆"}, "4 度", "run-1", "call_0", duration_ms=7),
-        ToolRun("mail", {}, "no such server", "run-2", "call_1", status="error"),
+        ToolRun("mail", {}, "no such server", "run-2", "call_1", status=ToolCallStatus.ERROR),
     ):
         engine.post_tool_run(scope, run, request_id="request-1", framework=framework)
     results = (tool_result("call_0", "4 度"), tool_result("call_1", "no such server", error=True))
