@@ -97,7 +97,7 @@ def _tiles(comparison: Comparison) -> Iterator[str]:
         amount = money(total.cost.amount, comparison.prices.currency)
         yield _tile(amount, f"cost, by your price table{missing}")
     if total.latency_ms:
-        yield _tile(milliseconds(total.latency_ms.p50), "or less for half of the answers")
+        yield _tile(milliseconds(total.latency_ms.p50), "half of the answers took no longer")
     troubles = total.failed + total.tool_errors + total.over_budget + total.degradations
     what = "failed calls, tool errors, calls over budget, degradations"
     yield _tile(number(troubles), f"went wrong: {what}")

@@ -43,15 +43,16 @@ class Told:
     report: dict[str, Any] = field(default_factory=dict)
 
 
-def put(url: str, session: str, calls: Sequence[Told], user_id: str = "") -> None:
-    """Write these calls as one session, without an engine."""
+def put(
+    url: str, session: str, calls: Sequence[Told], user_id: str = "", more: Sequence[Write] = ()
+) -> None:
+    """Write these calls as one session, without an engine; `more` is written with them."""
     scope = Scope(session_id=session, user_id=user_id)
 
     async def write() -> None:
         store = open_store(url)
-        await store.apply(
-            scope, [CreateSession(b"salt", "key", at=calls[0].at), *_writes(session, calls)]
-        )
+        made = CreateSession(b"salt", "key", at=calls[0].at)
+        await store.apply(scope, [made, *_writes(session, calls), *more])
         await store.close()
 
     asyncio.run(write())

@@ -14,7 +14,29 @@ from typing import Any
 
 import pytest
 
-from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.document import (
+    Evidence,
+    EvidenceLinks,
+    EvidenceSource,
+    ModelUsage,
+    ToolCall,
+    ToolProvider,
+)
+from ce_engine.schema.enums import (
+    EvidenceType,
+    ModelUsageStage,
+    ProviderKind,
+    SourceKind,
+    ToolCallStatus,
+    TurnStatus,
+)
+from ce_engine.schema.rows import (
+    AppendModelUsage,
+    AppendToolCalls,
+    EvidenceRow,
+    PutEvidence,
+    ToolCallRow,
+)
 from tests.unit.cli_host import ce, url_of
 from tests.unit.compare_host import Told, put, talk
 
@@ -98,6 +120,62 @@ def test_the_figures_add_up(url: str) -> None:
 def test_percentiles_are_values_that_were_told(url: str) -> None:
     put(url, "s", [Told(latency_ms=number) for number in range(1, 101)])
     assert compared(url)["total"]["latency_ms"] == {"p50": 50, "p95": 95, "n": 100}
+
+
+def test_what_the_engine_asked_itself_is_its_own_and_counts(url: str) -> None:
+    usage = ModelUsage(
+        model_usage_id="own",
+        provider="p",
+        model="m-1",
+        stage=ModelUsageStage.SUMMARIZE,
+        prompt_tokens=70,
+    )
+    evidence = Evidence(
+        evidence_id="e",
+        type=EvidenceType.LLM_OUTPUT,
+        source=EvidenceSource(kind=SourceKind.LLM),
+        metadata={"created_at": "2026-11-21T00:00:00.000Z"},
+        links=EvidenceLinks(model_usage_id="own"),
+    )
+    put(url, "s", [Told()], more=[AppendModelUsage([usage]), PutEvidence(EvidenceRow(evidence))])
+    found = compared(url, "--by", "agent")["groups"]
+    assert set(found) == {"planner", "(engine's own)"}
+    assert found["(engine's own)"]["tokens_sent"] == 70
+    assert found["(engine's own)"]["tokens_saved"] == -70
+    assert compared(url)["groups"]["acme"]["calls"] == 2  # the session has no other framework
+    assert compared(url, "--since", "2026-11-21")["total"]["tokens_sent"] == 70
+
+
+def test_what_the_app_s_cache_answered_was_not_sent(url: str) -> None:
+    put(url, "s", [Told(params={"cached": True}, prompt=0, completion=0), Told()])
+    total = compared(url)["total"]
+    assert (total["calls"], total["from_cache"]) == (2, 1)
+    assert (total["tokens_sent"], total["tokens_before"]) == (100, 400)
+    assert "1 calls were answered from the app's own cache" in ce("compare", "--store", url).stdout
+
+
+def test_a_retrieval_is_of_the_call_that_it_was_made_for(url: str) -> None:
+    calls = [
+        Told(agent="one", at="2026-11-20T10:00:00.000Z"),
+        Told(agent="two", at="2026-11-20T11:00:00.000Z"),
+    ]
+    times = ("2026-11-20T09:59:59.000Z", "2026-11-20T10:30:00.000Z", "2026-11-20T12:00:00.000Z")
+    rows = [
+        ToolCallRow(
+            ToolCall(
+                tool_call_id=f"run-{n}",
+                tool="shelf",
+                provider=ToolProvider(kind=ProviderKind.BUILTIN),
+                called_at=at,
+                status=ToolCallStatus.ERROR if n else ToolCallStatus.SUCCESS,
+            )
+        )
+        for n, at in enumerate(times)
+    ]
+    put(url, "s", calls, more=[AppendToolCalls(rows)])
+    found = compared(url, "--by", "agent")["groups"]
+    told = {name: (f["tool_calls"], f["tool_errors"]) for name, f in found.items()}
+    assert told == {"one": (1, 0), "two": (2, 2)}
 
 
 def test_two_users_may_have_a_session_of_one_name(url: str) -> None:
