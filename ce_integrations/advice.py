@@ -52,34 +52,32 @@ class OptionalPackage:
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What the framework sends to its makers unless one of `switches` is set: (name, value) each.
+    """What the framework sends to its makers unless one of `switches` is set: its name, and what turns it off.
 
-    The first is the one to use.
+    The first is the one to use, with its first value.
     """
 
     what: str
-    switches: tuple[tuple[str, str], ...]
+    switches: tuple[tuple[str, tuple[str, ...]], ...]
     about: str = "telemetry"
 
     @property
     def cure(self) -> str:
-        name, value = self.switches[0]
+        name, (value, *_) = self.switches[0]
         return f"Set {name}={value} before the framework is imported, if you do not want that"
 
     def problem(self) -> str:
         """That none of the switches is set."""
-        for name, value in self.switches:
-            if os.environ.get(name, "").strip().lower() == value:
-                return ""
-        return self.what
+        is_off = any(_value(name) in values for name, values in self.switches)
+        return "" if is_off else self.what
 
 
 @dataclass(frozen=True, slots=True)
 class TooWide:
-    """A variable, that with this value does more than one would think: `effect`."""
+    """A variable that with these values does more than one would think: `effect`."""
 
     variable: str
-    value: str
+    values: tuple[str, ...]
     effect: str
     cure: str
 
@@ -88,9 +86,15 @@ class TooWide:
         return self.variable
 
     def problem(self) -> str:
-        """That it has that value."""
-        found = os.environ.get(self.variable, "").strip().lower()
-        return self.effect if found == self.value else ""
+        """That it has one of them."""
+        return self.effect if _value(self.variable) in self.values else ""
+
+
+def _value(variable: str) -> str:
+    return os.environ.get(variable, "").strip().lower()
+
+
+_ON, _OFF = ("true", "1", "yes", "on"), ("false", "0")
 
 
 KNOWN: dict[str, Sequence[Advice]] = {
@@ -99,19 +103,19 @@ KNOWN: dict[str, Sequence[Advice]] = {
         Telemetry(
             "crews send figures of their runs to telemetry.crewai.com",
             (
-                ("CREWAI_DISABLE_TELEMETRY", "true"),
-                ("CREWAI_DISABLE_TRACKING", "true"),
-                ("OTEL_SDK_DISABLED", "true"),
+                ("CREWAI_DISABLE_TELEMETRY", _ON),
+                ("CREWAI_DISABLE_TRACKING", _ON),
+                ("OTEL_SDK_DISABLED", _ON),
             ),
         ),
         Telemetry(
             "a first run may ask on the terminal whether traces go to CrewAI, and waits for the answer",
-            (("CREWAI_TRACING_ENABLED", "false"),),
+            (("CREWAI_TRACING_ENABLED", (*_OFF, "true", "1")),)  # either is an answer,
             about="tracing",
         ),
         TooWide(
             "OTEL_SDK_DISABLED",
-            "true",
+            _ON,
             "it turns off CrewAI's telemetry, and with it all OpenTelemetry of the app",
             "Set CREWAI_DISABLE_TELEMETRY=true in its place",
         ),
@@ -119,7 +123,7 @@ KNOWN: dict[str, Sequence[Advice]] = {
     "haystack-ai": (
         Telemetry(
             "pipelines send figures of their runs to posthog.com, and importing makes ~/.haystack",
-            (("HAYSTACK_TELEMETRY_ENABLED", "false"),),
+            (("HAYSTACK_TELEMETRY_ENABLED", _OFF),),
         ),
     ),
     "semantic-kernel": (

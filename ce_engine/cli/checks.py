@@ -91,7 +91,7 @@ def pins(frameworks: AbstractSet[str]) -> Iterator[Check]:
             right += not wrong
             yield from wrong
     if right:
-        detail = f"what {right} packages of the frameworks ask for is installed so"
+        detail = f"packages of frameworks that get the versions they ask for: {right}"
         yield Check("pins", Status.OK, detail)
 
 

@@ -130,7 +130,7 @@ def test_the_telemetry_switches_of_crewai(site: Path, switches: pytest.MonkeyPat
 def test_the_telemetry_switch_of_haystack(site: Path, switches: pytest.MonkeyPatch) -> None:
     framework(site, "hay", "haystack-ai", "3.4.1")
     assert "HAYSTACK_TELEMETRY_ENABLED=false" in doctor()["hay telemetry"][2]
-    switches.setenv("HAYSTACK_TELEMETRY_ENABLED", "false")
+    switches.setenv("HAYSTACK_TELEMETRY_ENABLED", "0")
     assert "hay telemetry" not in doctor().checks
 
 
