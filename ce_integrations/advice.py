@@ -110,7 +110,7 @@ KNOWN: dict[str, Sequence[Advice]] = {
         ),
         Telemetry(
             "a first run may ask on the terminal whether traces go to CrewAI, and waits for the answer",
-            (("CREWAI_TRACING_ENABLED", (*_OFF, "true", "1")),)  # either is an answer,
+            (("CREWAI_TRACING_ENABLED", (*_OFF, "true", "1")),),  # either is an answer
             about="tracing",
         ),
         TooWide(
