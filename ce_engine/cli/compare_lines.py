@@ -73,6 +73,9 @@ def lines(comparison: Comparison) -> Iterator[Line]:
         "calls that ended with an error",
         lambda f: bool(f.failed),
     )
+    if comparison.total.unfinished:
+        what = "calls that were left or cancelled before their end"
+        yield Line("unfinished", lambda f: number(f.unfinished), what)
     yield Line("tokens sent", lambda f: number(f.tokens_sent), "input that went out, by our count")
     yield Line("without us", lambda f: number(f.tokens_before), "what the app's own input would be")
     yield Line(
@@ -85,6 +88,9 @@ def lines(comparison: Comparison) -> Iterator[Line]:
         lambda f: _of(f.cached_prefix, f.tokens_sent),
         "leading tokens equal to the call before, which a provider can cache",
     )
+    if comparison.total.provider_cached is not None:
+        what = "tokens that the provider had in its cache, as it told"
+        yield Line("cached, as told", lambda f: number(f.provider_cached), what)
     yield Line("tokens answered", lambda f: number(f.completion_tokens), "as the provider told")
     if comparison.prices:
         currency = comparison.prices.currency
@@ -150,6 +156,7 @@ COLUMNS = (
     "calls",
     "sessions",
     "failed",
+    "unfinished",
     "retries",
     "from_cache",
     "tokens_sent",

@@ -10,6 +10,11 @@ from typing import Any
 
 from ce_engine.compare.prices import PriceTable
 from ce_engine.compare.records import CallRecord, grouping
+from ce_engine.schema.enums import TurnStatus
+
+
+UNFINISHED = (TurnStatus.OPEN, TurnStatus.INCOMPLETE, TurnStatus.ABANDONED)
+"""Calls without a whole answer that did not fail: left, cancelled, or of a process that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Figures:
     calls: int
     sessions: int
     failed: int
+    unfinished: int
     retries: int
     from_cache: int
     tokens_sent: int
@@ -119,7 +125,8 @@ def figures(calls: Sequence[CallRecord], prices: PriceTable | None = None) -> Fi
     return Figures(
         calls=len(calls),
         sessions=len({(call.user, call.session) for call in calls}),
-        failed=sum(call.status == "failed" for call in calls),
+        failed=sum(call.status == TurnStatus.FAILED for call in calls),
+        unfinished=sum(call.status in UNFINISHED for call in calls),
         retries=sum(call.attempts - 1 for call in calls),
         from_cache=len(calls) - len(paid),
         tokens_sent=sum(call.sent for call in paid),

@@ -69,9 +69,9 @@ class PriceTable(BaseModel):
         """What the call cost; `None` without a price of its model.
 
         The provider's figures count where it told them; else our count of what was sent, and the
-        prefix that it could cache.
+        prefix that it could cache. A call that failed, and of which no usage was told, cost nothing.
         """
-        if call.from_cache:
+        if call.from_cache or (call.status == "failed" and call.prompt is None):
             return 0.0
         price = self.of(call.model)
         if price is None:

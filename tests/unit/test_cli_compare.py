@@ -117,6 +117,15 @@ def test_the_figures_add_up(url: str) -> None:
     assert {name: figures[name] for name in wanted} == wanted
 
 
+def test_calls_that_were_left_are_told_apart_from_failed_ones(url: str) -> None:
+    ends = (TurnStatus.INCOMPLETE, TurnStatus.ABANDONED, TurnStatus.OPEN, TurnStatus.FAILED)
+    put(url, "s", [Told(status=status) for status in ends])
+    total = compared(url)["total"]
+    assert (total["failed"], total["unfinished"]) == (1, 3)
+    lines = ce("compare", "--store", url).stdout.splitlines()
+    assert any(line.split() == ["unfinished", "3"] for line in lines)
+
+
 def test_percentiles_are_values_that_were_told(url: str) -> None:
     put(url, "s", [Told(latency_ms=number) for number in range(1, 101)])
     assert compared(url)["total"]["latency_ms"] == {"p50": 50, "p95": 95, "n": 100}
@@ -230,6 +239,7 @@ def prices(tmp_path: Path) -> str:
         (Told(params={"estimated": True}), (60 * 1.0 + 40 * 0.1 + 10 * 4.0) / 1000),
         (Told(model="m-2-2026"), (90 * 2.0 + 10 * 2.0) / 1000),
         (Told(params={"cached": True}), 0.0),
+        (Told(status=TurnStatus.FAILED, prompt=0, completion=0), 0.0),
     ],
 )
 def test_the_cost_has_the_cached_prefix_apart(
