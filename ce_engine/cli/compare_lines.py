@@ -92,6 +92,11 @@ def lines(comparison: Comparison) -> Iterator[Line]:
         what = "tokens that the provider had in its cache, as it told"
         yield Line("cached, as told", lambda f: number(f.provider_cached), what)
     yield Line("tokens answered", lambda f: number(f.completion_tokens), "as the provider told")
+    yield from _spent(comparison)
+    yield from _quality()
+
+
+def _spent(comparison: Comparison) -> Iterator[Line]:
     if comparison.prices:
         currency = comparison.prices.currency
         yield Line(
@@ -104,7 +109,6 @@ def lines(comparison: Comparison) -> Iterator[Line]:
     yield Line(
         "pruned", lambda f: _of(f.pruned, f.calls), "calls with messages left out or shortened"
     )
-    yield from _quality()
 
 
 def _quality() -> Iterator[Line]:
