@@ -20,6 +20,16 @@ from ce_integrations.scoped import Entered, ScopedVariable, settled
 from ce_integrations.session import CallInfo, chosen_session
 from ce_integrations.wrappers import run_within, same_kind
 
+__all__ = [
+    "Step",
+    "deeper",
+    "in_step",
+    "sent_from_here",
+    "sent_from_nowhere",
+    "step_around",
+    "stepping",
+]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
