@@ -37,17 +37,13 @@ class HaystackAdapter(Adapter[Any, "ChatMessage"]):
 
     def accepts(self, target: object) -> bool:
         """Whether it is one of `TARGETS`, or a component that is given messages and gives replies."""
-        for module, name in TARGETS.items():
-            kind = getattr(sys.modules.get(module), name, None)
-            if isinstance(kind, type) and isinstance(target, kind):
-                return True
-        return "messages" in getattr(target, "__haystack_input__", ()) and "replies" in getattr(
-            target, "__haystack_output__", ()
-        )
+        given, gives = (getattr(target, f"__haystack_{way}__", ()) for way in ("input", "output"))
+        return self.converses(target) or ("messages" in given and "replies" in gives)
 
     def converses(self, target: object) -> bool:
-        """Whether it is no chat generator."""
-        return "replies" not in getattr(target, "__haystack_output__", ())
+        """Whether it is one of `TARGETS`, and no chat generator."""
+        kinds = (getattr(sys.modules.get(module), name, None) for module, name in TARGETS.items())
+        return any(isinstance(kind, type) and isinstance(target, kind) for kind in kinds)
 
     def parts(self, native: ChatMessage) -> tuple[object, ...]:
         """The parts of a message, what stands in them, and what its metadata says of its kind."""

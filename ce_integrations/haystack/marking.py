@@ -16,13 +16,14 @@ from ce_integrations.haystack.recorder import BATCHES, TOOLS, searches
 from ce_integrations.haystack.roles import PLACE, classes, found, role_of, role_of_class
 from ce_integrations.marks import Mark, mark_all
 from ce_integrations.patches import ClassPatches, Make, all_definitions
-from ce_integrations.wrappers import same_kind
+from ce_integrations.turns import aside
+from ce_integrations.wrappers import same_kind, within
 
 
 _MAKERS: dict[str, Make] = {
     "generator": asks,
     "retriever": searches,
-    "helper": runs,
+    "helper": within(aside),
     "runner": runs,
 }
 _METHODS = ("run", "run_async", "run_async_generator")

@@ -12,6 +12,7 @@ from haystack.components.agents import Agent
 from haystack.components.generators.chat import FallbackChatGenerator
 from haystack.core.component import component
 from haystack.core.pipeline.base import PipelineBase
+from haystack.core.super_component.super_component import _SuperComponent
 
 from ce_integrations.marks import Attribute
 from ce_integrations.walk import walk
@@ -21,7 +22,7 @@ Role = Literal["generator", "retriever", "helper", "runner", ""]
 
 PACKAGES = ("haystack", "haystack_integrations", "haystack_experimental")
 PLACE = Attribute("_ce_mark")
-RUNNERS = (PipelineBase, Agent, FallbackChatGenerator)
+RUNNERS = (PipelineBase, Agent, _SuperComponent, FallbackChatGenerator)
 """What runs others, which ask: the last one hands what it is asked to one model after the other."""
 
 _QUERIES = frozenset({"query", "queries", "query_embedding", "query_embeddings", "filters"})
@@ -74,11 +75,11 @@ def classes(found: Iterable[object] = ()) -> list[type]:
 
 def found(target: object) -> list[Any]:
     """What is marked of a target: models, and what runs them."""
-    each = walk(target, PACKAGES, _held)
+    each = walk(target, PACKAGES, components)
     return [part for part in each if role_of(part) in ("generator", "runner")]
 
 
-def _held(subject: object) -> list[object]:
+def components(subject: object) -> list[object]:
     """A pipeline's components stand in a graph of another library's."""
     if not isinstance(subject, PipelineBase):
         return []

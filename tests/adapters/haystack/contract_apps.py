@@ -123,7 +123,9 @@ class HaystackApps(FrameworkApps):
             return await self.arun(target, ChatMessage.from_user(text), session_id)
 
     async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
-        picture = ImageContent.from_bytes(png) if hasattr(ImageContent, "from_bytes") else _image(png)
+        picture = (
+            ImageContent.from_bytes(png) if hasattr(ImageContent, "from_bytes") else _image(png)
+        )
         said = ChatMessage.from_user(content_parts=[TextContent(text), picture])
         with in_session(session_id):
             return await self.arun(target, said, session_id)
