@@ -5,28 +5,51 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ce_integrations.haystack import injection, marking, recorder
+from ce_integrations.calls import GovernedCall
+from ce_integrations.haystack import injection, recorder, roles
 from ce_integrations.haystack.installer import HaystackAdapter
+from ce_integrations.recorders import ToolRecorder
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.message_mutants import FAILED, overlooks_failures
-from tests.adapters.mutants import BROUGHT_IN, GOVERNED, MADE, ONCE, Mutant, Patch, observes_only
+from tests.adapters.mutants import (
+    ASIDE,
+    BROUGHT_IN,
+    FOUND,
+    GOVERNED,
+    MADE,
+    ONCE,
+    ROWS,
+    TEAM,
+    Mutant,
+    Patch,
+    observes_only,
+)
 from tests.adapters.session_mutants import ALONE, UNASKED, remembers_for_prompts, remembers_unasked
 
 
-def takes_each_run_for_the_app_s(patch: Patch, _: object) -> None:
+GROUPS = {"forgets_who_spoke", "tells_wrong_lane_key_agent_shared_history"}
+"""Mutants of what its agents do not do."""
+
+PULLED = {"gathers_streams", "loses_the_last_chunk"}
+"""Mutants of streams that an app reads from us: here the framework pushes them, and gives the whole."""
+
+
+def takes_each_call_for_the_app_s(patch: Patch, _: object) -> None:
     """The calls of one run are requests of their own."""
-    patch.setattr(injection, "_step", lambda *_: None)
+    described = injection._described
+
+    def alone(asked: Any) -> Any:
+        natives, info = described(asked)
+        info.request_id = injection.deeper(object()).request_id + str(id(asked))
+        return natives, info
+
+    patch.setattr(injection, "_GOVERNED", replace(injection._GOVERNED, describe=alone))
 
 
 def hears_no_tools(patch: Patch, _: object) -> None:
     """What tools did is not recorded."""
-    patch.setattr(recorder, "_tool", lambda *_: None)
-    patch.setattr(recorder, "_answered", lambda _, result: result)
-
-
-def loses_ids_of_calls(patch: Patch, _: object) -> None:
-    """No run of a tool is known to be the one that the model asked for."""
-    patch.setattr(recorder._Calls, "claim", lambda *_: None)
+    patch.setattr(recorder, "_owner", lambda *_: None)
+    patch.setattr(ToolRecorder, "_begun", lambda *_: None)
 
 
 def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
@@ -42,36 +65,46 @@ def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
 
 def hears_no_pieces(patch: Patch, _: object) -> None:
     """The app's callback is told, and we are not."""
-    patch.setattr(injection, "_hearing", lambda callback, *_: callback)
+    patch.setattr(GovernedCall, "pushing", lambda _, callback, __: callback)
 
 
-def adds_a_callback(patch: Patch, _: object) -> None:
-    """Who asked for a whole answer gets a stream."""
-    heard = injection._heard
+def takes_framework_s_components_for_the_app_s(patch: Patch, _: object) -> None:
+    """A router's question is a part of the talk."""
+    known = roles.role_of_class
 
-    def adding(original: Any, *, takes: bool) -> Any:
-        call = heard(original, takes=takes)
-        return lambda subject, *args, **kwargs: call(
-            subject, *args, **{"streaming_callback": lambda _: None, **kwargs}
-        )
+    def role(cls: type) -> str:
+        found = known(cls)
+        return "" if found == "helper" else found
 
-    patch.setattr(injection, "_heard", adding)
-    patch.setitem(marking._MAKERS, "generator", injection.asks)
+    patch.setattr("ce_integrations.haystack.marking.role_of_class", role)
+
+
+def overlooks_what_finds(patch: Patch, _: object) -> None:
+    """A retriever is nobody's."""
+    patch.setattr(roles, "_QUERIES", frozenset())
+    roles.role_of_class.cache_clear()
+    patch.setattr("ce_integrations.haystack.marking.role_of_class", lambda _: "")
+
+
+def names_no_tool_s_agent(patch: Patch, _: object) -> None:
+    """An agent in a tool is on the line of the one that asks it."""
+    patch.setattr(injection, "_tool_in", lambda _: "")
 
 
 TOOL_ERROR = "test_an_error_of_a_tool_is_the_app_s_as_before"
-LEFT = "test_a_stream_that_is_left_is_recorded_once"
+LEFT = "test_a_stream_that_breaks_gives_what_there_was"
 
 OWN = [
-    Mutant(takes_each_run_for_the_app_s, "agent", ONCE),
-    Mutant(overlooks_failures, "agent", FAILED, "awaited", {"teller": "the run"}),
-    Mutant(hears_no_tools, "agent", TOOL_ERROR, "awaited"),
-    Mutant(loses_ids_of_calls, "agent", "test_the_rows_are_these_and_no_more"),
+    Mutant(takes_each_call_for_the_app_s, "agent", ONCE),
+    Mutant(hears_no_tools, "agent", ROWS),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
-    Mutant(hears_no_pieces, "plain", LEFT, "streamed"),
-    Mutant(adds_a_callback, "plain", GOVERNED, "", {"surface": "run"}),
+    Mutant(hears_no_pieces, "plain", "test_a_stream_that_is_left_is_recorded_once", "streamed"),
+    Mutant(takes_framework_s_components_for_the_app_s, "plain", ASIDE),
+    Mutant(overlooks_what_finds, "plain", FOUND),
+    Mutant(names_no_tool_s_agent, "agent", TEAM),
     Mutant(overlooks("run_async"), "plain", GOVERNED, "", {"surface": "run_async"}),
     Mutant(observes_only, "plain", BROUGHT_IN, "", {"surface": "run"}),
     Mutant(remembers_unasked, "plain", UNASKED),
     Mutant(remembers_for_prompts, "plain", ALONE, "", {"surface": "run"}),
+    Mutant(overlooks_failures, "agent", FAILED, "awaited", {"teller": "the message"}),
 ]

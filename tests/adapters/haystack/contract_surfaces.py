@@ -245,6 +245,6 @@ SURFACES = {
         of(lambda pipeline, text: pipeline.run({"own": {"question": text}})["own"], owning)
     ),
     "a component as a tool": Surface(
-        of(lambda agent, text: last(agent.run(messages=said(text))), holding), HOLDS, history=True
+        of(lambda agent, text: last(agent.run(messages=said(text))), holding), HOLDS
     ),
 }
