@@ -8,9 +8,8 @@ from typing import Any
 from ce_integrations.calls import GovernedCall
 from ce_integrations.haystack import injection, recorder, roles
 from ce_integrations.haystack.installer import HaystackAdapter
-from ce_integrations.recorders import ToolRecorder
+from ce_integrations.recorders import Outcome
 from tests.adapters.agent_mutants import overlooks
-from tests.adapters.message_mutants import FAILED, overlooks_failures
 from tests.adapters.mutants import (
     ASIDE,
     BROUGHT_IN,
@@ -46,10 +45,9 @@ def takes_each_call_for_the_app_s(patch: Patch, _: object) -> None:
     patch.setattr(injection, "_GOVERNED", replace(injection._GOVERNED, describe=alone))
 
 
-def hears_no_tools(patch: Patch, _: object) -> None:
-    """What tools did is not recorded."""
-    patch.setattr(recorder, "_owner", lambda *_: None)
-    patch.setattr(ToolRecorder, "_begun", lambda *_: None)
+def hears_other_results(patch: Patch, _: object) -> None:
+    """What a tool gave is recorded as something else."""
+    patch.setattr(recorder, "Outcome", lambda *_, **__: Outcome("something else"))
 
 
 def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
@@ -63,9 +61,12 @@ def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
     patch.setattr(HaystackAdapter, "to_native", bare)
 
 
-def hears_no_pieces(patch: Patch, _: object) -> None:
-    """The app's callback is told, and we are not."""
-    patch.setattr(GovernedCall, "pushing", lambda _, callback, __: callback)
+def hears_other_words(patch: Patch, _: object) -> None:
+    """What is pushed to the app is heard as something else."""
+    pushing = GovernedCall.pushing
+    patch.setattr(
+        GovernedCall, "pushing", lambda self, call, _: pushing(self, call, lambda _: "else")
+    )
 
 
 def takes_framework_s_components_for_the_app_s(patch: Patch, _: object) -> None:
@@ -91,14 +92,11 @@ def names_no_tool_s_agent(patch: Patch, _: object) -> None:
     patch.setattr(injection, "_tool_in", lambda _: "")
 
 
-TOOL_ERROR = "test_an_error_of_a_tool_is_the_app_s_as_before"
-LEFT = "test_a_stream_that_breaks_gives_what_there_was"
-
 OWN = [
     Mutant(takes_each_call_for_the_app_s, "agent", ONCE),
-    Mutant(hears_no_tools, "agent", ROWS),
+    Mutant(hears_other_results, "agent", ROWS),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
-    Mutant(hears_no_pieces, "plain", "test_a_stream_that_is_left_is_recorded_once", "streamed"),
+    Mutant(hears_other_words, "plain", "test_a_stream_that_is_left_is_recorded_once", "streamed"),
     Mutant(takes_framework_s_components_for_the_app_s, "plain", ASIDE),
     Mutant(overlooks_what_finds, "plain", FOUND),
     Mutant(names_no_tool_s_agent, "agent", TEAM),
@@ -106,5 +104,4 @@ OWN = [
     Mutant(observes_only, "plain", BROUGHT_IN, "", {"surface": "run"}),
     Mutant(remembers_unasked, "plain", UNASKED),
     Mutant(remembers_for_prompts, "plain", ALONE, "", {"surface": "run"}),
-    Mutant(overlooks_failures, "agent", FAILED, "awaited", {"teller": "the message"}),
 ]
