@@ -38,6 +38,13 @@ def _outcome(_: Run, result: Any) -> Outcome:
     return Outcome(text_of(result), media=media_digests(blocks)) if blocks else Outcome(result)
 
 
+class _Recorder(ToolRecorder):
+    """What a tool raised is the cause of the framework's `ToolInvocationError`."""
+
+    def _failed(self, run: Run, error: BaseException) -> None:
+        super()._failed(run, error.__cause__ or error)
+
+
 def _batch(original: Callable[..., Any]) -> Callable[..., Any]:
     """Runs what an answer asks for; what there is no tool for is answered all the same, and recorded so."""
 
@@ -59,7 +66,8 @@ def _answered(result: Any) -> Any:
                 info, call = owner.info(conversation=None), told.origin
                 asked = owner.hooks.asked.claim(info, call.tool_name, call.arguments)
                 if asked is not None:
-                    run = Run(owner, RunInfo(call.tool_name, call.arguments, info, call.id))
+                    called = Called(owner, None, (), call.arguments, "")
+                    run = Run(called, RunInfo(call.tool_name, call.arguments, info, call.id))
                     run.ended(Outcome(as_text(told.result), told.error))
     return result
 
@@ -70,7 +78,7 @@ BATCHES = [(agent, name, _batch) for name in ("_run_tool", "_run_tool_async")]
 TOOLS: dict[type, dict[str, Make]] = {
     Tool: dict.fromkeys(
         ("invoke", "invoke_async"),
-        ToolRecorder(find=_owner, describe=_described, outcome=_outcome),
+        _Recorder(find=_owner, describe=_described, outcome=_outcome),
     )
 }
 
