@@ -11,7 +11,7 @@ from haystack import Document, Pipeline, component
 from haystack.components.agents import Agent
 from haystack.components.builders import ChatPromptBuilder
 from haystack.dataclasses import ChatMessage
-from haystack.tools import Tool
+from haystack.tools.tool import Tool
 
 from ce_integrations.demo.documents import Package, WordIndex, chunks, lookup_text
 from ce_integrations.demo.quoting import QuotingModel

@@ -7,7 +7,7 @@ from typing import Any
 
 from haystack import component
 from haystack.dataclasses import ChatMessage, StreamingChunk, ToolCall
-from haystack.tools import Tool
+from haystack.tools.tool import Tool
 
 from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Reply, Said
 

@@ -10,7 +10,8 @@ from typing import Any
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import FallbackChatGenerator
 from haystack.dataclasses import ChatMessage
-from haystack.tools import Tool, flatten_tools_or_toolsets
+from haystack.tools.tool import Tool
+from haystack.tools.utils import flatten_tools_or_toolsets
 
 from ce_integrations.asking import Asked, governed, schema_of
 from ce_integrations.base import CallInfo

@@ -8,12 +8,12 @@ from typing import Any
 
 from haystack.components.agents import agent
 from haystack.dataclasses import Document
-from haystack.tools import Tool
+from haystack.tools.tool import Tool
 
 from ce_engine import RetrievedDoc
 from ce_integrations.blocks import media_digests
 from ce_integrations.haystack.mapper import beside, text_of
-from ce_integrations.patches import Make
+from ce_integrations.patches import Make, Place
 from ce_integrations.recorders import Called, Outcome, RetrievalRecorder, Run, RunInfo, ToolRecorder
 from ce_integrations.runs import as_text, retrieved_doc
 from ce_integrations.steps import Step, step_around
@@ -72,7 +72,9 @@ def _answered(result: Any) -> Any:
     return result
 
 
-BATCHES = [(agent, name, _batch) for name in ("_run_tool", "_run_tool_async")]
+BATCHES: list[tuple[Place, str, Make]] = [
+    (agent, name, _batch) for name in ("_run_tool", "_run_tool_async")
+]
 """Functions that an agent's module calls by these names in 3.0 to 3.4."""
 
 TOOLS: dict[type, dict[str, Make]] = {

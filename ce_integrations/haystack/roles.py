@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Container, Iterable
-from functools import lru_cache
 from typing import Any, Literal
 
 from haystack import Pipeline
@@ -39,7 +38,6 @@ def role_of(subject: object) -> Role:
     return _role(*sockets) or role_of_class(type(subject))
 
 
-@lru_cache(4096)
 def role_of_class(cls: type) -> Role:
     """The same of a class, as far as its methods tell: sockets may be set when an object is made."""
     if issubclass(cls, RUNNERS):

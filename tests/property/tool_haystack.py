@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from haystack.dataclasses import ChatMessage, TextContent, ToolCall
-from haystack.tools import create_tool_from_function
+from haystack.tools.from_function import create_tool_from_function
 
 from ce_engine.schema.report import Report
 from ce_integrations.haystack import install_ce
@@ -97,22 +96,19 @@ class Case(WireCase[ChatMessage]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.copies = self.rng.choice((0.0, 0.0, 0.5, 1.0))
-        self.tools = [LOOKUP] if self.make.chance(0.3) else []
+        self.has_tools = self.make.chance(0.3)
         self.model = self.rig.apps.model(self.rig.wire)
 
     def messages(self) -> Messages:
         return Messages(self.rng, FAULTS if self.rng.random() < 0.7 else (), self.counts)
 
     async def ask(self, way: str, given: list[ChatMessage]) -> None:
-        told: dict[str, Any] = {"tools": self.tools} if self.tools else {}
+        told: dict[str, Any] = {"tools": [LOOKUP]} if self.has_tools else {}
         if way.startswith("streamed"):
             told["streaming_callback"] = pushed if way.endswith("async") else heard
-        found = getattr(self.model, way.split()[-1])(given, **told)
+        found = getattr(self.model, way.rsplit(maxsplit=1)[-1])(given, **told)
         if way.endswith("async"):
             await found
-
-    def copied(self, message: ChatMessage) -> ChatMessage:
-        return deepcopy(message)
 
     def as_answer(self, says: ChatMessage) -> Answer:
         calls = [Call("lookup", '{"q": "x"}', id_) for id_ in self.asked(says)]
@@ -133,7 +129,7 @@ class Case(WireCase[ChatMessage]):
 
     def has_room(self, given: Sequence[ChatMessage], budget: int, report: Report) -> bool:
         """By the tokens of the host's own list, as its client sends it."""
-        tools = [{"type": "function", "function": each.tool_spec} for each in self.tools]
+        tools = [{"type": "function", "function": LOOKUP.tool_spec}] if self.has_tools else []
         body = {"messages": [each.to_openai_dict_format() for each in given], "tools": tools}
         return count(json.loads(json.dumps(body))) * ROOMY < budget
 

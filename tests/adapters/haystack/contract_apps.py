@@ -17,7 +17,7 @@ from haystack.components.builders import ChatPromptBuilder
 from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.components.routers import LLMMessagesRouter
 from haystack.dataclasses import ChatMessage, ImageContent, TextContent
-from haystack.tools import create_tool_from_function
+from haystack.tools.from_function import create_tool_from_function
 from haystack.utils import Secret
 
 from ce_integrations.base import Adapter
@@ -310,7 +310,8 @@ class PipelineApps(HaystackApps):
         made.add_component("llm", self.model(wire))
         made.connect("builder.prompt", "talk.prompt")
         made.connect("talk.messages", "llm.messages")
-        return self.fresh(made)
+        self.fresh(made)
+        return made
 
     def make_helped(self, wire: Wire) -> Any:
         """The talk is looked at before it is answered; such a router takes no system prompt."""

@@ -9,6 +9,7 @@ from ce_integrations.calls import GovernedCall
 from ce_integrations.haystack import injection, recorder, roles
 from ce_integrations.haystack.installer import HaystackAdapter
 from ce_integrations.recorders import Outcome
+from ce_integrations.steps import deeper
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.mutants import (
     ASIDE,
@@ -39,7 +40,7 @@ def takes_each_call_for_the_app_s(patch: Patch, _: object) -> None:
 
     def alone(asked: Any) -> Any:
         natives, info = described(asked)
-        info.request_id = injection.deeper(object()).request_id + str(id(asked))
+        info.request_id = deeper(object()).request_id + str(id(asked))
         return natives, info
 
     patch.setattr(injection, "_GOVERNED", replace(injection._GOVERNED, describe=alone))
@@ -83,7 +84,6 @@ def takes_framework_s_components_for_the_app_s(patch: Patch, _: object) -> None:
 def overlooks_what_finds(patch: Patch, _: object) -> None:
     """A retriever is nobody's."""
     patch.setattr(roles, "_QUERIES", frozenset())
-    roles.role_of_class.cache_clear()
     patch.setattr("ce_integrations.haystack.marking.role_of_class", lambda _: "")
 
 

@@ -12,7 +12,8 @@ from haystack.components.generators.chat import LLM, FallbackChatGenerator
 from haystack.components.query import QueryExpander
 from haystack.components.rankers import LLMRanker
 from haystack.dataclasses import ChatMessage, Document
-from haystack.tools import ComponentTool, create_tool_from_function
+from haystack.tools.component_tool import ComponentTool
+from haystack.tools.from_function import create_tool_from_function
 from pydantic import BaseModel
 
 from ce_integrations.testing.answers import text, tool_calls

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from haystack import Pipeline, tracing
+from haystack import Pipeline
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import FallbackChatGenerator
 from haystack.core.errors import PipelineRuntimeError
 from haystack.dataclasses import ChatMessage
-from haystack.tools import create_tool_from_function
+from haystack.tools.from_function import create_tool_from_function
+from haystack.tracing.tracer import Span as HaystackSpan
+from haystack.tracing.tracer import Tracer, disable_tracing, enable_tracing
 from openai import BadRequestError
 
 from ce_engine import BudgetConfig, ContextEngine, RuntimeConfig
@@ -186,9 +188,11 @@ def test_a_provider_s_error_is_the_app_s(
         pipeline = prompting(model(wire))
         with pytest.raises(PipelineRuntimeError) as plain:
             pipeline.run(PROMPT)
-        with install_ce(pipeline, engine=engine, session_id="s"):
-            with pytest.raises(PipelineRuntimeError) as ours:
-                pipeline.run(PROMPT)
+        with (
+            install_ce(pipeline, engine=engine, session_id="s"),
+            pytest.raises(PipelineRuntimeError) as ours,
+        ):
+            pipeline.run(PROMPT)
     assert str(ours.value) == str(plain.value)
     assert type(ours.value.__cause__) is type(plain.value.__cause__) is BadRequestError
     (turn,) = kept.turns()
@@ -215,9 +219,10 @@ def test_a_stream_that_a_callback_leaves_is_incomplete(
             raise Left
 
     with Wire("An answer that is long, 很长很长的一个回答。") as wire:
-        generator = model(wire, **({"streaming_callback": push} if own else {}))
+        told: Any = {"streaming_callback": push}
+        generator = model(wire, **(told if own else {}))
         with install_ce(generator, engine=engine, session_id="s"), pytest.raises(Left):
-            generator.run(said("lane?"), **({} if own else {"streaming_callback": push}))
+            generator.run(said("lane?"), **({} if own else told))
         assert wire.bodies[0]["stream"] is True
     (turn,) = kept.turns()
     assert turn.status == "incomplete"
@@ -268,7 +273,7 @@ def test_who_asks_for_no_stream_gets_none_and_who_does_has_its_first_piece_timed
 # Tracers
 
 
-class Noting(tracing.Tracer):
+class Noting(Tracer):
     """Notes what each span is called, and what it is told."""
 
     def __init__(self) -> None:
@@ -286,7 +291,7 @@ class Noting(tracing.Tracer):
         return None
 
 
-class Span(tracing.Span):
+class Span(HaystackSpan):
     def __init__(self, told: dict[str, Any]) -> None:
         self.told = told
 
@@ -301,11 +306,11 @@ class Span(tracing.Span):
 def test_other_people_s_tracers_see_the_same(twins: Any, model: MakeModel) -> None:
     def drive(agent: Any) -> Any:
         tracer = Noting()
-        tracing.enable_tracing(tracer)
+        enable_tracing(tracer)
         try:
             agent.run(messages=said("lane?"))
         finally:
-            tracing.disable_tracing()
+            disable_tracing()
         return tracer.spans
 
     found = twins(lambda wire: Agent(chat_generator=model(wire), tools=[TOOL]), drive, LOOKS)

@@ -162,10 +162,12 @@ def test_one_model_in_two_pipelines_is_governed_by_who_asks_it(
     with Wire("A line.") as wire:
         shared = model(wire)
         one, other = Agent(chat_generator=shared), Agent(chat_generator=shared)
-        with install_ce(one, engine=engine, session_id="one"):
-            with install_ce(other, engine=engine, session_id="other"):
-                one.run(messages=said("lane?"))
-                other.run(messages=said("cut?"))
+        with (
+            install_ce(one, engine=engine, session_id="one"),
+            install_ce(other, engine=engine, session_id="other"),
+        ):
+            one.run(messages=said("lane?"))
+            other.run(messages=said("cut?"))
         assert len(wire.requests) == 2
     stored = Stored(engine)
     assert [m.content for m in stored.document("one").session.messages] == ["lane?", "A line."]

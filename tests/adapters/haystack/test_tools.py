@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import pytest
 from haystack.components.agents import Agent, State
-from haystack.tools import Tool, create_tool_from_function
+from haystack.tools.from_function import create_tool_from_function
+from haystack.tools.tool import Tool
 
 from ce_engine import ContextEngine
 from ce_integrations.haystack import install_ce
@@ -119,8 +120,10 @@ def test_an_agent_that_lets_errors_through(
         agent = Agent(
             chat_generator=model(wire), tools=TOOLS, raise_on_tool_invocation_failure=True
         )
-        with install_ce(agent, engine=engine, session_id="s"):
-            with pytest.raises(ToolInvocationError, match="no word in time"):
-                agent.run(messages=said("lane?"))
+        with (
+            install_ce(agent, engine=engine, session_id="s"),
+            pytest.raises(ToolInvocationError, match="no word in time"),
+        ):
+            agent.run(messages=said("lane?"))
     (run,) = kept.document().session.tool_state.tool_calls
     assert (run.tool, run.status) == ("broken", "timeout")
