@@ -342,7 +342,8 @@ class PipelineApps(HaystackApps):
             "talk": {"history": self.memory(target, session_id)},
         }
         if said.images:
-            given["builder"]["template"] = [ChatMessage.from_system(SYSTEM), said]
+            given["builder"]["template"] = [ChatMessage.from_system(SYSTEM)]
+            given["talk"]["history"] = [*given["talk"]["history"], said]
         if "shelf" in target.graph.nodes:
             given["shelf"] = {"query": said.text}
         if callback is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from haystack.components.agents import Agent, State
+from haystack.components.agents import Agent
 from haystack.tools.from_function import create_tool_from_function
 from haystack.tools.tool import Tool
 
@@ -18,7 +18,7 @@ from tests.adapters.haystack.conftest import MakeModel, Stored
 from tests.adapters.haystack.contract_surfaces import said
 
 
-def lookup(word: Annotated[str, "A word"]) -> str:
+def lookup(word: str) -> str:
     """Look a word up."""
     return f"{word} means 意思"
 
@@ -28,9 +28,9 @@ def broken(word: str) -> str:
     raise TimeoutError(f"no word in time: {word}")
 
 
-def counting(word: str, state: State) -> dict[str, int]:
-    """Count letters; the framework gives the state."""
-    assert state.has("messages")
+def counting(word: str, talk: list[str]) -> dict[str, int]:
+    """Count letters; the framework adds the talk."""
+    assert talk
     return {"字数": len(word)}
 
 
@@ -45,7 +45,11 @@ SLOWLY: dict[str, Any] = {
     "parameters": {"type": "object", "properties": {"word": {"type": "string"}}},
 }
 
-TOOLS = [create_tool_from_function(each) for each in (lookup, broken, counting)]
+TOOLS = [
+    create_tool_from_function(lookup),
+    create_tool_from_function(broken),
+    create_tool_from_function(counting, inputs_from_state={"messages": "talk"}),
+]
 CALLS = [
     ("lookup", {"word": "lane"}),
     ("lookup", {"word": "lane"}),
