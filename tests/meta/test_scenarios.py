@@ -59,7 +59,27 @@ LLAMAINDEX = {
     13: "faults of ours and of the store",
 }
 """All 15 but two: the releases of 14 are in `tox.ini`; of 15, LlamaIndex publishes no tests with its package."""
-SCENARIOS = {"autogen": AUTOGEN, "langchain": LANGCHAIN, "llamaindex": LLAMAINDEX}
+HAYSTACK = {
+    1: "with room the same bytes: pipelines, agents, streams, awaited or not",
+    2: "a long talk and three tools in a small budget: pairs are whole, the app's list is complete",
+    3: "dumped alike, loaded without us; a breakpoint's run goes on",
+    4: "documents are evidence once, whoever finds them, and rerankers keep them",
+    5: "a fallback's attempts",
+    6: "streams that are left",
+    7: "fifty at once, each in its session",
+    8: "one pipeline in eight threads",
+    9: "tools that fail, that do not exist, that are awaited only, that are asked for twice",
+    10: "Haystack's own compaction",
+    11: "taken away",
+    12: "other people's tracers",
+    13: "errors of the provider",
+}
+SCENARIOS = {
+    "autogen": AUTOGEN,
+    "haystack": HAYSTACK,
+    "langchain": LANGCHAIN,
+    "llamaindex": LLAMAINDEX,
+}
 
 
 def scenarios_marked(source: str) -> list[int]:

@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
-
-from pydantic import BaseModel
 
 from ce_engine import (
     BudgetConfig,
@@ -45,7 +44,7 @@ TOOL = {
     },
 }
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M")
 """A message of the framework's."""
 
 
@@ -229,7 +228,7 @@ class Case(ABC, Generic[M]):
         return self.make.chance(self.copies)
 
     def copied(self, message: M) -> M:
-        return message.model_copy(deep=True)
+        return deepcopy(message)
 
     def goes_on(self, answer: M) -> None:
         self.adds(answer)
