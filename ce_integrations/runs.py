@@ -204,10 +204,8 @@ class OpenRuns(Generic[Id]):
         )
         self._hooks.tool_call(begun.info, run)
 
-    def retrieved(
-        self, run_id: Id, documents: Sequence[RetrievedDoc], score_kind: str = ""
-    ) -> None:
-        """A retriever gave its hits, best first; what their scores are, as in `Retrieval`."""
+    def retrieved(self, run_id: Id, documents: Sequence[RetrievedDoc]) -> None:
+        """A retriever gave its hits, best first."""
         begun = self._begun.pop(run_id)
         if begun is None:
             return
@@ -218,7 +216,6 @@ class OpenRuns(Generic[Id]):
             run_id=str(run_id),
             started_at=begun.at,
             duration_ms=_ms_since(begun.clock),
-            score_kind=score_kind,
         )
         self._hooks.retrieval(begun.info, hit)
 

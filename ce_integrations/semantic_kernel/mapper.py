@@ -44,10 +44,13 @@ def to_schema(native: ChatMessageContent) -> HostMessage:
         message.tool_call_id = result.id or None
         return HostMessage(message, origin)
     calls, blocks = _of(native, FunctionCallContent), _blocks(native)
-    message = Message(role=role, content=text_of(blocks), author=author_of(native.name, role))
-    message.tool_calls = tool_requests(calls) or None
     if native.metadata.get(SUMMARY_METADATA_KEY):
-        origin = Origin.HOST_SUMMARY
+        # A reducer's: the model said it to the framework, and nobody in the talk.
+        role, origin = Role.USER, Origin.HOST_SUMMARY
+    # A name goes out with an agent's instructions, too, and costs.
+    speaker = author_of(native.name, Role.ASSISTANT if role is Role.SYSTEM else role)
+    message = Message(role=role, content=text_of(blocks), author=speaker)
+    message.tool_calls = tool_requests(calls) or None
     return host_message(message, Origin.TOOL_CALL if calls else origin, blocks)
 
 

@@ -24,16 +24,12 @@ from ce_integrations.steps import Step, deeper, step_around, stepping
 from ce_integrations.wrappers import same_kind
 
 
-COSINE = DistanceFunction.COSINE_DISTANCE
-SCORES = {
-    DistanceFunction.COSINE_SIMILARITY: "cosine",
-    COSINE: "cosine_distance",
-    DistanceFunction.EUCLIDEAN_DISTANCE: "distance",
-    DistanceFunction.EUCLIDEAN_SQUARED_DISTANCE: "distance",
-    DistanceFunction.MANHATTAN: "distance",
-    DistanceFunction.HAMMING: "distance",
-}
-"""What a field's function makes of a score, in the words of `Retrieval`."""
+DISTANCES = (
+    DistanceFunction.EUCLIDEAN_DISTANCE,
+    DistanceFunction.EUCLIDEAN_SQUARED_DISTANCE,
+    DistanceFunction.MANHATTAN,
+    DistanceFunction.HAMMING,
+)
 
 
 def _here(subject: Any) -> tuple[Hooks[Any] | None, Step | None]:
@@ -163,12 +159,13 @@ async def _heard(
     finally:
         await results.aclose()
         with hooks.guard("search"):
-            documents = [_document(collection.definition, hit) for hit in hits]
-            runs.retrieved(run_id, documents, _score_kind(collection, told.get("options")))
+            nearness = _nearness(collection, told.get("options"))
+            runs.retrieved(run_id, [_document(collection, hit, nearness) for hit in hits])
 
 
-def _document(definition: Any, hit: Any) -> RetrievedDoc:
+def _document(collection: Any, hit: Any, nearness: Callable[[float], float]) -> RetrievedDoc:
     """A hit: its text is the field that is indexed as one, else the longest that names no origin."""
+    definition = collection.definition
     record = hit.record if isinstance(hit.record, Mapping) else vars(hit.record)
     told = {field.name: record.get(field.name) for field in definition.data_fields}
     texts = [
@@ -178,18 +175,25 @@ def _document(definition: Any, hit: Any) -> RetrievedDoc:
     ]
     text = told.pop(max(texts)[2]) if texts else ""
     found = retrieved_doc(text, told, str(record.get(definition.key_name) or ""))
-    return replace(found, score=hit.score)
+    return replace(found, score=None if hit.score is None else nearness(hit.score))
 
 
-def _score_kind(collection: Any, options: Any) -> str:
-    """What a score is; collections in memory have a default that is theirs."""
-    name = getattr(options, "vector_property_name", None)
-    field = collection.definition.try_get_vector_field(name)
+def _as_it_is(score: float) -> float:
+    return round(score, 6)
+
+
+def _nearness(collection: Any, options: Any) -> Callable[[float], float]:
+    """What makes a similarity of a score: some functions give distances, of which less is better."""
+    field = collection.definition.try_get_vector_field(
+        getattr(options, "vector_property_name", None)
+    )
     function = getattr(field, "distance_function", None)
     in_memory = type(collection).__module__ == "semantic_kernel.connectors.in_memory"
     if function is DistanceFunction.DEFAULT and in_memory:
-        function = COSINE
-    return SCORES.get(function, "")
+        function = DistanceFunction.COSINE_DISTANCE
+    if function is DistanceFunction.COSINE_DISTANCE:
+        return lambda score: round(1 - score, 6)
+    return (lambda score: round(1 / (1 + score), 6)) if function in DISTANCES else _as_it_is
 
 
 MAKERS: dict[type, dict[str, Make]] = {

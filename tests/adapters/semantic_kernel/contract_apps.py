@@ -13,13 +13,14 @@ import numpy as np
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from semantic_kernel import Kernel
 from semantic_kernel.agents import (
-    AgentGroupChat,
     ChatCompletionAgent,
     ChatHistoryAgentThread,
+    GroupChatOrchestration,
+    RoundRobinGroupChatManager,
     SequentialOrchestration,
 )
+from semantic_kernel.agents.orchestration.orchestration_base import OrchestrationBase
 from semantic_kernel.agents.runtime import InProcessRuntime
-from semantic_kernel.agents.strategies import DefaultTerminationStrategy
 from semantic_kernel.connectors.ai.embedding_generator_base import EmbeddingGeneratorBase
 from semantic_kernel.connectors.ai.function_choice_behavior import FunctionChoiceBehavior
 from semantic_kernel.connectors.ai.open_ai import (
@@ -76,13 +77,13 @@ class Service(OpenAIChatCompletion):
         self._received = []
 
     async def _inner_get_chat_message_contents(self, chat_history: Any, settings: Any) -> Any:
-        self._received.append(chat_history.messages)
+        self._received.append(list(chat_history.messages))
         return await super()._inner_get_chat_message_contents(chat_history, settings)
 
     async def _inner_get_streaming_chat_message_contents(
         self, chat_history: Any, settings: Any, function_invoke_attempt: int = 0
     ) -> Any:
-        self._received.append(chat_history.messages)
+        self._received.append(list(chat_history.messages))
         async for chunk in super()._inner_get_streaming_chat_message_contents(
             chat_history, settings, function_invoke_attempt
         ):
@@ -110,6 +111,9 @@ SHELF = VectorStoreCollectionDefinition(
     ]
 )
 """Pages of which each has its own text and where it is from."""
+
+
+SUM_UP = "Sum up the dialog. 请总结。" + "Leave out no name, no number and no open question of it. " * 19
 
 
 class Embedder(EmbeddingGeneratorBase):
@@ -144,7 +148,7 @@ class KernelApps(FrameworkApps):
         return []
 
     @cached_property
-    def talks(self) -> dict[tuple[int, str], Any]:
+    def talks(self) -> dict[tuple[int, str], tuple[Any, Any]]:
         return {}
 
     def service(self, wire: Wire) -> Service:
@@ -165,8 +169,8 @@ class KernelApps(FrameworkApps):
         """The thread or history of a talk: an app keeps one for each."""
         key = (id(target), session_id)
         if key not in self.talks:
-            self.talks[key] = make()
-        return self.talks[key]
+            self.talks[key] = target, make()
+        return self.talks[key][1]
 
 
 class AgentApps(KernelApps):
@@ -204,17 +208,18 @@ class AgentApps(KernelApps):
         return self.agent("boss", wire, [self.agent("expert", wire)])
 
     def make_group(self, wire: Wire) -> Any:
+        """A group chat in which all hear all; what they said is handed on to its next run."""
         agents: list[Any] = [self.agent(name, wire) for name in self.group_agents]
-        turns = DefaultTerminationStrategy(maximum_iterations=len(agents))
-        return AgentGroupChat(agents=agents, termination_strategy=turns)
+        manager = RoundRobinGroupChatManager(max_rounds=len(agents))
+        return GroupChatOrchestration(members=agents, manager=manager)
 
     def make_helped(self, wire: Wire) -> Any:
-        """A service whose history sums up what is older than its newest two messages."""
+        """A service whose history sums up what is older than its newest message."""
         return self.service(wire)
 
     def aside(self, body: JsonObject) -> str | None:
         asked = str(body["messages"][-1]["content"])
-        return "They spoke of lanes." if "summarization of the entire dialog" in asked else None
+        return "They spoke of lanes." if asked.startswith(SUM_UP[:20]) else None
 
     def make_retrieving(self, wire: Wire, pages: Sequence[Page]) -> Any:
         """A kernel whose prompt looks the question up."""
@@ -230,8 +235,8 @@ class AgentApps(KernelApps):
         runtime = InProcessRuntime()
         self.runtimes.append(runtime)
         runtime.start()
-        made: Any = SequentialOrchestration(members=[self.agent("helper", wire)])
-        made.runtime = runtime
+        made = SequentialOrchestration(members=[self.agent("helper", wire)])
+        vars(made)["runtime"] = runtime
         return made
 
     async def aclose(self) -> None:
@@ -268,13 +273,13 @@ class AgentApps(KernelApps):
     ) -> AsyncIterator[str]:
         if isinstance(target, Kernel):
             return _prompted(target, text, streams=streams)
-        if isinstance(target, AgentGroupChat):
-            return _grouped(target, text, streams=streams)
-        if isinstance(target, SequentialOrchestration):
-            return _orchestrated(target, text)
+        if isinstance(target, OrchestrationBase):
+            return _orchestrated(target, self.talk_of(target, session_id, list), text)
 
         def make() -> ChatHistorySummarizationReducer:
-            return ChatHistorySummarizationReducer(service=target, target_count=2)
+            return ChatHistorySummarizationReducer(
+                service=target, target_count=1, summarization_instructions=SUM_UP
+            )
 
         return _reduced(self.talk_of(target, session_id, make), text, streams=streams)
 
@@ -296,24 +301,33 @@ async def _prompted(kernel: Kernel, text: str, *, streams: bool) -> AsyncIterato
         yield "".join(map(str, pieces))
 
 
-async def _grouped(chat: AgentGroupChat, text: str, *, streams: bool) -> AsyncIterator[str]:
-    await chat.add_chat_message(text)
-    async for said in chat.invoke_stream() if streams else chat.invoke():
-        yield said.content
-
-
-async def _orchestrated(orchestration: Any, text: str) -> AsyncIterator[str]:
-    result = await orchestration.invoke(task=text, runtime=orchestration.runtime)
-    yield (await result.get()).content
+async def _orchestrated(
+    target: Any, talk: list[ChatMessageContent], text: str
+) -> AsyncIterator[str]:
+    talk.append(ChatMessageContent(role=AuthorRole.USER, content=text))
+    given = list(talk)
+    target._agent_response_callback = talk.append
+    if isinstance(target, GroupChatOrchestration):
+        target._manager.current_round = 0  # which it keeps from run to run
+    runtime = vars(target).get("runtime") or InProcessRuntime()
+    is_own = runtime is not vars(target).get("runtime")
+    if is_own:
+        runtime.start()
+    try:
+        result = await target.invoke(task=given, runtime=runtime)
+        yield (await result.get()).content
+    finally:
+        if is_own:
+            await runtime.stop()
 
 
 async def _reduced(
     history: ChatHistorySummarizationReducer, text: str, *, streams: bool
 ) -> AsyncIterator[str]:
     history.add_user_message(text)
-    await history.reduce()
     async for said in answered(history.service, history, None, streams=streams):
         yield said
+    await history.reduce()
 
 
 async def answered(
