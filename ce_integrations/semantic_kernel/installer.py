@@ -79,7 +79,9 @@ class SemanticKernelAdapter(Adapter[Any, "ChatMessageContent"]):
 
     def parts(self, native: ChatMessageContent) -> tuple[object, ...]:
         """The items and what is in them, and the name."""
-        held = (vars(item).get(key) for item in native.items for key in ("text", "arguments", "result"))
+        held = (
+            vars(item).get(key) for item in native.items for key in ("text", "arguments", "result")
+        )
         inner = (value if isinstance(value, str) else id(value) for value in held)
         return (native.items, len(native.items), native.role, native.name, *inner)
 

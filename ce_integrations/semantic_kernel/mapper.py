@@ -39,10 +39,8 @@ def to_schema(native: ChatMessageContent) -> HostMessage:
     """Map one message; what is neither text nor a call counts, and stays as it is."""
     role, origin = ROLES[native.role.value]
     if result := next(iter(_of(native, FunctionResultContent)), None):
-        author = author_of(result.name or result.function_name, role)
-        message = Message(role=role, content=str(result.result), author=author)
-        message.tool_call_id = result.id or None
-        return HostMessage(message, origin)
+        said, call_id = str(result.result), result.id or None
+        return HostMessage(Message(role=role, content=said, tool_call_id=call_id), origin)
     calls, blocks = _of(native, FunctionCallContent), _blocks(native)
     if native.metadata.get(SUMMARY_METADATA_KEY):
         # A reducer's: the model said it to the framework, and nobody in the talk.

@@ -113,7 +113,9 @@ SHELF = VectorStoreCollectionDefinition(
 """Pages of which each has its own text and where it is from."""
 
 
-SUM_UP = "Sum up the dialog. 请总结。" + "Leave out no name, no number and no open question of it. " * 19
+SUM_UP = (
+    "Sum up the dialog. 请总结。" + "Leave out no name, no number and no open question of it. " * 19
+)
 
 
 class Embedder(EmbeddingGeneratorBase):
@@ -290,7 +292,10 @@ class AgentApps(KernelApps):
         return str(answer.message.content)
 
 
-PROMPT = "Pages: {{shelf.look $question}}\n\nQuestion: {{$question}}"
+PROMPT = (
+    '<message role="system">Pages: {{shelf.look $question}}</message>'
+    '<message role="user">{{$question}}</message>'
+)
 
 
 async def _prompted(kernel: Kernel, text: str, *, streams: bool) -> AsyncIterator[str]:
