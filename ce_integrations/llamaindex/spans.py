@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -30,7 +28,6 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
-from ce_engine.runtime.contexts import unset
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.marks import Attribute, Mark
@@ -85,12 +82,8 @@ class SpanMark(Mark):
 
     def __init__(self, hooks: Hooks[Any]) -> None:
         super().__init__(hooks)
-        self.undo = ExitStack()
-        """The way back, of what is wrapped later, too."""
         self.later: WeakValueDictionary[int, Any] = WeakValueDictionary()
         """What was marked since: an app may build an engine for each request."""
-        self.classes: set[type] = set()
-        """Those of models that came since: they may have been loaded since, too."""
 
     def put_on(self, subject: object) -> None:
         """Mark an object that was made after the installation; it is not kept alive."""
@@ -243,28 +236,9 @@ def _session(memory: object) -> dict[str, Any]:
     return {"session_id": found, "conversation": memory}
 
 
-# What is asked beside the answer, where no span says so
-
-
-_aside: ContextVar[bool] = ContextVar("ce_llamaindex_aside", default=False)
-
-
-@contextmanager
-def aside(*_: object, **__: object) -> Iterator[None]:
-    """What asks inside (a memory for summaries, a reranker, an evaluator) does so for itself."""
-    token = _aside.set(True)
-    try:
-        yield
-    finally:
-        unset(_aside, token)
-
-
 def info_here() -> CallInfo:
     """What is known of a call that is made now."""
-    info = tree.info_in(tree.inside(active_span_id.get()))
-    if _aside.get():
-        info.purpose = "helper"
-    return info
+    return tree.info_in(tree.inside(active_span_id.get()))
 
 
 def owner_here(subject: object) -> SpanMark | None:

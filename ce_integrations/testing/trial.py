@@ -25,7 +25,7 @@ from ce_integrations.testing.wire import Wire
 
 SESSION = "session-1"
 
-PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=3, breaker_s=0.05))
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=10, breaker_s=0.05))
 """No slow machine changes a result, and a store that is back is used at once."""
 
 Drive = Callable[[Any], Any]
