@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
 from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.marks import Mark as BaseMark
 from ce_integrations.marks import mark_all
 from ce_integrations.messages import is_framework_s
-from ce_integrations.patches import ClassPatches, Make, all_definitions
+from ce_integrations.patches import ClassPatches, Make
 from ce_integrations.walk import walk
 
 
@@ -22,16 +23,18 @@ PACKAGES = ("semantic_kernel",)
 CONTENTS = "semantic_kernel.contents"
 MESSAGES = frozenset({"ChatMessageContent", "StreamingChatMessageContent"})
 TEXTS = frozenset({"TextContent", "StreamingTextContent"})
-SERVED = tuple(f"semantic_kernel.agents.{each}." for each in ("azure_ai", "bedrock", "open_ai"))
-SERVED = (*SERVED, "semantic_kernel.agents.copilot_studio.")
+SERVED = tuple(
+    f"semantic_kernel.agents.{each}."
+    for each in ("azure_ai", "bedrock", "copilot_studio", "open_ai")
+)
 """Agents whose conversation a provider keeps: no message of it passes here."""
-TARGETS = {
-    "semantic_kernel.kernel": "Kernel",
-    "semantic_kernel.connectors.ai.chat_completion_client_base": "ChatCompletionClientBase",
-    "semantic_kernel.agents.agent": "Agent",
-    "semantic_kernel.agents.group_chat.agent_chat": "AgentChat",
-    "semantic_kernel.agents.orchestration.orchestration_base": "OrchestrationBase",
-}
+SERVICE = "semantic_kernel.connectors.ai.chat_completion_client_base.ChatCompletionClientBase"
+KERNEL, SEARCH = "semantic_kernel.kernel.Kernel", "semantic_kernel.data.vector.VectorSearch"
+GROUPS = (
+    "semantic_kernel.agents.agent.Agent",
+    "semantic_kernel.agents.group_chat.agent_chat.AgentChat",
+    "semantic_kernel.agents.orchestration.orchestration_base.OrchestrationBase",
+)
 
 _patches = ClassPatches()
 
@@ -58,16 +61,11 @@ class SemanticKernelAdapter(Adapter[Any, "ChatMessageContent"]):
 
     def accepts(self, target: object) -> bool:
         """Whether it is one of those; who has one has imported what it is made of."""
-        kinds = (getattr(sys.modules.get(each), name, None) for each, name in TARGETS.items())
-        return isinstance(target, tuple(kind for kind in kinds if isinstance(kind, type)))
+        return isinstance(target, _loaded(KERNEL, SERVICE, *GROUPS))
 
     def converses(self, target: object) -> bool:
         """Whether it is more than a chat service."""
-        from semantic_kernel.connectors.ai.chat_completion_client_base import (
-            ChatCompletionClientBase,
-        )
-
-        return not isinstance(target, ChatCompletionClientBase)
+        return not isinstance(target, _loaded(SERVICE))
 
     def alike(self, native: ChatMessageContent) -> Hashable | None:
         """Role, name and text of plain texts; `None` for calls, results, pictures and summaries."""
@@ -86,62 +84,62 @@ class SemanticKernelAdapter(Adapter[Any, "ChatMessageContent"]):
         return (native.items, len(native.items), native.role, native.name, *inner)
 
     def attach(self, target: Any, hooks: Hooks[ChatMessageContent]) -> Detach:
-        """Wrap the methods of all classes that are loaded, and mark whose the objects are."""
-        from ce_integrations.semantic_kernel.members import PLACE, Mark
+        from ce_integrations.semantic_kernel.injection import PLACE
 
         found = _found(target)
-        wanted = list(all_definitions(_makers()))
-        mark = Mark(hooks)
-        mark.wrapped = frozenset((cls, name) for cls, name, _ in wanted)
-        hooks.agents.update(str(each.name) for each in found if hasattr(each, "instructions"))
+        makers, mark = _makers(), Mark(hooks)
+        mark.bases = frozenset(makers)
+        hooks.agents.update(each.name for each in found if isinstance(each, _loaded(GROUPS[0])))
         with ExitStack() as undo:
-            undo.callback(_patches.hold(wanted, mark))
+            undo.callback(_patches.hold_all(makers, mark))
             undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=False))
             return undo.pop_all().close
 
     def is_attached(self, target: Any) -> bool:
-        """Whether all that is marked, and classes that were loaded since are wrapped."""
-        from ce_integrations.semantic_kernel.members import PLACE, Mark
+        """Whether all that is marked, and what was loaded since is wrapped."""
+        from ce_integrations.semantic_kernel.injection import PLACE
 
         marks = [PLACE.mark_of(each) for each in _found(target)]
-        wanted = {(cls, name) for cls, name, _ in all_definitions(_makers())}
-        return all(isinstance(mark, Mark) and wanted <= mark.wrapped for mark in marks)
+        bases = frozenset(_makers())
+        return all(isinstance(mark, Mark) and bases <= mark.bases for mark in marks)
+
+
+class Mark(BaseMark):
+    """Says whose a kernel, a service, an agent, a group or a collection is."""
+
+    copies = "share"
+    bases: frozenset[type] = frozenset()
+    """The classes that were wrapped when it was put."""
+
+
+def _loaded(*paths: str) -> tuple[type, ...]:
+    """Those of the framework's classes that the app has loaded."""
+    named = (path.rpartition(".") for path in paths)
+    found = (getattr(sys.modules.get(module), name, None) for module, _, name in named)
+    return tuple(cls for cls in found if isinstance(cls, type))
 
 
 def _found(target: Any) -> list[Any]:
-    """What is marked: agents, groups and collections; a kernel and services only of the target's own."""
-    from semantic_kernel.agents.agent import Agent
-    from semantic_kernel.connectors.ai.chat_completion_client_base import ChatCompletionClientBase
-    from semantic_kernel.data.vector import VectorSearch
-    from semantic_kernel.kernel import Kernel
-
-    from ce_integrations.semantic_kernel.members import groups
-
-    own = [target]
-    if isinstance(target, Kernel):
-        services = target.services.values()
-        own += [each for each in services if isinstance(each, ChatCompletionClientBase)]
-    kinds = (Agent, VectorSearch, *groups())
-    found = [each for each in walk(target, PACKAGES) if isinstance(each, kinds)]
+    """What is marked: agents, groups and collections; services only of a kernel, others may share them."""
+    found = [each for each in walk(target, PACKAGES) if isinstance(each, _loaded(SEARCH, *GROUPS))]
     for each in found:
-        if isinstance(each, Agent) and type(each).__module__.startswith(SERVED):
+        if type(each).__module__.startswith(SERVED):
             raise UnsupportedTargetError(
-                f"the {type(each).__name__} {each.name!r} keeps its conversation at the provider, "
-                "where no message of it can be governed; expected agents that ask a chat service. "
-                "Use a ChatCompletionAgent in its place."
+                f"the {type(each).__name__} keeps its conversation at the provider, where no message "
+                "of it can be governed; expected agents that ask a chat service. Use a "
+                "ChatCompletionAgent in its place."
             )
+    services = target.services.values() if isinstance(target, _loaded(KERNEL)) else ()
+    own = [target, *(each for each in services if isinstance(each, _loaded(SERVICE)))]
     return [*own, *(each for each in found if each is not target)]
 
 
-def _makers() -> dict[type, dict[str, Make]]:
-    """What is wrapped, of all classes that are loaded: services and agents are made later, too."""
-    from ce_integrations.semantic_kernel import injection, members, recorder
+def _makers() -> dict[type, Mapping[str, Make]]:
+    """What is wrapped of classes that are loaded, and of those that are derived from them later."""
+    from ce_integrations.semantic_kernel import injection, recorder
 
-    found: dict[type, dict[str, Make]] = {}
-    for makers in (members.entries(), injection.MAKERS, recorder.MAKERS):
-        for cls, by_name in makers.items():
-            found[cls] = {**found.get(cls, {}), **by_name}
-    return found
+    makers = (*injection.MAKERS, *recorder.MAKERS)
+    return {cls: by_name for path, by_name in makers for cls in _loaded(path)}
 
 
 ADAPTER = SemanticKernelAdapter()

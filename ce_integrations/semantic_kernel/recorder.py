@@ -3,98 +3,81 @@
 from __future__ import annotations
 
 import inspect
-import secrets
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from semantic_kernel.contents import FunctionCallContent, FunctionResultContent
-from semantic_kernel.data.vector import DistanceFunction, VectorSearch
-from semantic_kernel.functions.kernel_function import KernelFunction
-from semantic_kernel.kernel import Kernel
+from semantic_kernel.contents import FunctionResultContent
+from semantic_kernel.data.vector import DistanceFunction
 
 from ce_engine import RetrievedDoc
-from ce_integrations.base import CallInfo, Hooks
-from ce_integrations.blocks import tool_requests
-from ce_integrations.patches import Make
-from ce_integrations.runs import URI_KEYS, OpenRuns, at_work, retrieved_doc, working
-from ce_integrations.semantic_kernel.members import function_entry, hooks_of
-from ce_integrations.steps import Step, deeper, step_around, stepping
+from ce_integrations.asking import Owner
+from ce_integrations.base import CallInfo
+from ce_integrations.blocks import call_args
+from ce_integrations.recorders import Called, Outcome, Run, RunInfo, ToolRecorder
+from ce_integrations.runs import URI_KEYS, at_work, retrieved_doc
+from ce_integrations.semantic_kernel.injection import PLACE, function_step
+from ce_integrations.steps import Step, deeper, in_step, step_around
 from ce_integrations.wrappers import same_kind
 
 
-DISTANCES = (
-    DistanceFunction.EUCLIDEAN_DISTANCE,
-    DistanceFunction.EUCLIDEAN_SQUARED_DISTANCE,
-    DistanceFunction.MANHATTAN,
-    DistanceFunction.HAMMING,
-)
+FARNESS = ("euclidean_distance", "euclidean_squared_distance", "manhattan", "hamming")
+"""Distances that begin at 0 and have no end."""
 
 
-def _here(subject: Any) -> tuple[Hooks[Any] | None, Step | None]:
+def _owner(subject: Any) -> Owner | None:
     """Who governs what runs here: the step's installation, else in no step the object's own."""
     step = step_around()
-    hooks = hooks_of(subject) if step is None else step.hooks
-    return (hooks if hooks is not None and hooks.active else None), step
+    return PLACE.mark_of(subject) if step is None else step if step.hooks is not None else None
 
 
-class _Run:
-    """A function that a model called, from its call to the message that answers it."""
-
-    def __init__(self, hooks: Hooks[Any], info: CallInfo, call: FunctionCallContent) -> None:
-        self.error: BaseException | None = None
-        """What the function raised at last, which the kernel makes a text of."""
-        self._guard = hooks.guard
-        self._runs: OpenRuns[str] = OpenRuns(hooks)
-        self._id = secrets.token_hex(8)
-        with self._guard("begin"):
-            (asked,) = tool_requests([call])
-            self._runs.begin(self._id, asked.name, asked.args, info, call.id)
-
-    def ended(self, call: FunctionCallContent, messages: list[Any]) -> None:
-        """It is answered; a name or arguments that are wrong are, too, and nothing has run."""
-        with self._guard("tool"):
-            results = (
-                item
-                for message in reversed(messages)
-                for item in message.items
-                if isinstance(item, FunctionResultContent) and item.id == (call.id or "unknown")
-            )
-            result = next(results, None)
-            if self.error is not None:
-                self._runs.tool_failed(self._id, self.error)
-            else:
-                # The kernel's own words are a text, what a function gave is a `FunctionResult`.
-                failed = result is None or isinstance(result.inner_content, str)
-                self._runs.tool_ended(self._id, str(result), failed=failed)
-
-    def failed(self, error: BaseException) -> None:
-        with self._guard("tool"):
-            self._runs.tool_failed(self._id, error)
+def _info() -> CallInfo:
+    step = step_around()
+    return deeper(None).info() if step is None else step.info()
 
 
-def _call(original: Callable[..., Any]) -> Callable[..., Any]:
+# Functions that a model calls
+
+
+_raised: WeakKeyDictionary[Run, BaseException] = WeakKeyDictionary()
+"""What the functions of runs raised, of which the kernel makes a text."""
+
+
+def _asked(called: Called) -> RunInfo:
+    call = called.args[1]
+    return RunInfo(str(call.name or ""), call_args(vars(call)), _info(), call.id)
+
+
+def _outcome(run: Run, given: tuple[Any, FunctionResultContent | None]) -> Outcome:
+    """What the model is told; of a wrong name or wrong arguments by the kernel itself, in its own words."""
+    if (error := _raised.pop(run, None)) is not None:
+        run.failed(error)
+    result = given[1]
+    return Outcome(str(result), failed=result is None or isinstance(result.inner_content, str))
+
+
+def _line(_: Any, __: Any, call: Any, *___: Any) -> Step:
+    return deeper(call, str(call.name or ""))
+
+
+@ToolRecorder(find=_owner, describe=_asked, outcome=_outcome)
+@in_step(_line)
+async def _run(kernel: Any, original: Any, call: Any, history: Any, kwargs: Any) -> Any:
+    """What the kernel gives, and the result that it added to the history."""
+    given = await original(kernel, call, history, **kwargs)
+    items = (item for message in reversed(history.messages) for item in message.items)
+    results = (item for item in items if isinstance(item, FunctionResultContent))
+    return given, next((each for each in results if each.id == (call.id or "unknown")), None)
+
+
+def _called(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of a kernel: `invoke_function_call(function_call, chat_history, ...)`."""
 
     @same_kind(original)
-    async def invoke(
-        self: Any, function_call: Any, chat_history: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        hooks, step = _here(self)
-        if hooks is None:
-            return await original(self, function_call, chat_history, *args, **kwargs)
-        around = step or deeper(self, "", hooks, conversation=chat_history)
-        run = _Run(hooks, around.info(), function_call)
-        inner = deeper(run, str(function_call.name or ""), hooks, around=around)
-        try:
-            with stepping(inner), working(self, run, retrieves=False):
-                result = await original(self, function_call, chat_history, *args, **kwargs)
-        except (Exception, CancelledError) as error:
-            run.failed(error)
-            raise
-        run.ended(function_call, chat_history.messages)
-        return result
+    async def invoke(self: Any, function_call: Any, chat_history: Any, **kwargs: Any) -> Any:
+        return (await _run(self, original, function_call, chat_history, kwargs))[0]
 
     return invoke
 
@@ -103,17 +86,17 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of a function: what it raises. The outermost one ends last, and it is what the model called."""
 
     @same_kind(original)
-    async def invoke(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def invoke(*args: Any, **kwargs: Any) -> Any:
         run = at_work().config
-        if not isinstance(run, _Run):
-            return await original(self, *args, **kwargs)
         try:
-            result = await original(self, *args, **kwargs)
+            given = await original(*args, **kwargs)
         except (Exception, CancelledError) as error:
-            run.error = error
+            if isinstance(run, Run):
+                _raised[run] = error
             raise
-        run.error = None
-        return result
+        if isinstance(run, Run):
+            _raised.pop(run, None)
+        return given
 
     return invoke
 
@@ -127,13 +110,16 @@ def _search(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     async def search(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = await original(self, *args, **kwargs)
-        hooks, step = _here(self)
-        if hooks is None or not inspect.isasyncgen(found.results):
+        owner = _owner(self)
+        if owner is None or not owner.hooks.active or not inspect.isasyncgen(found.results):
             return found
-        with hooks.guard("search"):
-            told = {**dict(zip(("search_type", "options", "values"), args, strict=False)), **kwargs}
-            info = CallInfo(request_id=secrets.token_hex(8)) if step is None else step.info()
-            heard = _heard(self, found.results, told, hooks, info)
+        with owner.hooks.guard("search"):
+            called = Called(owner, self, args, kwargs, original.__name__)
+            told = called.by_name("search_type", "options", "values")
+            query = told.get("values")
+            asked = query if isinstance(query, str) else ""
+            run = Run(called, RunInfo(self.collection_name, asked, _info()))
+            heard = _heard(self, found.results, run, told.get("options"))
             return found.model_copy(update={"results": heard})
         return found
 
@@ -141,32 +127,24 @@ def _search(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def _heard(
-    collection: Any,
-    results: AsyncGenerator[Any, None],
-    told: Mapping[str, Any],
-    hooks: Hooks[Any],
-    info: CallInfo,
+    collection: Any, results: AsyncGenerator[Any, None], run: Run, options: Any
 ) -> AsyncGenerator[Any, None]:
     """The hits as they come: they are looked up while they are read."""
-    runs, run_id, hits = OpenRuns[str](hooks), secrets.token_hex(8), list[Any]()
-    values = told.get("values")
-    query = values if isinstance(values, str) else ""
-    runs.begin(run_id, collection.collection_name, query, info)
+    hits: list[Any] = []
     try:
         async for hit in results:
             hits.append(hit)
             yield hit
     finally:
         await results.aclose()
-        with hooks.guard("search"):
-            nearness = _nearness(collection, told.get("options"))
-            runs.retrieved(run_id, [_document(collection, hit, nearness) for hit in hits])
+        with run.noting("search"):
+            run.found(_document(collection, hit, options) for hit in hits)
 
 
-def _document(collection: Any, hit: Any, nearness: Callable[[float], float]) -> RetrievedDoc:
+def _document(collection: Any, hit: Any, options: Any) -> RetrievedDoc:
     """A hit: its text is the field that is indexed as one, else the longest that names no origin."""
-    definition = collection.definition
-    record = hit.record if isinstance(hit.record, Mapping) else vars(hit.record)
+    definition, record = collection.definition, hit.record
+    record = record if isinstance(record, Mapping) else vars(record)
     told = {field.name: record.get(field.name) for field in definition.data_fields}
     texts = [
         (bool(field.is_full_text_indexed), len(value.encode("utf-8", "replace")), field.name)
@@ -175,30 +153,31 @@ def _document(collection: Any, hit: Any, nearness: Callable[[float], float]) -> 
     ]
     text = told.pop(max(texts)[2]) if texts else ""
     found = retrieved_doc(text, told, str(record.get(definition.key_name) or ""))
-    return replace(found, score=None if hit.score is None else nearness(hit.score))
+    field = definition.try_get_vector_field(getattr(options, "vector_property_name", None))
+    return replace(found, score=_nearness(hit.score, field, type(collection).__name__))
 
 
-def _as_it_is(score: float) -> float:
-    return round(score, 6)
-
-
-def _nearness(collection: Any, options: Any) -> Callable[[float], float]:
-    """What makes a similarity of a score: some functions give distances, of which less is better."""
-    field = collection.definition.try_get_vector_field(
-        getattr(options, "vector_property_name", None)
-    )
+def _nearness(score: float | None, field: Any, kind: str) -> float | None:
+    """A similarity: of distances less is better. Collections in memory have a default of their own."""
     function = getattr(field, "distance_function", None)
-    in_memory = type(collection).__module__ == "semantic_kernel.connectors.in_memory"
-    if function is DistanceFunction.DEFAULT and in_memory:
+    if function is DistanceFunction.DEFAULT and kind == "InMemoryCollection":
         function = DistanceFunction.COSINE_DISTANCE
+    if score is None:
+        return None
     if function is DistanceFunction.COSINE_DISTANCE:
-        return lambda score: round(1 - score, 6)
-    return (lambda score: round(1 / (1 + score), 6)) if function in DISTANCES else _as_it_is
+        score = 1 - score
+    return round(1 / (1 + score) if function in FARNESS else score, 6)
 
 
-MAKERS: dict[type, dict[str, Make]] = {
-    Kernel: {"invoke_function_call": _call},
-    KernelFunction: {"invoke": lambda original: function_entry(_noting(original))},
-    VectorSearch: {"_inner_search": _search},
-}
+MAKERS = (
+    ("semantic_kernel.kernel.Kernel", {"invoke_function_call": _called}),
+    (
+        "semantic_kernel.functions.kernel_function.KernelFunction",
+        {
+            "invoke": lambda original: function_step(_noting(original)),
+            "invoke_stream": function_step,
+        },
+    ),
+    ("semantic_kernel.data.vector.VectorSearch", {"_inner_search": _search}),
+)
 """What is wrapped of kernels, functions and collections."""

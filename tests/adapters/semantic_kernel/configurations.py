@@ -182,8 +182,7 @@ def said_to(body: JsonObject) -> Answer:
     if "response_format" not in body:
         return text(f"Answer {len(body['messages'])}.")
     done = any(each["content"] == "Go on." for each in body["messages"])
-    told = json.dumps(dict.fromkeys(LEDGER, {"reason": "so", "answer": False}))
-    ledger = json.loads(told)
+    ledger: JsonObject = {key: {"reason": "so", "answer": False} for key in LEDGER}
     ledger["is_request_satisfied"]["answer"] = done
     ledger["is_progress_being_made"]["answer"] = True
     ledger["next_speaker"]["answer"] = "critic"

@@ -8,7 +8,7 @@ from typing import Any
 from semantic_kernel.contents import FunctionCallContent, FunctionResultContent
 
 from ce_integrations import asking, hooks, steps
-from ce_integrations.semantic_kernel import injection, members, recorder
+from ce_integrations.semantic_kernel import injection, recorder
 from ce_integrations.semantic_kernel.installer import SemanticKernelAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.mutants import (
@@ -71,18 +71,18 @@ def gives_all_agents_one_line(patch: Patch, _: object) -> None:
     def same(subject: Any, name: str = "", *rest: Any, **said: Any) -> Any:
         return deeper(subject, name if steps.step_around() is None else "", *rest, **said)
 
-    patch.setattr(members, "deeper", same)
+    patch.setattr(injection, "deeper", same)
     patch.setattr(recorder, "deeper", same)
 
 
 def calls_summaries_answers(patch: Patch, _: object) -> None:
     """What a reducer asks for is taken for a part of the talk."""
-    patch.setattr(injection, "is_aside", lambda: False)
+    patch.setattr(hooks, "is_aside", lambda: False)
 
 
 def takes_distances_for_scores(patch: Patch, _: object) -> None:
     """The page that is nearest has the least."""
-    patch.setattr(recorder, "_nearness", lambda *_: float)
+    patch.setattr(recorder, "_nearness", lambda score, *_: score)
 
 
 OWN = [
