@@ -64,7 +64,7 @@ async def test_a_shorter_result_is_another_object_with_the_same_id(
     service: Any, engine: Any, stored: Any
 ) -> None:
     """A history that the app keeps holds what the functions gave."""
-    budget = BudgetConfig(max_input_tokens=1_500, reserved_reply_tokens=0)
+    budget = BudgetConfig(max_input_tokens=2_500, reserved_reply_tokens=0)
     with Wire([*SCRIPT, text("Read.")]) as wire:
         made = service(wire)
         kernel = Kernel(services=[made], plugins=[plugin([read])])
@@ -85,7 +85,7 @@ async def test_a_shorter_result_is_another_object_with_the_same_id(
     assert list(full.values()) == [read(n + more) for n in range(STEPS) for more in (0, 100)]
     assert {call_id for call_id, _ in shown} == full.keys()
     assert any(len(said) < len(full[call_id]) for call_id, said in shown)
-    assert {result.name for result in results} == {"read"}
+    assert {result.function_name for result in results} == {"read"}
 
 
 def result_of(message: ChatMessageContent) -> FunctionResultContent:
