@@ -15,6 +15,7 @@ from ce_integrations.asking import Asked, Owner, governed, schema_of
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.marks import Attribute
+from ce_integrations.patches import Make
 from ce_integrations.semantic_kernel.mapper import whole
 from ce_integrations.steps import Step, deeper, in_step, step_around
 from ce_integrations.turns import aside
@@ -155,7 +156,7 @@ def _actor(actor: Any, *_: Any, **__: Any) -> Step | None:
 function_step, _groups, _aside = in_step(_function), in_step(_group), within(aside)
 
 AGENTS = "semantic_kernel.agents."
-MAKERS = (
+MAKERS: tuple[tuple[str, Mapping[str, Make]], ...] = (
     (
         "semantic_kernel.connectors.ai.chat_completion_client_base.ChatCompletionClientBase",
         {

@@ -89,7 +89,8 @@ class SemanticKernelAdapter(Adapter[Any, "ChatMessageContent"]):
         found = _found(target)
         makers, mark = _makers(), Mark(hooks)
         mark.bases = frozenset(makers)
-        hooks.agents.update(each.name for each in found if isinstance(each, _loaded(GROUPS[0])))
+        agents = _loaded(GROUPS[0])
+        hooks.agents.update(str(each.name) for each in found if isinstance(each, agents))
         with ExitStack() as undo:
             undo.callback(_patches.hold_all(makers, mark))
             undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=False))
@@ -112,7 +113,7 @@ class Mark(BaseMark):
     """The classes that were wrapped when it was put."""
 
 
-def _loaded(*paths: str) -> tuple[type, ...]:
+def _loaded(*paths: str) -> Any:
     """Those of the framework's classes that the app has loaded."""
     named = (path.rpartition(".") for path in paths)
     found = (getattr(sys.modules.get(module), name, None) for module, _, name in named)

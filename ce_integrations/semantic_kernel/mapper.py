@@ -100,7 +100,7 @@ def to_answer(native: ChatMessageContent) -> Answer:
 
 def map_model_usage(native: ChatMessageContent) -> Usage | None:
     """The usage that the connector has from the provider."""
-    told = native.metadata.get("usage")
+    told: Any = native.metadata.get("usage")
     return usage_of(told.model_dump()) if hasattr(told, "model_dump") else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
@@ -16,6 +15,7 @@ from ce_engine import RetrievedDoc
 from ce_integrations.asking import Owner
 from ce_integrations.base import CallInfo
 from ce_integrations.blocks import call_args
+from ce_integrations.patches import Make
 from ce_integrations.recorders import Called, Outcome, Run, RunInfo, ToolRecorder
 from ce_integrations.runs import URI_KEYS, at_work, retrieved_doc
 from ce_integrations.semantic_kernel.injection import PLACE, function_step
@@ -110,18 +110,19 @@ def _search(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     async def search(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = await original(self, *args, **kwargs)
-        owner = _owner(self)
-        if owner is None or not owner.hooks.active or not inspect.isasyncgen(found.results):
+        owner, results = _owner(self), found.results
+        if owner is None or not owner.hooks.active or not isinstance(results, AsyncGenerator):
             return found
+        heard: Any = results
         with owner.hooks.guard("search"):
             called = Called(owner, self, args, kwargs, original.__name__)
             told = called.by_name("search_type", "options", "values")
             query = told.get("values")
             asked = query if isinstance(query, str) else ""
-            run = Run(called, RunInfo(self.collection_name, asked, _info()))
-            heard = _heard(self, found.results, run, told.get("options"))
-            return found.model_copy(update={"results": heard})
-        return found
+            name = getattr(self, "collection_name", type(self).__name__)
+            run = Run(called, RunInfo(name, asked, _info()))
+            heard = _heard(self, results, run, told.get("options"))
+        return found.model_copy(update={"results": heard}) if heard is not results else found
 
     return search
 
@@ -151,7 +152,7 @@ def _document(collection: Any, hit: Any, options: Any) -> RetrievedDoc:
         for field in definition.data_fields
         if isinstance(value := told[field.name], str) and field.name not in URI_KEYS
     ]
-    text = told.pop(max(texts)[2]) if texts else ""
+    text = str(told.pop(max(texts)[2])) if texts else ""
     found = retrieved_doc(text, told, str(record.get(definition.key_name) or ""))
     field = definition.try_get_vector_field(getattr(options, "vector_property_name", None))
     return replace(found, score=_nearness(hit.score, field, type(collection).__name__))
@@ -169,7 +170,7 @@ def _nearness(score: float | None, field: Any, kind: str) -> float | None:
     return round(1 / (1 + score) if function in FARNESS else score, 6)
 
 
-MAKERS = (
+MAKERS: tuple[tuple[str, Mapping[str, Make]], ...] = (
     ("semantic_kernel.kernel.Kernel", {"invoke_function_call": _called}),
     (
         "semantic_kernel.functions.kernel_function.KernelFunction",

@@ -121,7 +121,7 @@ SUM_UP = (
 class Embedder(EmbeddingGeneratorBase):
     """Every question is the same vector, so that a page's own vector says how near it is."""
 
-    async def generate_embeddings(self, texts: list[str], **_: Any) -> Any:
+    async def generate_embeddings(self, texts: list[str], settings: Any = None, **_: Any) -> Any:
         return np.array([[1.0, 0.0] for _ in texts])
 
 
@@ -376,7 +376,12 @@ class ServiceOnly(SemanticKernelAdapter):
 
     capabilities = replace(
         SemanticKernelAdapter.capabilities,
-        **dict.fromkeys(("teams", "groups", "helpers", "retrieval", "history", "elsewhere"), False),
+        teams=False,
+        groups=False,
+        helpers=False,
+        retrieval=False,
+        history=False,
+        elsewhere=False,
     )
 
 

@@ -43,7 +43,8 @@ async def test_a_stream_that_is_left(service: Any, engine: Any, stored: Any) -> 
     with Wire(LONG) as wire:
         ann = agent("ann", service(wire))
         with install_ce(ann, engine=engine), ce_session("s"):
-            async with aclosing(ann.invoke_stream("Go.")) as pieces:
+            stream: Any = ann.invoke_stream("Go.")
+            async with aclosing(stream) as pieces:
                 first = ""
                 while not first:  # a provider's first piece says nothing
                     first = str(await anext(pieces))

@@ -40,7 +40,7 @@ class Check(KernelProcessStep):  # type: ignore[type-arg]  # without a state
 @pytest.mark.scenario(12)
 @pytest.mark.req("A-23")
 async def test_a_process_of_two_steps(service: Any, engine: Any, stored: Any) -> None:
-    builder = ProcessBuilder(name="asking")
+    builder: Any = ProcessBuilder(name="asking")  # type: ignore[call-arg]  # it has a default
     asks, checks = builder.add_step(Ask), builder.add_step(Check)
     builder.on_input_event("go").send_event_to(target=asks)
     asks.on_event("asked").send_event_to(target=checks, parameter_name="words")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from semantic_kernel import Kernel
+from semantic_kernel.data.vector import DistanceFunction
 
 from ce_engine import EvidenceType
 from ce_integrations import ce_session
@@ -39,7 +40,7 @@ async def test_hits_of_a_function_that_the_model_calls(
 ) -> None:
     collection = shelf(PAGES)
     (field,) = collection.definition.vector_fields
-    vars(field)["distance_function"] = type(field.distance_function)(function)
+    field.distance_function = DistanceFunction(function)
     look = collection.create_search_function("look", top=2)
     with Wire([tool_calls([("shelf-look", {"query": "lane? 车道"})]), text("A line.")]) as wire:
         made = service(wire)
@@ -50,7 +51,7 @@ async def test_hits_of_a_function_that_the_model_calls(
         with install_ce(ann, engine=engine), ce_session("s"):
             assert str(await ann.get_response("A lane?")) == "A line."
         assert wire.refusals == []
-    vars(field)["distance_function"] = type(field.distance_function)("DEFAULT")
+    field.distance_function = DistanceFunction.DEFAULT
     document = stored.document()
     hits = [e for e in document.evidences.values() if e.type is EvidenceType.RAG_DOC]
     found = [(e.content, e.source.uri, e.metadata["score"]) for e in hits]
