@@ -74,11 +74,28 @@ HAYSTACK = {
     12: "other people's tracers",
     13: "errors of the provider",
 }
+SEMANTIC_KERNEL = {
+    1: "sixteen apps, installed twice: what is sent and given is the same",
+    2: "a loop of ten steps in a small budget; the thread is whole and in order",
+    3: "parallel calls: unknown, with wrong arguments, raising",
+    4: "streams: usage, first piece, left, failed",
+    5: "a prompt as a function, an agent as one",
+    6: "five orchestrations: authors, helpers, kernels that are cloned",
+    7: "two agents on one service, one of them installed",
+    8: "services that come later, kernels that are given",
+    9: "twenty threads of one agent at once",
+    10: "reducers",
+    11: "searches: how near a hit is, whatever the function",
+    12: "processes",
+    13: "without protobuf",
+    14: "a shorter result keeps its call's id",
+}
 SCENARIOS = {
     "autogen": AUTOGEN,
     "haystack": HAYSTACK,
     "langchain": LANGCHAIN,
     "llamaindex": LLAMAINDEX,
+    "semantic_kernel": SEMANTIC_KERNEL,
 }
 
 
