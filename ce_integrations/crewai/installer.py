@@ -35,7 +35,9 @@ class CrewAIAdapter(Adapter[Any, Mapping[str, Any]]):
     name = "crewai"
     requires = ("crewai>=1.10,<2",)
     targets = "a Crew, Agent, LiteAgent, Flow or LLM"
-    capabilities = Capabilities(ways=("sync", "async"), tool_errors=False, history=True)
+    capabilities = Capabilities(
+        ways=("sync", "async"), tool_errors=False, history=True, cancels=False
+    )
     mapper = "ce_integrations.crewai.mapper"
 
     def accepts(self, target: object) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -37,7 +38,7 @@ class Noting(OpenAICompletion):
     _received: list[list[Any]] = PrivateAttr(default_factory=list)
 
     def _format_messages(self, messages: Any, **kwargs: Any) -> Any:
-        self._received.append(messages)
+        self._received.append(list(messages))
         return super()._format_messages(messages, **kwargs)
 
 
@@ -52,6 +53,13 @@ class Talk(SyncHumanInputProvider):
         self.context = context
         context.messages.extend(self.messages)
         return True
+
+    def hear(self, answer: Any) -> str:
+        """Go on with the messages of the run, and what came of it."""
+        self.messages = list(self.context.messages)
+        if self.messages[-1]["role"] != "assistant":  # an agent without tools leaves it out
+            self.messages.append({"role": "assistant", "content": answer.raw})
+        return str(answer.raw)
 
 
 class CrewApps(FrameworkApps):
@@ -121,29 +129,22 @@ class AgentApps(CrewApps):
         with in_session(session_id):
             if isinstance(target, Crew):
                 return str(target.kickoff(inputs={"question": text}))
-            talk, token = self._begun(target, text, session_id)
-            try:
-                answer = target.kickoff(text)
-            finally:
-                self._ended(talk, token)
-            return str(answer.raw)
+            with self._in_talk(target, text, session_id) as talk:
+                return talk.hear(target.kickoff(text))
 
     async def aask(self, target: Any, text: str, session_id: str) -> str:
         with in_session(session_id):
             if isinstance(target, Crew):
                 return str(await target.akickoff(inputs={"question": text}))
-            talk, token = self._begun(target, text, session_id)
-            try:
-                answer = await target.kickoff_async(text)
-            finally:
-                self._ended(talk, token)
-            return str(answer.raw)
+            with self._in_talk(target, text, session_id) as talk:
+                return talk.hear(await target.kickoff_async(text))
 
-    def _begun(self, target: Any, text: str, session_id: str) -> tuple[Talk, Any]:
+    @contextmanager
+    def _in_talk(self, target: Any, text: str, session_id: str) -> Iterator[Talk]:
         talk = self.talks.setdefault((id(target), session_id), Talk())
         talk.messages.append({"role": "user", "content": text})
-        return talk, set_provider(talk)
-
-    def _ended(self, talk: Talk, token: Any) -> None:
-        reset_provider(token)
-        talk.messages = list(talk.context.messages)
+        token = set_provider(talk)
+        try:
+            yield talk
+        finally:
+            reset_provider(token)
