@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from weakref import WeakSet
 
 from ce_engine.admission import Admission, Queued
@@ -25,6 +25,7 @@ from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import OriginalReader, Originals, second_store
 from ce_engine.over_budget import OverBudgetLog
 from ce_engine.own_calls import Summarizer
+from ce_engine.parts import Messages
 from ce_engine.ports import (
     Clock,
     EventBus,
@@ -51,7 +52,7 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.runtime.workers import Workers
-from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
 from ce_engine.schema.events import EventType
@@ -69,8 +70,6 @@ from ce_engine.view import OpenTurn
 
 
 logger = logging.getLogger("ce_engine")
-
-Messages = Callable[[], Sequence[HostMessage]]
 
 
 class Engine(

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 
+from ce_engine.archiving import Chosen
 from ce_engine.counting import Counter
 from ce_engine.errors import InspectForbiddenError
-from ce_engine.parts import Parts
+from ce_engine.parts import Messages, Parts
 from ce_engine.preparation import Preparation
 from ce_engine.records import Records
-from ce_engine.schema.call import HostMessage, ModelCall
+from ce_engine.schema.call import HostMessage, ModelCall, Prepared
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Role
 from ce_engine.schema.events import EventType
@@ -65,6 +66,33 @@ class Inspecting(Parts):
                 "actor whom the engine's `authorize` allows to look: by default the session's own user"
             )
         await self.flush(SETTLE_S)
+        preparation, prepared, chosen = await self._tried(call)
+        made = str(preparation.archive.get("hash", ""))
+        await self._audit(call.scope, EventType.INSPECTED, actor, made)
+        shown = Shown(preparation.view, preparation.call, chosen, preparation.counter)
+        return shown.layers(prepared)
+
+    async def preview(self, call: ModelCall, *, messages: Messages | None = None) -> Prepared:
+        """The plan that `prepare` would give now, for a host that asks first whether a call fits.
+
+        Nothing is recorded, reserved or cut, nobody is asked for a summary, and there is no turn to
+        close: the handle is to be thrown away. It reads the session anew, so ask where it matters.
+
+        Args:
+            call: the call.
+            messages: gives its messages, as for `prepare`.
+        """
+        return await self.loop.share(self._preview(call, messages))
+
+    async def _preview(self, call: ModelCall, messages: Messages | None) -> Prepared:
+        if messages is not None:
+            call.messages = messages()
+        await self._settle(call.scope)
+        _, prepared, _ = await self._tried(call)
+        return prepared
+
+    async def _tried(self, call: ModelCall) -> tuple[Preparation, Prepared, Chosen]:
+        """Prepare a call on a view that nobody else has."""
         config = call.config or self.config
         async with self._locks.hold(call.scope.key):
             view = await self._sessions.apart(call.scope)
@@ -79,10 +107,7 @@ class Inspecting(Parts):
         records.heard = False
         records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
         preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
-        prepared, chosen = await self._beside(preparation.tried, preparation.texts)
-        made = str(preparation.archive.get("hash", ""))
-        await self._audit(call.scope, EventType.INSPECTED, actor, made)
-        return Shown(view, preparation.call, chosen, counter).layers(prepared)
+        return preparation, *await self._beside(preparation.tried, preparation.texts)
 
     async def _audit(self, scope: Scope, kind: EventType, actor: str, made: str) -> None:
         """Tell the session's log who looked; a session that is not there is not begun by it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -31,7 +31,7 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.posted import Posted
 from ce_engine.runtime.workers import Workers
-from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions import Sessions
@@ -41,6 +41,9 @@ from ce_engine.view import SessionView
 
 
 T = TypeVar("T")
+
+Messages = Callable[[], Sequence[HostMessage]]
+"""Gives the messages of a call, on the engine's thread."""
 
 
 class Cache(Protocol):

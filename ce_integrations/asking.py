@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 from ce_engine import Usage
 from ce_integrations.calls import GovernedCall
@@ -14,10 +15,13 @@ from ce_integrations.turns import is_inside
 from ce_integrations.wrappers import first_argument, same_kind
 
 
-__all__ = ["Asked", "Gives", "Owner", "as_one_text", "governed", "schema_of"]
+__all__ = ["Asked", "Form", "Gives", "Owner", "as_one_text", "governed", "schema_of"]
 
 Gives = Literal["whole", "stream", "astream"]
 """An answer, or its pieces."""
+
+Answers = Callable[[Any], Iterable[tuple[Any, Usage | None]]]
+"""The messages and usage in a whole result."""
 
 
 class Owner(Protocol):
@@ -64,6 +68,16 @@ def _is_answer(result: Any) -> Iterator[tuple[Any, None]]:
     yield result, None
 
 
+class Form(TypedDict, total=False):
+    """What a framework's methods take and give, in the words of `governed`."""
+
+    names: Sequence[str]
+    replace: Callable[[Asked, list[Any]], Any]
+    answers: Answers
+    is_last: Callable[[Any], bool]
+    callback: str
+
+
 @dataclass(frozen=True, slots=True)
 class governed:  # noqa: N801 - reads like the maker of wrappers that it is
     """Makes the wrappers of methods that are given messages first, by place or by name.
@@ -85,22 +99,26 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
         join: the message that pieces make; without it their texts are joined.
         is_last: whether the app may ask for no more after a piece.
         gives: what a call gives, once it is awaited where it is to be.
+        callback: the argument by which an app is pushed pieces of what is given whole, and the
+            object's attribute that stands for it where a call has none; `text` is theirs, too.
     """
 
     find: Callable[[Any], Owner | None]
     describe: Callable[[Asked], tuple[list[Any], CallInfo]]
     names: Sequence[str] = ("messages",)
     replace: Callable[[Asked, list[Any]], Any] = _as_sent
-    answers: Callable[[Any], Iterable[tuple[Any, Usage | None]]] = _is_answer
+    answers: Answers = _is_answer
     text: Callable[[Any], str] = str
     join: Callable[[list[Any]], Any] = lambda _: None
     is_last: Callable[[Any], bool] = lambda _: False
     gives: Gives = "whole"
+    callback: str = ""
 
     def __call__(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Make the wrapper of a method (a `Make`)."""
         way = _way(original, self.gives)
         whole = way in ("run", "arun")
+        place = _place_behind_the_first(original, self.callback)
         told: tuple[Any, ...] = (self.answers,) if whole else (self.text, self.join, self.is_last)
 
         @same_kind(original)
@@ -110,16 +128,36 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
             if owner is None or given is None or is_inside(subject):
                 return original(subject, *args, **kwargs)
             asked = Asked(owner, subject, given, rest, named, original.__name__)
+            call = self._call(asked)
 
             def start(goes: Sequence[Any]) -> Any:
+                others, by_name = (
+                    self._heard(call, asked, place) if self.callback else (rest, named)
+                )
                 if args:
-                    return original(subject, goes[0], *rest, **named)
+                    return original(subject, goes[0], *others, **by_name)
                 (name,) = kwargs.keys() - named.keys()
-                return original(subject, **{**kwargs, name: goes[0]})
+                return original(subject, **{**by_name, name: goes[0]})
 
-            return getattr(self._call(asked), way)(start, *told)
+            return getattr(call, way)(start, *told)
 
         return ask
+
+    def _heard(
+        self, call: GovernedCall[Any], asked: Asked, place: int
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The other arguments of a call, with a callback from which we hear the pieces, too."""
+        rest, named = asked.rest, asked.named
+        placed = rest[place : place + 1]
+        callback = placed[0] if placed else named.get(self.callback)
+        if callback is None:
+            callback = getattr(asked.subject, self.callback, None)
+        if callback is None:
+            return rest, named
+        heard = call.pushing(callback, self.text)
+        if placed:
+            return (*rest[:place], heard, *rest[place + 1 :]), named
+        return rest, {**named, self.callback: heard}
 
     def _call(self, asked: Asked) -> GovernedCall[Any]:
         def describe() -> list[tuple[list[Any], CallInfo]]:
@@ -134,6 +172,12 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
             describe,
             lambda _, sent: self.replace(asked, sent),
         )
+
+
+def _place_behind_the_first(original: Callable[..., Any], name: str) -> int:
+    """Where an argument of a method stands behind its object and the messages; far off, if it has no place."""
+    names = list(inspect.signature(original).parameters)[2:] if name else []
+    return names.index(name) if name in names else sys.maxsize - 1
 
 
 def _way(original: Callable[..., Any], gives: Gives) -> str:

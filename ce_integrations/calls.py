@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from ce_engine import Usage
@@ -94,6 +97,42 @@ class GovernedCall(Generic[Native]):
         for turn, (native, usage) in self._answers(result, answers):
             await self.hooks.aafter_model(turn, native, usage)
         return result
+
+    def pushing(
+        self, callback: Callable[..., Any], text: Callable[[Any], str]
+    ) -> Callable[..., Any]:
+        """A callback that an app gets pieces by, of the same kind, from which we hear them, too.
+
+        The app has a piece before it is noted. Where its callback raises, it left the stream: the turn
+        is incomplete then, unless the framework goes on.
+        """
+        turn, hooks = self._turn, self.hooks
+        if turn is None:
+            return callback
+
+        @contextmanager
+        def heard(chunk: Any) -> Iterator[None]:
+            said, at = "", time.perf_counter()
+            with hooks.guard("chunk"):
+                said = text(chunk)
+            try:
+                yield
+            except BaseException:
+                turn.left = True
+                raise
+            finally:
+                hooks.hear(turn, said, at)
+
+        def push(chunk: Any, *args: Any, **kwargs: Any) -> Any:
+            with heard(chunk):
+                return callback(chunk, *args, **kwargs)
+
+        async def apush(chunk: Any, *args: Any, **kwargs: Any) -> Any:
+            with heard(chunk):
+                return await callback(chunk, *args, **kwargs)
+
+        is_awaited = inspect.iscoroutinefunction(callback)
+        return functools.wraps(callback)(apush if is_awaited else push)
 
     def open(
         self,

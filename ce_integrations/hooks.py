@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -18,7 +17,6 @@ from ce_engine import (
     HostMessage,
     Message,
     ModelCall,
-    Origin,
     Prepared,
     Retrieval,
     Role,
@@ -28,6 +26,8 @@ from ce_engine import (
     Usage,
     is_own_call,
 )
+from ce_integrations.asked_tools import AskedTools
+from ce_integrations.colleagues import host_message, with_task
 from ce_integrations.composite import mapped, natives_of
 from ce_integrations.guard import Guard
 from ce_integrations.known import KnownMessages
@@ -40,8 +40,7 @@ from ce_integrations.session import (
     remember_answer,
     resolve,
 )
-from ce_integrations.turns import Turn, call_around
-from ce_integrations.usage import summed
+from ce_integrations.turns import Turn, call_around, is_aside
 
 
 if TYPE_CHECKING:
@@ -86,11 +85,17 @@ class Hooks(Generic[Native]):
         """Names of the target's agents, as far as the adapter knows them: what they say is no task."""
         self.wiring: Wiring[Any, Native] | None = None
         """Kept alive as long as the target holds these hooks."""
+        self.attached: object = None
+        """What the adapter keeps of what it attached; alive no longer than these hooks."""
         self._known = KnownMessages(
-            partial(mapped, adapter, to_schema=self._mapped), adapter.parts, adapter.alike
+            partial(mapped, adapter, to_schema=partial(host_message, adapter, self.agents)),
+            adapter.parts,
+            adapter.alike,
         )
         engine.caches.add(self._known)
         self._handed_over: set[Future[None]] = set()
+        self.asked = AskedTools()
+        """The calls of tools that models asked for, until a run claims them."""
 
     def before_model(
         self, natives: list[Native], info: CallInfo
@@ -120,9 +125,33 @@ class Hooks(Generic[Native]):
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
+    def preview(self, natives: list[Native], info: CallInfo) -> list[Native]:
+        """What would go out for a call now, for a framework that asks first whether it fits.
+
+        Nothing is recorded, reserved or cut. It costs more than `before_model`: ask where it matters.
+        """
+        with self.guard("preview"):
+            begun = self._begin(natives, info)
+            if isinstance(begun, ModelCall):
+                messages = partial(self._mapped_all, list(natives))
+                plan = self.engine.loop.run(self.engine.preview(begun, messages=messages))
+                return natives if plan.unchanged else self._natives(natives, plan)
+        return natives
+
+    async def apreview(self, natives: list[Native], info: CallInfo) -> list[Native]:
+        with self.guard("preview"):
+            begun = self._begin(natives, info)
+            if isinstance(begun, ModelCall):
+                messages = partial(self._mapped_all, list(natives))
+                plan = await self.engine.preview(begun, messages=messages)
+                return natives if plan.unchanged else self._natives(natives, plan)
+        return natives
+
     def _begin(self, natives: list[Native], info: CallInfo) -> ModelCall | Turn | None:
         if not self.active or is_own_call():
             return None
+        if is_aside():
+            info.purpose = "helper"
         around = call_around()
         if around is not None and (
             around.adapter != self.adapter.name or self._hands_on(around.turn, natives)
@@ -166,8 +195,7 @@ class Hooks(Generic[Native]):
 
     def _converses(self) -> bool:
         """Whether what we govern holds a conversation: our target, or one that shares a model with it."""
-        held = self.wiring
-        if held is None:
+        if (held := self.wiring) is None:
             return True
         targets = [held.target, *(target() for target, _ in list(held.heirs.values()))]
         return any(each is not None and self.adapter.converses(each) for each in targets)
@@ -182,32 +210,9 @@ class Hooks(Generic[Native]):
         is_same = now.content.endswith(asked.content) if asked.content else not now.content
         return now.role is asked.role and is_same
 
-    def _mapped(self, native: Native) -> HostMessage:
-        host = self.adapter.to_schema(native)
-        author = host.message.author
-        if host.origin is not Origin.TASK or author is None or author.kind is AuthorKind.AGENT:
-            return host  # an agent's request that the mapper knows for one stays a task
-        if author.id in self.agents:
-            # Frameworks let one agent speak to another in the role of the user.
-            host.origin = Origin.COLLEAGUE
-            host.message.author = Author(kind=AuthorKind.AGENT, id=author.id)
-        return host
-
     def _mapped_all(self, natives: list[Native]) -> list[HostMessage]:
-        """The messages of a call. Where nobody else asks for anything, an agent does.
-
-        Runs on the engine's thread: the app's own has other things to do.
-        """
-        messages = list(chain.from_iterable(map(self._known, natives)))
-        if not self.agents or any(host.origin is Origin.TASK for host in messages):
-            return messages
-        return [self._asked(host) for host in messages]
-
-    def _asked(self, host: HostMessage) -> HostMessage:
-        author = host.message.author
-        if host.message.role is not Role.USER or author is None or author.id not in self.agents:
-            return host
-        return replace(host, origin=Origin.TASK)
+        """The messages of a call; runs on the engine's thread: the app's own has other things to do."""
+        return with_task(list(chain.from_iterable(map(self._known, natives))), self.agents)
 
     def _ready(
         self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared
@@ -241,7 +246,7 @@ class Hooks(Generic[Native]):
             return None
         used = usage or self.adapter.map_model_usage(native)
         if turn.handle is None:
-            if turn.outer is not None and used is not None:
+            if turn.outer is not None and (used := turn.used(used)) is not None:
                 turn.outer.inner.append(used)
             return None
         return partial(self._committed, turn, native, used)
@@ -250,6 +255,8 @@ class Hooks(Generic[Native]):
         """Map an answer and record it, on the engine's thread."""
         assert turn.handle is not None
         answer = self._named(turn, self.adapter.to_answer(native))
+        if turn.prepared is not None:
+            self.asked.note(turn.prepared.call, answer.message.tool_calls)
         if turn.resolved is not None:
             remember_answer(turn.resolved, answer, is_shared=used is not None and used.cached)
         used = self._usage(turn, answer, used)
@@ -258,12 +265,17 @@ class Hooks(Generic[Native]):
     def chunk(self, turn: Turn | None, index: int, text: str) -> None:
         """Note a piece of a streamed answer, after the app has got it; in memory only."""
         with self.guard("chunk"):
-            if turn is None or turn.handle is None:
-                return
-            if turn.first is None and text:
-                turn.first = time.perf_counter()
-            turn.chunks[index] = text
-            self.engine.chunk(turn.handle, index, text)
+            if turn is not None and turn.handle is not None:
+                if turn.first is None and text:
+                    turn.first = time.perf_counter()
+                turn.chunks[index] = text
+                self.engine.chunk(turn.handle, index, text)
+
+    def hear(self, turn: Turn | None, text: str, at: float | None = None) -> None:
+        """Note a piece of an answer that the framework pushes to the app, which is given the whole, too."""
+        if turn is not None:
+            turn.hear(text, at)
+            self.chunk(turn, len(turn.heard) - 1, text)
 
     def finalize(self, turn: Turn | None, usage: Usage | None = None) -> None:
         """Record a streamed answer of which the host gives no whole: its chunks are joined."""
@@ -307,7 +319,7 @@ class Hooks(Generic[Native]):
         text = text or "".join(turn.heard)
         answer = self._named(turn, Answer(Message(role=Role.ASSISTANT, content=text)))
         usage = self._usage(turn, answer, None) if text else None
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not turn.left:
             code = type(error).__name__
             return partial(self.engine.fail, turn.handle, code, partial=text, usage=usage)
         incomplete = TurnStatus.INCOMPLETE
@@ -325,19 +337,7 @@ class Hooks(Generic[Native]):
 
     def _usage(self, turn: Turn, answer: Answer, usage: Usage | None) -> Usage:
         """What the call used: as the provider said, or those of all calls inside it, else estimated."""
-        if turn.inner:
-            inner = summed(turn.inner)
-            more = usage is None or inner.total_tokens > usage.total_tokens
-            usage = inner if more else usage
-        if usage is None:
-            usage = self._estimated(turn, answer)
-        took = int((time.perf_counter() - turn.started) * 1000)
-        first = None if turn.first is None else int((turn.first - turn.started) * 1000)
-        return replace(
-            usage,
-            latency_ms=usage.latency_ms or took,
-            first_token_latency_ms=usage.first_token_latency_ms or first,
-        )
+        return turn.timed(turn.used(usage) or self._estimated(turn, answer))
 
     def _estimated(self, turn: Turn, answer: Answer) -> Usage:
         prompt = turn.prepared.report.token_used if turn.prepared is not None else 0

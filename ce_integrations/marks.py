@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import secrets
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol, Self, Unpack
 
-from ce_integrations.asking import Asked, governed
+from ce_integrations.asking import Asked, Form, governed
 from ce_integrations.base import CallInfo, Detach, Hooks, share
-from ce_integrations.patches import ClassPatches, definitions
+from ce_integrations.patches import ClassPatches, K, definitions, is_of
 from ce_integrations.runs import OpenRuns
 from ce_integrations.walk import walk
 from ce_integrations.wrappers import same_kind
@@ -160,42 +161,50 @@ def are_marked(found: Iterable[Any], place: Place) -> bool:
 class Marking:
     """How the objects of a framework are marked, and which of their methods ask a model.
 
-    Each method is given the `messages` first. It gives the framework's message, or pieces of one;
-    whether it is to be awaited, and whether it is a generator, is seen in the function itself.
+    Each method is given the `messages` first. It gives the framework's message, or pieces of one, or
+    a container of messages, of which `answers` tells the messages; whether it is to be awaited, and
+    whether it is a generator, is seen in the function itself.
 
     Args:
         place: where an object has its mark; a text means the attribute with its listeners, a list.
-        methods: names of such methods, by the class that defines them.
+        methods: names of such methods, by the class that defines them, or by a function that says
+            whether an object is of the kind, where the framework looks for methods and not for classes.
         text: the text of a piece.
         join: the message that pieces make; without it their texts are joined.
         streams: names of methods that ask at once and give pieces, though they are no generators.
         packages: where to look into objects; those of the classes without it.
+        form: what else `governed` is to know: `names`, `replace`, `answers`, `is_last`, `callback`.
     """
 
     def __init__(
         self,
         place: Place | str,
-        methods: Mapping[type, Iterable[str]],
+        methods: Mapping[K, Iterable[str]],
         text: Callable[[Any], str] = str,
         join: Callable[[list[Any]], Any] = lambda _: None,
         *,
         streams: Sequence[str] = (),
         packages: Sequence[str] = (),
+        **form: Unpack[Form],
     ) -> None:
         self.place: Place = Listed(place) if isinstance(place, str) else place
-        whole = governed(self.place.mark_of, _described, text=text, join=join)
+        whole = governed(self.place.mark_of, _described, text=text, join=join, **form)
         pieces = replace(whole, gives="stream")
         self._makers = {
-            cls: {name: pieces if name in streams else whole for name in names}
-            for cls, names in methods.items()
+            kind: {name: pieces if name in streams else whole for name in names}
+            for kind, names in methods.items()
         }
-        self._packages = tuple(packages or {cls.__module__.partition(".")[0] for cls in methods})
+        own = {cls.__module__.partition(".")[0] for cls in methods if isinstance(cls, type)}
+        self._packages = tuple(packages or own)
         self._patches = ClassPatches()
 
     def found(self, target: object) -> list[Any]:
         """The objects in a target, itself included, that ask a model."""
-        classes = tuple(self._makers)
-        return [each for each in walk(target, self._packages) if isinstance(each, classes)]
+        return [
+            each
+            for each in walk(target, self._packages)
+            if any(is_of(each, kind) for kind in self._makers)
+        ]
 
     def attach(
         self, target: object, hooks: Hooks[Any], make_mark: Callable[[Hooks[Any]], Mark]
@@ -209,11 +218,57 @@ class Marking:
         with ExitStack() as undo:
             undo.callback(self._patches.hold(definitions(self._makers, subjects), hooks))
             undo.callback(mark_all(subjects, make_mark, self.place, hooks, agreed=True))
-            return undo.pop_all().close
+            hooks.attached = attached = _Attached(make_mark, undo.pop_all())
+        return attached.undo.close
+
+    def extend(self, target: object, hooks: Hooks[Any]) -> None:
+        """Mark what has come to a target since `attach`, too; it goes when that is undone.
+
+        For methods of the framework by which an app begins to run, guarded: parts may be added and
+        exchanged at any time. What somebody governs already stays his.
+        """
+        attached = hooks.attached
+        if not isinstance(attached, _Attached) or not hooks.active:
+            return
+        new = [each for each in self.found(target) if self.place.mark_of(each) is None]
+        if new:
+            held = self._patches.hold(definitions(self._makers, new), hooks)
+            attached.undo.callback(held)
+        for each in new:
+            mark = attached.make_mark(hooks)
+            self.place.put(each, mark)
+            attached.undo.callback(_taker(self.place, each, mark))
 
     def is_attached(self, target: object) -> bool:
         """Whether all of that is marked, by this installation or another."""
         return are_marked(self.found(target), self.place)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Attached:
+    """What an installation has marked, for what comes later.
+
+    Attributes:
+        undo: the way back.
+    """
+
+    make_mark: Callable[[Hooks[Any]], Mark]
+    undo: ExitStack
+
+
+def _taker(place: Place, subject: object, mark: Mark) -> Callable[[], None]:
+    """Takes a mark off again, and does not keep the object until then: apps may make one for each request."""
+    try:
+        known = weakref.ref(subject)
+    except TypeError:  # an object with slots: it is kept
+        return place.put(subject, mark)
+
+    def take() -> None:
+        each = known()
+        if each is not None and place.mark_of(each) in (mark, None):
+            place.put(each, mark)()
+
+    return take
 
 
 def _described(asked: Asked) -> tuple[list[Any], CallInfo]:

@@ -6,10 +6,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
+from ce_integrations.guard import Guard
 from ce_integrations.wrappers import as_function
 
 
@@ -18,7 +22,18 @@ Make = Callable[[Any], Any]
 
 Place = type | ModuleType
 
+Kind = type | Callable[[Any], bool]
+"""What objects are of a kind: those of a class, or those of which a function says so, whatever their class."""
+
+K = TypeVar("K", bound=Kind)
+
 _NOTHING = object()
+
+_BORN = "__init_subclass__"
+"""What Python calls of a class when another one is derived from it."""
+
+_unowned = Guard()
+"""For the app's own classes: a fault of ours is logged there, and in no installation's list."""
 
 
 def put(
@@ -61,16 +76,33 @@ def _is_same(one: object, other: object) -> bool:
     return one is other
 
 
+def is_of(found: object, kind: Kind) -> bool:
+    """Whether an object is of a kind; one that cannot even be asked is not."""
+    if isinstance(kind, type):
+        return isinstance(found, kind)
+    with suppress(Exception):
+        return bool(kind(found))
+    return False
+
+
 def definitions(
-    makers: Mapping[type, Mapping[str, Make]], found: Iterable[object]
+    makers: Mapping[K, Mapping[str, Make]], found: Iterable[object]
 ) -> Iterator[tuple[type, str, Make]]:
-    """What to hold for methods of base classes: the bases' own, and overrides of `found` objects' classes."""
-    classes = {*makers, *map(type, found)}
-    for base, by_name in makers.items():
-        for cls in {each for kind in classes for each in kind.__mro__ if issubclass(each, base)}:
-            for name, make in by_name.items():
-                if name in vars(cls):
-                    yield cls, name, make
+    """What to hold for methods of these kinds: the classes' own, and those of `found` objects' classes."""
+    subjects = list(found)
+    for kind, by_name in makers.items():
+        if isinstance(kind, type):
+            kinds: list[type] = [kind, *(type(each) for each in subjects if isinstance(each, kind))]
+            classes = {cls for each in kinds for cls in each.__mro__ if issubclass(cls, kind)}
+        else:
+            kinds = [type(each) for each in subjects if is_of(each, kind)]
+            classes = {cls for each in kinds for cls in each.__mro__}
+        for cls in classes:
+            yield from _own(cls, by_name)
+
+
+def _own(cls: type, by_name: Mapping[str, Make]) -> Iterator[tuple[type, str, Make]]:
+    return ((cls, name, make) for name, make in by_name.items() if name in vars(cls))
 
 
 def all_definitions(makers: Mapping[type, Mapping[str, Make]]) -> Iterator[tuple[type, str, Make]]:
@@ -80,11 +112,13 @@ def all_definitions(makers: Mapping[type, Mapping[str, Make]]) -> Iterator[tuple
     """
     for base, by_name in makers.items():
         for cls in _loaded(base):
-            for name, make in by_name.items():
-                if name in vars(cls) and not getattr(
-                    vars(cls)[name], "__isabstractmethod__", False
-                ):
-                    yield cls, name, make
+            yield from _concrete(cls, by_name)
+
+
+def _concrete(cls: type, by_name: Mapping[str, Make]) -> Iterator[tuple[type, str, Make]]:
+    for found in _own(cls, by_name):
+        if not getattr(vars(cls)[found[1]], "__isabstractmethod__", False):
+            yield found
 
 
 def _loaded(base: type) -> set[type]:
@@ -98,13 +132,23 @@ class _Patch:
     holders: int = 0
 
 
+@dataclass(slots=True, eq=False)
+class _Hold:
+    """What one holder has wrapped, and what it wants wrapped of classes that are yet to come."""
+
+    places: list[tuple[Place, str]] = field(default_factory=list)
+    makers: Mapping[type, Mapping[str, Make]] = field(default_factory=dict)
+
+
 class ClassPatches:
     """Wraps methods once for all who hold them; the last one to let go restores the originals."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A class may be made, and be seen to, while others are wrapped: to look for them may import it.
+        self._lock = threading.RLock()
         self._patches: dict[tuple[Place, str], _Patch] = {}
-        self._abandoned: deque[list[tuple[Place, str]]] = deque()
+        self._watching: list[_Hold] = []
+        self._abandoned: deque[_Hold] = deque()
 
     def hold(self, wanted: Iterable[tuple[Place, str, Make]], holder: object) -> Callable[[], None]:
         """Wrap what is not wrapped yet: all of it or, if anything raises, nothing.
@@ -112,16 +156,34 @@ class ClassPatches:
         Only attributes that the class defines itself may be named. Returns the way back; where the
         `holder` is gone without having gone it, the next one to come or go does so.
         """
-        held: list[tuple[Place, str]] = []
+        return self._hold(wanted, holder, {})
+
+    def hold_all(
+        self, makers: Mapping[type, Mapping[str, Make]], holder: object
+    ) -> Callable[[], None]:
+        """Hold `all_definitions`, and those of classes that are derived from these later.
+
+        A class whose base has an `__init_subclass__` of its own that does not call the next one is not seen.
+        """
+        born = ((base, _BORN, partial(_telling, base, self._born)) for base in makers)
+        return self._hold(chain(all_definitions(makers), born), holder, makers)
+
+    def _hold(
+        self,
+        wanted: Iterable[tuple[Place, str, Make]],
+        holder: object,
+        makers: Mapping[type, Mapping[str, Make]],
+    ) -> Callable[[], None]:
+        held = _Hold(makers=makers)
         with self._lock:
             self._clear()
             try:
-                for cls, name, make in wanted:
-                    self._take(cls, name, make)
-                    held.append((cls, name))
+                self._take_all(wanted, held)
             except BaseException:
                 self._give_back(held)
                 raise
+            if makers:
+                self._watching.append(held)
 
         # Garbage is collected at any moment, under our own lock too: no more than a note is made then.
         weakref.finalize(holder, self._abandoned.append, held).atexit = False
@@ -133,28 +195,61 @@ class ClassPatches:
 
         return release
 
+    def _born(self, cls: type) -> None:
+        """Wrap what is wanted of a class that was made just now."""
+        with self._lock:
+            for held in list(self._watching):
+                for base, by_name in held.makers.items():
+                    if issubclass(cls, base):
+                        self._take_all(_concrete(cls, by_name), held)
+
     def _clear(self) -> None:
         while self._abandoned:
             self._give_back(self._abandoned.popleft())
 
+    def _take_all(self, wanted: Iterable[tuple[Place, str, Make]], held: _Hold) -> None:
+        for cls, name, make in wanted:
+            self._take(cls, name, make)
+            held.places.append((cls, name))
+
     def _take(self, cls: Place, name: str, make: Make) -> None:
         patch = self._patches.get((cls, name))
         if patch is None:
-            original = vars(cls)[name]
-            method = as_function(original) if isinstance(cls, type) else original
+            original = vars(cls).get(name, _NOTHING) if name == _BORN else vars(cls)[name]
+            method = as_function(original) if isinstance(cls, type) and name != _BORN else original
             patch = _Patch(original, make(method))
             setattr(cls, name, patch.wrapper)
             self._patches[cls, name] = patch
         patch.holders += 1
 
-    def _give_back(self, held: list[tuple[Place, str]]) -> None:
-        while held:
-            cls, name = held.pop()
+    def _give_back(self, held: _Hold) -> None:
+        if held in self._watching:
+            self._watching.remove(held)
+        while held.places:
+            cls, name = held.places.pop()
             patch = self._patches[cls, name]
             patch.holders -= 1
             if patch.holders:
                 continue
             del self._patches[cls, name]
             # Somebody who wrapped it after us keeps our wrapper inside; it is silent by then.
-            if vars(cls).get(name) is patch.wrapper:
+            if vars(cls).get(name) is not patch.wrapper:
+                continue
+            if patch.original is _NOTHING:
+                delattr(cls, name)
+            else:
                 setattr(cls, name, patch.original)
+
+
+def _telling(base: Any, born: Callable[[type], None], original: Any) -> Any:
+    """The `__init_subclass__` of a class that tells of classes that are derived from it."""
+
+    def init_subclass(cls: Any, /, **kwargs: Any) -> None:
+        if original is _NOTHING:
+            super(base, cls).__init_subclass__(**kwargs)
+        else:
+            original.__get__(None, cls)(**kwargs)
+        with _unowned("a new class"):
+            born(cls)
+
+    return classmethod(init_subclass)

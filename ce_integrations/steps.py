@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from ce_engine.runtime.contexts import unset
 from ce_integrations.hooks import Hooks
+from ce_integrations.patches import Make
 from ce_integrations.role import chosen_role
 from ce_integrations.runs import at_work
 from ce_integrations.scoped import Entered, ScopedVariable, settled
 from ce_integrations.session import CallInfo, chosen_session
+from ce_integrations.wrappers import run_within, same_kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,6 +192,27 @@ class stepping:  # noqa: N801 - used like a function, in `with`
         for said, entered in reversed(self._entered):
             said.close(entered)
         self._step.at_work.discard(self)
+
+
+def in_step(begin: Callable[..., Step | None]) -> Make:
+    """Makes wrappers whose original works in the step that `begin(*args, **kwargs)` gives for its call.
+
+    For methods by which an agent or a team begins to work, of every kind: the step is made once a call,
+    holds while the original runs or awaits, never while a generator waits, and lasts to its end.
+    `begin` as a rule gives `deeper(agent, agent.name, hooks)`; `None` is no step. It must not raise.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @same_kind(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            step = begin(*args, **kwargs)
+            if step is None:
+                return original(*args, **kwargs)
+            return run_within(partial(stepping, step), original, args, kwargs, step.lasting)
+
+        return call
+
+    return make
 
 
 def _is_elsewhere(step: Step) -> bool:

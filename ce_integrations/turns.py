@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from ce_engine import Prepared, TurnHandle, Usage, is_own_call
 from ce_engine.runtime.contexts import unset
 from ce_integrations.session import Resolved
+from ce_integrations.usage import summed
 
 
 @dataclass(eq=False, slots=True)
@@ -30,19 +33,39 @@ class Turn:
     started: float = field(default_factory=time.perf_counter)
     first: float | None = None
     inner: list[Usage] = field(default_factory=list)
+    """What calls inside used, and what was told beside the answer (`note_usage`)."""
     run_id: object = None
     """The framework's, where pieces are heard by it."""
     heard: list[str] = field(default_factory=list)
     """Pieces of an answer that the framework streams to others while it gives us the whole."""
     chunks: dict[int, str] = field(default_factory=dict)
     """Pieces of a streamed answer, by their index."""
+    left: bool = False
+    """Whether the app left it: its callback, which is given the pieces, raised."""
     _open: list[bool] = field(default_factory=lambda: [True])
 
-    def hear(self, text: str) -> None:
-        """Note a piece of the answer."""
+    def hear(self, text: str, at: float | None = None) -> None:
+        """Note a piece of the answer, which came now or at that time."""
         if text and self.first is None:
-            self.first = time.perf_counter()
+            self.first = time.perf_counter() if at is None else at
         self.heard.append(text)
+
+    def used(self, told: Usage | None) -> Usage | None:
+        """What the call used: as its answer told, or those inside it together, if that is more."""
+        if not self.inner:
+            return told
+        inner = summed(self.inner)
+        return inner if told is None or inner.total_tokens > told.total_tokens else told
+
+    def timed(self, usage: Usage) -> Usage:
+        """A usage with how long the call took, and its first piece, where the usage does not say."""
+        took = int((time.perf_counter() - self.started) * 1000)
+        first = None if self.first is None else int((self.first - self.started) * 1000)
+        return replace(
+            usage,
+            latency_ms=usage.latency_ms or took,
+            first_token_latency_ms=usage.first_token_latency_ms or first,
+        )
 
     def close(self) -> bool:
         """True for the first caller only, whatever the threads: a turn ends once."""
@@ -100,3 +123,36 @@ def is_inside(subject: object) -> bool:
         return True
     around = call_around()
     return around is not None and around.subject is subject
+
+
+def note_usage(usage: Usage | None) -> None:
+    """Note what the provider told beside the answer of the call around us; nothing, where there is none.
+
+    For frameworks whose answers say nothing of it and which tell it by an event inside the call, in the
+    same context. Several add up: a call may ask the provider more than once.
+    """
+    around = call_around()
+    if usage is not None and around is not None and around.turn is not None:
+        around.turn.inner.append(usage)
+
+
+_aside: ContextVar[bool] = ContextVar("ce_aside", default=False)
+
+
+@contextmanager
+def aside(*_: object, **__: object) -> Iterator[None]:
+    """Say that who asks a model inside does so for itself: to sum up, to route, to judge.
+
+    Such calls are `purpose="helper"`: recorded, and nothing is brought in. As a context for `within`
+    it takes whatever the method is called with: `within(aside)`.
+    """
+    token = _aside.set(True)
+    try:
+        yield
+    finally:
+        unset(_aside, token)
+
+
+def is_aside() -> bool:
+    """Whether who asks a model here does so for itself."""
+    return _aside.get()

@@ -14,6 +14,10 @@ from typing import Any
 Function = Callable[..., Any]
 
 
+def _nothing(_: object) -> None:
+    pass
+
+
 def same_kind(original: Function) -> Callable[[Function], Function]:
     """Like `functools.wraps`; the wrapper is a generator or coroutine function where `original` is one.
 
@@ -71,16 +75,16 @@ def as_function(original: Any) -> Any:
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
-Around = Callable[[], AbstractContextManager[Arguments | None]]
+Around = Callable[[], AbstractContextManager[Any]]
+"""Gives a context; where what that gives is `Arguments`, they are those to call with."""
 
 
-def within(
-    enter: Callable[..., AbstractContextManager[Arguments | None]],
-) -> Callable[[Function], Function]:
+def within(enter: Callable[..., AbstractContextManager[Any]]) -> Callable[[Function], Function]:
     """Makes wrappers whose original runs inside `enter(original, *args, **kwargs)`.
 
     What it gives is awaited inside, too, and so is each step of a generator: entered anew, and never
-    open while the generator waits. The context may give other arguments to call it with.
+    open while the generator waits. The context may give other arguments (`Arguments`) to call it with.
+    For one that is made once a call, such as a step, there is `run_within`, or `steps.in_step`.
     """
 
     def make(original: Function) -> Function:
@@ -99,21 +103,22 @@ def run_within(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     lasting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    heard: Callable[[Any], object] = _nothing,
 ) -> Any:
     """Call `original`, and await or step through what it gives, each time inside a new `around()`.
 
-    For wrappers that make something once a call, which `within` could not hand from step to step. An
-    async generator is inside one `lasting()`, too, from its first step to its end.
+    For wrappers that make something once a call, which `within` could not hand from step to step. A
+    generator is inside one `lasting()`, too, from its first step to its end, and what it gives is `heard`.
     """
     with around() as given:
-        to, named = given or (args, kwargs)
+        to, named = given if isinstance(given, tuple) else (args, kwargs)
         result = original(*to, **named)
     if inspect.isawaitable(result):
         return _awaited(result, around)
     if inspect.isgenerator(result):
-        return _steps(result, around)
+        return _steps(result, around, lasting, heard)
     if inspect.isasyncgen(result):
-        return _async_generator(lambda: result, around, lasting)()
+        return _async_generator(lambda: result, around, lasting, heard)()
     return result
 
 
@@ -122,30 +127,38 @@ async def _awaited(result: Awaitable[Any], around: Around) -> Any:
         return await result
 
 
-def _steps(source: Generator[Any, Any, Any], around: Around) -> Generator[Any, Any, Any]:
+def _steps(
+    source: Generator[Any, Any, Any],
+    around: Around,
+    lasting: Callable[[], AbstractContextManager[None]],
+    heard: Callable[[Any], object],
+) -> Generator[Any, Any, Any]:
     step = partial(source.send, None)
-    while True:
-        with around():
-            try:
-                value = step()
-            except StopIteration as end:
-                return end.value
-        try:
-            sent = yield value
-        except GeneratorExit:
+    with lasting():
+        while True:
             with around():
-                source.close()
-            raise
-        except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
-            step = partial(source.throw, error)
-        else:
-            step = partial(source.send, sent)
+                try:
+                    value = step()
+                except StopIteration as end:
+                    return end.value
+            heard(value)
+            try:
+                sent = yield value
+            except GeneratorExit:
+                with around():
+                    source.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - handed on, whatever it is
+                step = partial(source.throw, error)
+            else:
+                step = partial(source.send, sent)
 
 
 def _async_generator(
     start: Function,
     around: Around,
     lasting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    heard: Callable[[Any], object] = _nothing,
 ) -> Function:
     async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         # What `yield from` is for generators (PEP 380), which Python does not have for these.
@@ -158,6 +171,7 @@ def _async_generator(
                         value = await step()
                     except StopAsyncIteration:
                         return
+                heard(value)
                 try:
                     sent = yield value
                 except GeneratorExit:

@@ -20,9 +20,10 @@ from workflows import Workflow
 from ce_integrations.asking import Asked, as_one_text, governed, schema_of
 from ce_integrations.base import CallInfo
 from ce_integrations.llamaindex.mapper import message_of
-from ce_integrations.llamaindex.spans import aside, info_here, owner_here
+from ce_integrations.llamaindex.spans import info_here, owner_here
 from ce_integrations.patches import Make
 from ce_integrations.scoped import handing_over
+from ce_integrations.turns import aside
 from ce_integrations.wrappers import same_kind, within
 
 

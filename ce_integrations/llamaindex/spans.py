@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -30,7 +29,6 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
-from ce_engine.runtime.contexts import unset
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.marks import Attribute, Mark
@@ -243,28 +241,9 @@ def _session(memory: object) -> dict[str, Any]:
     return {"session_id": found, "conversation": memory}
 
 
-# What is asked beside the answer, where no span says so
-
-
-_aside: ContextVar[bool] = ContextVar("ce_llamaindex_aside", default=False)
-
-
-@contextmanager
-def aside(*_: object, **__: object) -> Iterator[None]:
-    """What asks inside (a memory for summaries, a reranker, an evaluator) does so for itself."""
-    token = _aside.set(True)
-    try:
-        yield
-    finally:
-        unset(_aside, token)
-
-
 def info_here() -> CallInfo:
     """What is known of a call that is made now."""
-    info = tree.info_in(tree.inside(active_span_id.get()))
-    if _aside.get():
-        info.purpose = "helper"
-    return info
+    return tree.info_in(tree.inside(active_span_id.get()))
 
 
 def owner_here(subject: object) -> SpanMark | None:

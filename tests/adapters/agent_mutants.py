@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ce_integrations.base import Adapter, Hooks
+from ce_integrations.colleagues import host_message
 from ce_integrations.patches import ClassPatches
 
 
@@ -37,12 +38,12 @@ def overlooks(*names: str) -> Mutate:
     """One of the ways to ask a model is not governed."""
 
     def mutate(patch: Patch, _: Adapter[Any, Any]) -> None:
-        hold = ClassPatches.hold
+        take_all = ClassPatches._take_all
 
-        def without(self: Any, wanted: Any, holder: object) -> Any:
-            return hold(self, [each for each in wanted if each[1] not in names], holder)
+        def without(self: Any, wanted: Any, held: Any) -> None:
+            take_all(self, [each for each in wanted if each[1] not in names], held)
 
-        patch.setattr(ClassPatches, "hold", without)
+        patch.setattr(ClassPatches, "_take_all", without)
 
     mutate.__name__ = f"overlooks_{names[0]}"
     return mutate
@@ -50,10 +51,10 @@ def overlooks(*names: str) -> Mutate:
 
 def forgets_who_spoke(patch: Patch, _: Adapter[Any, Any]) -> None:
     """What another agent said has no author and no id: it is taken for something new."""
-    mapped, begin = Hooks._mapped, Hooks._begin
+    begin = Hooks._begin
 
-    def nobody_s(self: Any, native: Any) -> Any:
-        host = mapped(self, native)
+    def nobody_s(*args: Any) -> Any:
+        host = host_message(*args)
         host.message.author = host.host_id = None
         return host
 
@@ -61,7 +62,7 @@ def forgets_who_spoke(patch: Patch, _: Adapter[Any, Any]) -> None:
         info.shared_history = False
         return begin(self, natives, info)
 
-    patch.setattr(Hooks, "_mapped", nobody_s)
+    patch.setattr("ce_integrations.hooks.host_message", nobody_s)
     patch.setattr(Hooks, "_begin", told)
 
 

@@ -1,0 +1,276 @@
+"""Wraps methods by which tools and retrievers run, for frameworks that tell nobody of that, or no ids."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import secrets
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from ce_engine import RetrievedDoc
+from ce_integrations.asking import Owner
+from ce_integrations.guard import Guard
+from ce_integrations.runs import OpenRuns, at_work, working
+from ce_integrations.session import CallInfo
+from ce_integrations.steps import Step, step_around
+from ce_integrations.wrappers import run_within, same_kind
+
+
+__all__ = ["Called", "Outcome", "RetrievalRecorder", "Run", "RunInfo", "ToolRecorder"]
+
+_unowned = Guard()
+"""For what fails before it is known whose run it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call of a method by which something runs.
+
+    Attributes:
+        owner: who governs it.
+        subject: the object whose method was called.
+        args: its arguments by place.
+        named: those by name.
+        mode: the method's name.
+    """
+
+    owner: Any
+    subject: Any
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+    mode: str
+
+    def by_name(self, *names: str) -> dict[str, Any]:
+        """All arguments by their names; `names` are those of the ones by place."""
+        return {**dict(zip(names, self.args, strict=False)), **self.named}
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What an adapter knows of a run as it begins.
+
+    Attributes:
+        name: the tool's or the retriever's.
+        given: a tool's arguments, or what a retriever is asked.
+        info: whose it is; of the same request and line as the model's call that asked for it.
+        call_id: the id of that call, where the framework tells it. Without one the call is found by name
+            and arguments (`AskedTools.claim`).
+    """
+
+    name: str
+    given: Any
+    info: CallInfo
+    call_id: str | None = None
+
+
+class Outcome(NamedTuple):
+    """What a tool gave: its result, whether that tells of an error, and digests of what is no text."""
+
+    result: object
+    failed: bool = False
+    media: Sequence[str] = ()
+
+
+_NOTHING: Any = object()
+
+
+class Run:
+    """A tool or a retriever at work in a governed call of its method, from begin to end.
+
+    A fault of ours stays here, whatever `fail` says: frameworks make a tool's error a result.
+
+    Attributes:
+        step: the step around it.
+        given: its arguments, as the model wrote them where a call was found; or what is asked.
+    """
+
+    def __init__(self, owner: Owner, told: RunInfo) -> None:
+        hooks = owner.hooks
+        self.step: Step | None = step_around()
+        self.given = told.given
+        self.result: Any = _NOTHING
+        self._guard: Guard = hooks.guard
+        self._runs: OpenRuns[str] = OpenRuns(hooks)
+        self._id = secrets.token_hex(8)
+        with self.noting("begin"):
+            call_id = told.call_id
+            if call_id is None and isinstance(told.given, Mapping):
+                asked = hooks.asked.claim(told.info, told.name, told.given)
+                if asked is not None:
+                    call_id, self.given = asked.id, asked.args
+            self._runs.begin(self._id, told.name, self.given, told.info, call_id)
+
+    @contextmanager
+    def noting(self, where: str) -> Iterator[None]:
+        """A step of ours."""
+        with suppress(Exception), self._guard(where):
+            yield
+
+    def ended(self, outcome: Outcome) -> None:
+        result, failed, media = outcome
+        self._runs.tool_ended(self._id, result, failed=failed, media=media)
+
+    def found(self, documents: Iterable[RetrievedDoc]) -> None:
+        self._runs.retrieved(self._id, list(documents))
+
+    def failed(self, error: BaseException) -> None:
+        self._runs.tool_failed(self._id, error)
+
+    def forget(self) -> None:
+        """It was left, or no tool: nothing is known of its result."""
+        self._runs.forget(self._id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recorder:
+    """What both have.
+
+    Attributes:
+        find: who governs a call of the object, if anybody does; runs on every call, unguarded.
+        describe: what is known of the run. Guarded, like all that follow.
+        join: what the pieces of a generator make; `None` is no result.
+        is_part: whether a run of the second object is a part of one of the first, and not recorded:
+            without it one of the very same object is, as where an awaited method hands on to its twin.
+    """
+
+    find: Callable[[Any], Owner | None]
+    describe: Callable[[Called], RunInfo]
+    join: Callable[[list[Any]], Any] = operator.itemgetter(-1)
+    is_part: Callable[[Any, Any], bool] = operator.is_
+    retrieves: bool = field(default=False, init=False)
+
+    def __call__(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Make the wrapper of a method (a `Make`)."""
+
+        @same_kind(original)
+        def call(subject: Any, *args: Any, **kwargs: Any) -> Any:
+            run = self._begun(subject, args, kwargs, original.__name__)
+            if run is None:
+                return original(subject, *args, **kwargs)
+            return self._run(run, original, (subject, *args), kwargs)
+
+        return call
+
+    def around(self, subject: Any) -> Run | None:
+        """The run that one of this object would be a part of, in the same step."""
+        work = at_work()
+        run = work.config
+        if not isinstance(run, Run) or run.step is not step_around():
+            return None
+        nested = self.retrieves and work.retriever is not None
+        return run if nested or self.is_part(work.subject, subject) else None
+
+    def _begun(
+        self, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str
+    ) -> Run | None:
+        owner = self.find(subject)
+        if owner is None or not owner.hooks.active or self.around(subject) is not None:
+            return None
+        with suppress(Exception), owner.hooks.guard("begin"):
+            return Run(owner, self.describe(Called(owner, subject, args, kwargs, mode)))
+        return None
+
+    def _run(
+        self,
+        run: Run,
+        original: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Call the original, and see to what it gives, now or later."""
+        around = partial(working, args[0], run, retrieves=self.retrieves)
+        pieces: list[Any] = []
+        lasting = partial(self._lasting, run, pieces)
+        with self._until_it_gives(run):
+            result = run_within(around, original, args, kwargs, lasting, pieces.append)
+        if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            return result
+        if inspect.isawaitable(result):
+            return self._awaited(run, result)
+        self._gave(run, result)
+        return result
+
+    async def _awaited(self, run: Run, result: Awaitable[Any]) -> Any:
+        with self._until_it_gives(run):
+            given = await result
+        self._gave(run, given)
+        return given
+
+    @contextmanager
+    def _lasting(self, run: Run, pieces: list[Any]) -> Iterator[None]:
+        """Around a generator, from its first step to its end."""
+        with self._until_it_gives(run):
+            yield
+        with run.noting("join"):
+            result = self.join(pieces) if pieces else None
+            if result is not None:
+                self._gave(run, result)
+                return
+        run.forget()
+
+    @contextmanager
+    def _until_it_gives(self, run: Run) -> Iterator[None]:
+        try:
+            yield
+        except (Exception, CancelledError) as error:
+            with run.noting("failed"):
+                self._failed(run, error)
+            raise
+        except BaseException:  # a generator is left, the app is interrupted
+            run.forget()
+            raise
+
+    def _gave(self, run: Run, result: Any) -> None:
+        raise NotImplementedError
+
+    def _failed(self, run: Run, error: BaseException) -> None:
+        raise NotImplementedError
+
+
+def _plain(_: Run, result: Any) -> Outcome:
+    return Outcome(result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolRecorder(_Recorder):
+    """Makes the wrappers of methods that run a tool: plain, awaited, generators of both kinds.
+
+    A run is recorded once, with the id of the call that asked for it, if one did: where the framework
+    does not tell it, the newest answer's first call of this name and these arguments is claimed.
+
+    Attributes:
+        outcome: what a result says; without it, it is the result, and a tool fails by raising.
+    """
+
+    outcome: Callable[[Run, Any], Outcome] = _plain
+
+    def _gave(self, run: Run, result: Any) -> None:
+        with run.noting("tool"):
+            run.ended(self.outcome(run, result))
+
+    def _failed(self, run: Run, error: BaseException) -> None:
+        run.failed(error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalRecorder(_Recorder):
+    """Makes the wrappers of methods by which a retriever finds documents; those that it uses are its parts.
+
+    Attributes:
+        documents: the hits in a result, best first.
+    """
+
+    documents: Callable[[Any], Iterable[RetrievedDoc]]
+    retrieves: bool = field(default=True, init=False)
+
+    def _gave(self, run: Run, result: Any) -> None:
+        with run.noting("retriever"):
+            run.found(self.documents(result))
+
+    def _failed(self, run: Run, _: BaseException) -> None:
+        run.forget()

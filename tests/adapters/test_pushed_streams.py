@@ -1,0 +1,195 @@
+"""Pieces of an answer that a framework pushes to a callback of the app: heard, counted, and left to the app."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ce_engine import ContextEngine, Event, EventType, MemoryStore, Scope, create_context_engine
+from ce_integrations import CallInfo
+from ce_integrations.base import Detach, Hooks
+from ce_integrations.marks import Attribute, Mark, Marking
+from tests.adapters.talkers import ANSWER, PIECES, Line, Talker, TalkerAdapter, ended, rows, said
+
+
+Push = Callable[[str], Any]
+
+
+@dataclass(eq=False)
+class Pusher(Talker):
+    """A talker that gives its answer whole, and pushes the pieces to who asked for them."""
+
+    streaming_callback: Push | None = None
+    pushed: list[Any] = field(default_factory=list)
+
+    def tell(
+        self, messages: list[Line], options: Any = None, streaming_callback: Push | None = None
+    ) -> Line:
+        push = streaming_callback or self.streaming_callback
+        answer = self._asked(messages)
+        self.pushed.append(push)
+        for piece in PIECES if push else ():
+            assert push is not None
+            push(piece)
+        return answer
+
+    async def atell(
+        self,
+        messages: list[Line],
+        *,
+        streaming_callback: Callable[[str], Awaitable[None]] | None = None,
+    ) -> Line:
+        answer = self._asked(messages)
+        assert streaming_callback is not None
+        assert inspect.iscoroutinefunction(streaming_callback)
+        for piece in PIECES:
+            await streaming_callback(piece)
+        return answer
+
+
+class PusherMark(Mark):
+    def info(self, subject: Pusher) -> CallInfo:
+        return CallInfo(session_id="s")
+
+
+MARKING = Marking(Attribute("_ce_mark"), {Pusher: ("tell", "atell")}, callback="streaming_callback")
+
+
+class PusherAdapter(TalkerAdapter):
+    def attach(self, target: Talker, hooks: Hooks[Line]) -> Detach:
+        return MARKING.attach(target, hooks, PusherMark)
+
+
+ADAPTER = PusherAdapter()
+ASKED = [Line("user", "What is a lane?")]
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore())
+    yield made
+    made.sync.close()
+
+
+@pytest.fixture
+def chunks(engine: ContextEngine) -> list[Event]:
+    """What subscribers of the event bus hear of pieces."""
+    heard: list[Event] = []
+
+    engine.bus.on(EventType.ASSISTANT_CHUNK_RECEIVED, heard.append)
+    return heard
+
+
+def first_token(engine: ContextEngine) -> int | None:
+    assert engine.sync.flush()
+    document = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    assert document is not None
+    (usage,) = document.session.model_usage
+    return usage.first_token_latency_ms
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda pusher, push: pusher.tell(ASKED, streaming_callback=push),
+        lambda pusher, push: pusher.tell(ASKED, None, push),
+        lambda pusher, push: pusher.tell(messages=ASKED, streaming_callback=push),
+    ],
+    ids=["by name", "by place", "all by name"],
+)
+def test_the_pieces_are_the_app_s_and_we_hear_them(
+    engine: ContextEngine, chunks: list[Event], ask: Callable[[Pusher, Push], Line]
+) -> None:
+    pusher, heard = Pusher(), list[str]()
+    with ADAPTER.install_ce(pusher, engine=engine):
+        assert ask(pusher, heard.append).content == ANSWER
+    assert tuple(heard) == PIECES
+    assert ended(engine) == ["committed"]
+    assert said(engine) == ["What is a lane?", ANSWER]
+    assert first_token(engine) is not None
+    assert [event.payload["length"] for event in chunks] == [len(piece) for piece in PIECES]
+
+
+def test_a_callback_of_the_object_is_heard_too(engine: ContextEngine) -> None:
+    heard: list[str] = []
+    pusher = Pusher(streaming_callback=heard.append)
+    own = pusher.streaming_callback
+    with ADAPTER.install_ce(pusher, engine=engine):
+        pusher.tell(ASKED)
+        assert pusher.streaming_callback is own
+    assert tuple(heard) == PIECES
+    assert first_token(engine) is not None
+
+
+def test_who_asks_for_no_pieces_gets_none(engine: ContextEngine) -> None:
+    pusher = Pusher()
+    with ADAPTER.install_ce(pusher, engine=engine):
+        pusher.tell(ASKED)
+    assert pusher.pushed == [None]
+    assert first_token(engine) is None
+
+
+async def test_an_awaited_callback_stays_one(engine: ContextEngine) -> None:
+    heard: list[str] = []
+
+    async def push(piece: str) -> None:
+        heard.append(piece)
+
+    pusher = Pusher()
+    with ADAPTER.install_ce(pusher, engine=engine):
+        await pusher.atell(ASKED, streaming_callback=push)
+    assert tuple(heard) == PIECES
+    assert ended(engine) == ["committed"]
+    assert first_token(engine) is not None
+
+
+class EnoughError(Exception):
+    """The app wants no more."""
+
+
+def test_a_callback_that_raises_has_left_the_stream(engine: ContextEngine) -> None:
+    def push(piece: str) -> None:
+        if piece == PIECES[1]:
+            raise EnoughError
+
+    pusher = Pusher()
+    with ADAPTER.install_ce(pusher, engine=engine) as installed:
+        with pytest.raises(EnoughError):
+            pusher.tell(ASKED, streaming_callback=push)
+        assert installed.flush()
+    assert ended(engine) == ["incomplete"]
+    assert said(engine) == ["What is a lane?", "".join(PIECES[:2])]
+
+
+def test_what_a_provider_breaks_off_has_failed(engine: ContextEngine) -> None:
+    pusher, heard = Pusher(error=OSError("gone")), list[str]()
+    with ADAPTER.install_ce(pusher, engine=engine), pytest.raises(OSError, match="gone"):
+        pusher.tell(ASKED, streaming_callback=heard.append)
+    assert ended(engine) == ["failed"]
+
+
+@pytest.mark.production_guard
+def test_a_piece_that_we_do_not_understand_is_the_app_s_all_the_same(
+    engine: ContextEngine,
+) -> None:
+    def confused(_: object) -> str:
+        raise LookupError
+
+    marking = Marking(
+        Attribute("_ce_confused"), {Pusher: ("tell",)}, confused, callback="streaming_callback"
+    )
+
+    class Confused(PusherAdapter):
+        def attach(self, target: Talker, hooks: Hooks[Line]) -> Detach:
+            return marking.attach(target, hooks, PusherMark)
+
+    pusher, heard = Pusher(), list[str]()
+    with Confused().install_ce(pusher, engine=engine) as installed:
+        assert pusher.tell(ASKED, streaming_callback=heard.append).content == ANSWER
+    assert tuple(heard) == PIECES
+    assert {fault.where for fault in installed.faults} == {"chunk"}
+    assert len(rows(engine)) == 1
