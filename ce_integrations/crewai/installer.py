@@ -9,7 +9,7 @@ from typing import Any
 
 from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
 from ce_integrations.marks import are_marked, mark_all
-from ce_integrations.patches import ClassPatches, all_definitions
+from ce_integrations.patches import ClassPatches
 from ce_integrations.walk import walk
 
 
@@ -36,7 +36,12 @@ class CrewAIAdapter(Adapter[Any, Mapping[str, Any]]):
     requires = ("crewai>=1.10,<2",)
     targets = "a Crew, Agent, LiteAgent, Flow or LLM"
     capabilities = Capabilities(
-        ways=("sync", "async"), tool_errors=False, history=True, cancels=False
+        ways=("sync", "async"),
+        tool_errors=False,
+        helpers=True,
+        retrieval=True,
+        history=True,
+        cancels=False,
     )
     mapper = "ce_integrations.crewai.mapper"
 
@@ -68,15 +73,15 @@ class CrewAIAdapter(Adapter[Any, Mapping[str, Any]]):
         )
 
     def attach(self, target: Any, hooks: Hooks[Mapping[str, Any]]) -> Detach:
-        from ce_integrations.crewai import injection, recorder
-        from ce_integrations.crewai.scope import PLACE, CrewMark
+        from ce_integrations.crewai import injection, recorder, scope
 
-        mark, found = CrewMark(hooks), self._found(target)
+        hooks.attached = mark = scope.CrewMark(hooks)
+        found = self._found(target)
         with ExitStack() as undo:
-            for makers in (injection.MAKERS, recorder.MAKERS, recorder.USAGE):
-                undo.callback(_patches.hold(all_definitions(makers), mark))
-            undo.callback(_patches.hold(injection.wrapped(), mark))
-            undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=True))
+            for makers in (injection.MAKERS, recorder.MAKERS, scope.MAKERS):
+                undo.callback(_patches.hold_all(makers, mark))
+            undo.callback(_patches.hold(injection.asides(), mark))
+            undo.callback(mark_all(found, lambda _: mark, scope.PLACE, hooks, agreed=True))
             return undo.pop_all().close
 
     def is_attached(self, target: Any) -> bool:

@@ -20,7 +20,11 @@ OBSERVED = "\nObservation: "
 
 _i18n = I18N()
 PROMPTS = frozenset(
-    {_i18n.slice("post_tool_reasoning"), _i18n.errors("force_final_answer"), _i18n.slice("summarizer_system_message")}
+    {
+        _i18n.slice("post_tool_reasoning"),
+        _i18n.errors("force_final_answer"),
+        _i18n.slice("summarizer_system_message"),
+    }
 )
 """What the framework says in the user's role, and nobody asked."""
 

@@ -2,216 +2,172 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from crewai.events.event_bus import CrewAIEventsBus
 from crewai.knowledge.knowledge import Knowledge
-from crewai.llms.base_llm import BaseLLM
 
 from ce_engine import RetrievedDoc, TaskRun
 from ce_engine.schema.enums import TaskStatus
-from ce_integrations.base import CallInfo
-from ce_integrations.crewai.mapper import usage_told
-from ce_integrations.crewai.scope import claim, info_of, note_usage, owner_of
+from ce_integrations.blocks import call_args
+from ce_integrations.crewai.scope import CrewMark, Owner, info_of, owner_of
 from ce_integrations.patches import Make
-from ce_integrations.runs import OpenRuns, retrieved_doc
+from ce_integrations.recorders import Called, RetrievalRecorder, RunInfo
+from ce_integrations.runs import retrieved_doc
 from ce_integrations.turns import call_around
 from ce_integrations.wrappers import same_kind
 
 
 def _emitting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Listeners hear of events on other threads, in any order; here they are heard where they happen."""
+
     @same_kind(original)
     def emit(bus: Any, source: Any, event: Any) -> Any:
-        given = original(bus, source, event)
+        future = original(bus, source, event)
         hear, owner = HEARD.get(type(event).__name__), owner_of(source)
         if hear is not None and owner is not None:
             with owner.hooks.guard("event"):
                 hear(owner, source, event)
-        return given
+        return future
 
     return emit
 
 
-# Tools: no event names the call that it is
+def _mark(owner: Owner) -> CrewMark:
+    mark = owner.hooks.attached
+    assert isinstance(mark, CrewMark)
+    return mark
 
 
-def _runs(owner: Any) -> OpenRuns[str]:
-    """Those of an installation: a mark's, and where a step runs, the same of its hooks."""
-    known = vars(owner.hooks).setdefault("_crewai_runs", OpenRuns(owner.hooks))
-    return known  # type: ignore[no-any-return]
+# Tools: their events name no call of the model's
 
 
-def _tool_started(owner: Any, source: Any, event: Any) -> None:
-    args = event.tool_args
-    if isinstance(args, str):
-        try:
-            args = json.loads(args)
-        except ValueError:
-            args = {"input": args}
-    info, around = info_of(owner, source), call_around()
+def _tool_started(owner: Owner, source: Any, event: Any) -> None:
+    args, info, around = call_args({"args": event.tool_args}), info_of(owner, source), call_around()
     if around is not None and around.turn is not None and around.turn.handle is not None:
-        info.request_id = around.turn.handle.request_id  # a model ran it itself
-    _runs(owner).begin(event.event_id, event.tool_name, args, info, claim(event.tool_name, args))
+        info.request_id = around.turn.handle.request_id  # a model runs it itself, in its call
+    asked = owner.hooks.asked.claim(info, event.tool_name, args)
+    call_id = None if asked is None else asked.id
+    _mark(owner).runs.begin(event.event_id, event.tool_name, args, info, call_id)
 
 
-def _tool_finished(owner: Any, _: Any, event: Any) -> None:
+def _tool_ended(owner: Owner, _: Any, event: Any) -> None:
     failed = getattr(event, "failure", None) is not None
-    _runs(owner).tool_ended(event.started_event_id or "", event.output, failed=failed)
+    _mark(owner).runs.tool_ended(event.started_event_id, event.output, failed=failed)
 
 
-def _tool_failed(owner: Any, _: Any, event: Any) -> None:
-    run_id, error = event.started_event_id or "", event.error
+def _tool_failed(owner: Owner, _: Any, event: Any) -> None:
+    run_id, error, runs = event.started_event_id, event.error, _mark(owner).runs
     if isinstance(error, BaseException):
-        _runs(owner).tool_failed(run_id, error)
+        runs.tool_failed(run_id, error)
     else:
-        _runs(owner).tool_ended(run_id, str(error), failed=True)
+        runs.tool_ended(run_id, error, failed=True)
 
 
 # What a crew works on
 
 
-def _tell(owner: Any, source: Any, runs: Iterable[TaskRun]) -> None:
-    info, hooks = info_of(owner, source), owner.hooks
-    hooks.post("tasks", info, hooks.engine.post_tasks, list(runs))
+def _tell(owner: Owner, source: Any, runs: Iterable[TaskRun]) -> None:
+    if told := list(runs):
+        owner.hooks.post("tasks", info_of(owner, source), owner.hooks.engine.post_tasks, told)
 
 
-def _run_of(task: Any, status: TaskStatus, result: str = "", error: str = "") -> TaskRun:
-    crew = getattr(task.agent, "crew", None)
-    return TaskRun(str(task.id), task.name or task.description, status, _before(task, crew), result, error)
+def _of(task: Any, status: TaskStatus, crew: Any = None, **told: str) -> TaskRun:
+    """Where a task stands; it waits for those that it names, else for all before it in its crew."""
+    before = task.context
+    if not (before is None or isinstance(before, list)):
+        tasks = getattr(crew or getattr(task.agent, "crew", None), "tasks", ())
+        before = tasks[: next((n for n, each in enumerate(tasks) if each is task), 0)]
+    names = [str(each.id) for each in before or ()]
+    return TaskRun(str(task.id), task.name or task.description, status, names, **told)
 
 
-def _before(task: Any, crew: Any) -> list[str]:
-    """What a task waits for: the tasks that it names, else all that stand before it in its crew."""
-    if task.context is None or isinstance(task.context, list):
-        return [str(each.id) for each in task.context or ()]
-    tasks = [each.id for each in getattr(crew, "tasks", ())]
-    at = tasks.index(task.id) if task.id in tasks else 0
-    return list(map(str, tasks[:at]))
+def _crew_started(owner: Owner, crew: Any, _: Any) -> None:
+    _mark(owner).waiting.update(str(task.id) for task in crew.tasks)
+    _tell(owner, crew, [_of(task, TaskStatus.PENDING, crew) for task in crew.tasks])
 
 
-def _crew_started(owner: Any, crew: Any, _: Any) -> None:
-    runs = ((task, _before(task, crew)) for task in crew.tasks)
-    names = ((str(task.id), task.name or task.description, before) for task, before in runs)
-    _tell(owner, crew, [TaskRun(id_, name, depends_on=before) for id_, name, before in names])
+def _crew_ended(owner: Owner, crew: Any, _: Any) -> None:
+    """Some were never begun: their condition did not hold, or one before them failed."""
+    waiting = _mark(owner).waiting
+    left = [task for task in crew.tasks if str(task.id) in waiting]
+    waiting.difference_update(str(task.id) for task in left)
+    _tell(owner, crew, [_of(task, TaskStatus.CANCELLED, crew) for task in left])
 
 
-def _task_started(owner: Any, task: Any, _: Any) -> None:
-    _tell(owner, task, [_run_of(task, TaskStatus.IN_PROGRESS)])
+def _task_started(owner: Owner, task: Any, _: Any) -> None:
+    _mark(owner).waiting.discard(str(task.id))
+    _tell(owner, task, [_of(task, TaskStatus.IN_PROGRESS)])
 
 
-def _task_completed(owner: Any, task: Any, event: Any) -> None:
-    _tell(owner, task, [_run_of(task, TaskStatus.COMPLETED, event.output.raw)])
+def _task_ended(owner: Owner, task: Any, event: Any) -> None:
+    _tell(owner, task, [_of(task, TaskStatus.COMPLETED, result=event.output.raw)])
 
 
-def _task_failed(owner: Any, task: Any, event: Any) -> None:
-    _tell(owner, task, [_run_of(task, TaskStatus.FAILED, error=event.error)])
-
-
-def _crew_ended(owner: Any, crew: Any, _: Any) -> None:
-    """Tasks that were never done: skipped by their condition, or behind one that failed."""
-    left = [task for task in crew.tasks if task.start_time is None or not _is_done(task)]
-    _tell(owner, crew, [_run_of(task, TaskStatus.CANCELLED) for task in left if task.start_time is None])
-
-
-def _is_done(task: Any) -> bool:
-    return task.output is not None
+def _task_failed(owner: Owner, task: Any, event: Any) -> None:
+    _tell(owner, task, [_of(task, TaskStatus.FAILED, error=event.error)])
 
 
 # What is looked up
 
 
-def _recalled(owner: Any, source: Any, event: Any) -> None:
-    documents = [
+def _recalled(owner: Owner, source: Any, event: Any) -> None:
+    runs, records = _mark(owner).runs, [(match.record, match.score) for match in event.results]
+    runs.begin(event.event_id, "memory", event.query, info_of(owner, source))
+    runs.retrieved(
+        event.event_id,
+        [
+            retrieved_doc(
+                record.content,
+                {"source": record.source, **record.metadata, "score": score},
+                record.id,
+            )
+            for record, score in records
+        ],
+    )
+
+
+def _query(called: Called) -> RunInfo:
+    """A query of a knowledge: its event has all texts in one, without ids and scores."""
+    asked = called.by_name("query").get("query") or ()
+    return RunInfo("knowledge", " ".join(asked), info_of(called.owner, called.subject))
+
+
+def _hits(results: Iterable[Any]) -> list[RetrievedDoc]:
+    return [
         retrieved_doc(
-            match.record.content,
-            {"source": match.record.source, **match.record.metadata, "score": match.score},
-            match.record.id,
+            hit["content"],
+            {**(hit.get("metadata") or {}), "score": hit.get("score")},
+            str(hit["id"]),
         )
-        for match in event.results
-        if hasattr(match, "record")
+        for hit in results
     ]
-    _found(owner, source, "memory", event.query, documents)
 
 
-def _found(owner: Any, source: Any, name: str, query: str, documents: list[RetrievedDoc]) -> None:
-    runs, key = _runs(owner), f"{name}-{id(documents)}"
-    runs.begin(key, name, query, info_of(owner, source))
-    runs.retrieved(key, documents)
-
-
-def _looks_up(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A query of a knowledge: its event has the texts in one, without ids and scores."""
-
-    def told(knowledge: Any, queries: Any, results: Any) -> Any:
-        if (owner := owner_of(knowledge)) is not None:
-            with owner.hooks.guard("knowledge"):
-                hits = [retrieved_doc(_text(hit), _metadata(hit), str(hit.get("id") or "")) for hit in results]
-                _found(owner, knowledge, "knowledge", " ".join(queries), hits)
-        return results
-
-    @same_kind(original)
-    def query(knowledge: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
-        results = original(knowledge, query, *args, **kwargs)
-        if not hasattr(results, "__await__"):
-            return told(knowledge, query, results)
-
-        async def awaited() -> Any:
-            return told(knowledge, query, await results)
-
-        return awaited()
-
-    return query
-
-
-def _text(hit: Any) -> str:
-    return str(hit.get("content") or hit.get("context") or "")
-
-
-def _metadata(hit: Any) -> dict[str, Any]:
-    return {**(hit.get("metadata") or {}), "score": hit.get("score")}
-
-
-# Of a model's call
-
-
-def _streamed(_: Any, __: Any, event: Any) -> None:
+def _streamed(owner: Owner, _: Any, event: Any) -> None:
     around = call_around()
-    if around is not None and around.turn is not None:
-        around.turn.hear("" if event.tool_call else event.chunk)
+    if around is not None and not event.tool_call:
+        owner.hooks.hear(around.turn, event.chunk)
 
 
-def _tracked(original: Callable[..., Any]) -> Callable[..., Any]:
-    """What a provider told of its call: in every release and provider it comes by here."""
-
-    @same_kind(original)
-    def track(model: Any, usage_data: Any) -> Any:
-        if (owner := owner_of(model)) is not None:
-            with owner.hooks.guard("usage"):
-                note_usage(usage_told(usage_data))
-        return original(model, usage_data)
-
-    return track
-
-
-HEARD: dict[str, Callable[[Any, Any, Any], None]] = {
+HEARD: dict[str, Callable[[Owner, Any, Any], None]] = {
     "ToolUsageStartedEvent": _tool_started,
-    "ToolUsageFinishedEvent": _tool_finished,
+    "ToolUsageFinishedEvent": _tool_ended,
     "ToolUsageErrorEvent": _tool_failed,
     "CrewKickoffStartedEvent": _crew_started,
     "CrewKickoffCompletedEvent": _crew_ended,
     "CrewKickoffFailedEvent": _crew_ended,
     "TaskStartedEvent": _task_started,
-    "TaskCompletedEvent": _task_completed,
+    "TaskCompletedEvent": _task_ended,
     "TaskFailedEvent": _task_failed,
     "MemoryQueryCompletedEvent": _recalled,
     "LLMStreamChunkEvent": _streamed,
 }
-"""Events by their names: not every release has all of them."""
+"""By the names of the events' classes."""
 
+_RECORDER = RetrievalRecorder(find=owner_of, describe=_query, documents=_hits)
 MAKERS: dict[type, dict[str, Make]] = {
     CrewAIEventsBus: {"emit": _emitting},
-    Knowledge: dict.fromkeys(("query", "aquery"), _looks_up),
+    Knowledge: dict.fromkeys(("query", "aquery"), _RECORDER),
 }
-USAGE: dict[type, dict[str, Make]] = {BaseLLM: {"_track_token_usage_internal": _tracked}}

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from crewai import Agent, Crew, Task
+from crewai import Agent, Crew, Flow, Task
 from crewai.core.providers.human_input import SyncHumanInputProvider, reset_provider, set_provider
+from crewai.flow.flow import start
+from crewai.knowledge.knowledge import Knowledge
+from crewai.knowledge.storage.knowledge_storage import KnowledgeStorage
 from crewai.llms.providers.openai.completion import OpenAICompletion
 from crewai.tools import tool
+from crewai.utilities.converter import Converter
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
-from pydantic import PrivateAttr
+from pydantic import BaseModel, PrivateAttr
 
 from ce_integrations.base import Adapter
-from ce_integrations.crewai.installer import ADAPTER
-from ce_integrations.testing.answers import Answer, text, tool_calls
+from ce_integrations.crewai.installer import CrewAIAdapter
+from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,
     SYSTEM,
     FrameworkApps,
+    Page,
     Tool,
     in_session,
 )
@@ -71,20 +77,25 @@ class CrewApps(FrameworkApps):
         return DefaultHttpxClient(verify=verify), DefaultAsyncHttpxClient(verify=verify)
 
     def model(self, wire: Wire, **settings: Any) -> Noting:
-        model = Noting(
+        return Noting(
             model=MODEL, base_url=wire.base_url, api_key="no key", max_retries=0, **settings
         )
-        return model
 
     def received(self, target: Any) -> list[list[Any]]:
         models = [each for each in walk(target, PACKAGES) if isinstance(each, Noting)]
         return models[0]._received
 
 
+class Agents(CrewAIAdapter):
+    """Agents of these tests look nothing up and ask for nothing on the side."""
+
+    capabilities = replace(CrewAIAdapter.capabilities, helpers=False, retrieval=False)
+
+
 class AgentApps(CrewApps):
     """An agent, whose app keeps the messages of each conversation."""
 
-    adapter: ClassVar[Adapter[Any, Any]] = ADAPTER
+    adapter: ClassVar[Adapter[Any, Any]] = Agents()
     team_script: ClassVar[Sequence[str | Answer]] = [
         tool_calls(
             [
@@ -148,3 +159,125 @@ class AgentApps(CrewApps):
             yield talk
         finally:
             reset_provider(token)
+
+
+class ModelsAlone(CrewAIAdapter):
+    """A model runs no tools, asks no agent and keeps no talk; who awaits it may cancel it."""
+
+    capabilities = replace(
+        CrewAIAdapter.capabilities, tools=False, teams=False, history=False, cancels=True
+    )
+
+
+class Summary(BaseModel):
+    """What a talk was about."""
+
+    topics: list[str]
+
+
+class Shelf(KnowledgeStorage):
+    """Gives all of its pages."""
+
+    _pages: Sequence[Page] = PrivateAttr(default=())
+
+    def search(self, *_: Any, **__: Any) -> Any:
+        return [
+            {
+                "id": page.uri,
+                "content": page.text,
+                "metadata": {"source": page.uri},
+                "score": page.score,
+            }
+            for page in self._pages
+        ]
+
+
+class PlainApps(CrewApps):
+    """A model, and a flow whose step asks it; the app keeps the messages."""
+
+    adapter: ClassVar[Adapter[Any, Any]] = ModelsAlone()
+    talks: ClassVar[dict[tuple[int, str], list[Any]]] = {}
+    """By target and session."""
+    asked: ClassVar[dict[int, Noting]] = {}
+    """The model of each flow."""
+
+    def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
+        assert not tools
+        return self._fresh(self.model(wire))
+
+    def make_helped(self, wire: Wire) -> Any:
+        """After each answer the talk is made an object of, by the framework's own prompt."""
+        model, talk = self.model(wire), self._begun()
+
+        def answer(question: str) -> str:
+            said = self._asks(model, talk, question)
+            words = "\n".join(message["content"] for message in talk[1:])
+            told = {"llm": model, "model": Summary, "max_attempts": 1}
+            Converter(text=words, instructions="List the topics.", **told).to_pydantic()
+            return said
+
+        return self._flow(model, answer)
+
+    def aside(self, body: JsonObject) -> str | None:
+        return '{"topics": ["lanes"]}' if "List the topics." in str(body) else None
+
+    def make_retrieving(self, wire: Wire, pages: Sequence[Page]) -> Any:
+        model, talk = self.model(wire), self._begun()
+        shelf = Shelf()
+        shelf._pages = pages
+        knowledge = Knowledge("pages", [], storage=shelf)
+
+        def answer(question: str) -> str:
+            hits: Any = knowledge.query([question])
+            found = "\n\n".join(hit["content"] for hit in hits)
+            return self._asks(model, talk, f"{found}\n\n{question}", keeps=question)
+
+        return self._flow(model, answer)
+
+    def _flow(self, model: Noting, answer: Any) -> Any:
+        class Asking(Flow[dict[str, Any]]):
+            @start()
+            def begin(self) -> str:
+                return str(answer(self.state["question"]))
+
+        flow = Asking(suppress_flow_events=True)
+        self.asked[id(flow)] = model
+        return flow
+
+    def _asks(self, model: Any, talk: list[Any], text: str, keeps: str = "") -> str:
+        said = str(model.call([*talk, {"role": "user", "content": text}]))
+        talk += [
+            {"role": "user", "content": keeps or text},
+            {"role": "assistant", "content": said},
+        ]
+        return said
+
+    def _begun(self) -> list[Any]:
+        return [{"role": "system", "content": SYSTEM}]
+
+    def _fresh(self, target: Any) -> Any:
+        for key in [key for key in self.talks if key[0] == id(target)]:
+            del self.talks[key]
+        return target
+
+    def received(self, target: Any) -> list[list[Any]]:
+        model = self.asked[id(target)] if isinstance(target, Flow) else target
+        return list(model._received)
+
+    def ask(self, target: Any, text: str, session_id: str) -> str:
+        with in_session(session_id):
+            if isinstance(target, Flow):
+                return str(target.kickoff(inputs={"question": text}))
+            talk = self.talks.setdefault((id(target), session_id), self._begun())
+            talk.append({"role": "user", "content": text})
+            talk.append({"role": "assistant", "content": target.call(list(talk))})
+            return str(talk[-1]["content"])
+
+    async def aask(self, target: Any, text: str, session_id: str) -> str:
+        with in_session(session_id):
+            if isinstance(target, Flow):
+                return str(await target.kickoff_async(inputs={"question": text}))
+            talk = self.talks.setdefault((id(target), session_id), self._begun())
+            talk.append({"role": "user", "content": text})
+            talk.append({"role": "assistant", "content": await target.acall(list(talk))})
+            return str(talk[-1]["content"])

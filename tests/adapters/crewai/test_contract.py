@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ce_integrations.testing.adapter_contract import AdapterContract
-from tests.adapters.crewai.contract_apps import AgentApps
+from tests.adapters.crewai.contract_apps import AgentApps, PlainApps
 
 
 @pytest.mark.req("A-23", "A-24", "A-27")
 class TestAgent(AgentApps, AdapterContract):
+    pass
+
+
+@pytest.mark.req("A-23", "A-24", "A-27")
+class TestModel(PlainApps, AdapterContract):
     pass
