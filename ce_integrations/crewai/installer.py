@@ -10,7 +10,6 @@ from typing import Any
 from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
 from ce_integrations.marks import are_marked, mark_all
 from ce_integrations.patches import ClassPatches
-from ce_integrations.walk import walk
 
 
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
@@ -91,11 +90,9 @@ class CrewAIAdapter(Adapter[Any, Mapping[str, Any]]):
         return are_marked(self._found(target), PLACE)
 
     def _found(self, target: Any) -> list[Any]:
-        """What is marked: what an app calls; a model only as the target, others may share it."""
-        from ce_integrations.crewai.scope import ROOTS
-
-        found = walk(target, ("crewai",))
-        return [each for each in found if each is target or isinstance(each, ROOTS)]
+        """What is marked: the target, and of a crew its agents. Models may be shared with others."""
+        agents = [*getattr(target, "agents", ()), getattr(target, "manager_agent", None)]
+        return [target, *(each for each in agents if each is not None)]
 
 
 ADAPTER = CrewAIAdapter()

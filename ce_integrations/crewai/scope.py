@@ -103,6 +103,11 @@ MAKERS: dict[type, dict[str, Make]] = {
         "copy": _copied,
     },
     LiteAgent: dict.fromkeys(_KICKOFFS, _at_work),
-    Flow: dict.fromkeys((*_KICKOFFS, "resume", "resume_async", "handle_turn", "ask"), _at_work),
+    # From 1.14 on its methods are its bases'.
+    **{
+        base: dict.fromkeys((*_KICKOFFS, "resume", "resume_async", "handle_turn"), _at_work)
+        for base in Flow.__mro__
+        if base.__module__.startswith("crewai.")
+    },
 }
 """What an app calls. `Crew.kickoff_async` and the rest end in these, on threads that know the caller's context."""
