@@ -98,10 +98,10 @@ def record_answer(
     if used is not None:
         row.model_usage_id = used.model_usage_id
         records.writes.append(AppendModelUsage([used], row.turn_id))
-    has_content = bool(answer.message.content or answer.message.tool_calls)
-    if has_content and row.purpose == "chat":
+    said = answer.message
+    if (said.content or said.tool_calls or answer.attachments) and row.purpose == "chat":
         _record_answer_message(records, turn, answer, status, used, counted)
-    elif answer.message.content:
+    elif said.content:
         _record_output(records, turn, answer, used, None)
 
 

@@ -54,6 +54,7 @@ class Chosen:
         marks: the lane's cut before the call.
         bring: earlier lanes that could be brought in.
         factor: by which the lane's estimates were too low.
+        summary: the one that stood for what the cut left out; else all that were there had a say.
     """
 
     outcome: Outcome
@@ -66,6 +67,7 @@ class Chosen:
     bring: Iterable[list[int]]
     factor: float
     pruner: Pruner
+    summary: SummaryRow | None = None
 
 
 def config_archive(config: RuntimeConfig) -> dict[str, Any]:
@@ -278,7 +280,8 @@ class Archiving:
     def _sharing(self) -> dict[str, Any]:
         """Who called, what stood before questions, and the summaries that the session had."""
         call, view = self.call, self.records.view
-        known = view.summaries.values()
+        stood = self.chosen.summary
+        known = view.summaries.values() if stood is None else [stood]
         return {
             "pins": [[anchor, _refs(pin)] for anchor, pin in self._pins().items()],
             "role": call.role if call.role != "agent" else "",

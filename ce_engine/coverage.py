@@ -110,9 +110,16 @@ def without_covered(lanes: Lanes, coverage: Coverage | None) -> Lanes:
 
 
 def unbroken(view: SessionView, lane: Sequence[int]) -> Sequence[int]:
-    """A lane without an answer that broke off at its end, and without what that answered (decision 14)."""
+    """A lane without an answer that broke off at its end, and without what that answered (decision 14).
+
+    An answer that is a picture alone cannot be brought back either.
+    """
     rows = view.rows
-    if not lane or rows[lane[-1]].message.status not in BROKEN_OFF:
+    if not lane:
+        return lane
+    answer = rows[lane[-1]].message
+    only_shows = answer.attachments and not answer.content
+    if answer.status not in BROKEN_OFF and not only_shows:
         return lane
     last = next((k for k in range(len(lane) - 1, -1, -1) if rows[lane[k]].origin == Origin.TASK), 0)
     return lane[:last]

@@ -64,7 +64,6 @@ from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
 from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
-from ce_engine.upload.pieces import said
 from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn
 
@@ -234,8 +233,7 @@ class Engine(
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
-        given = said(answer.message)
-        await self._record(turn.scope, record, turn=turn, wait=True, given=given)
+        await self._record(turn.scope, record, turn=turn, wait=True, given=[answer])
         if status is TurnStatus.COMMITTED:
             self._summarize_soon(turn.state)
 
@@ -255,7 +253,7 @@ class Engine(
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
 
-        given = [partial, *getattr(turn.state, "chunks", {}).values()]
+        given = [error_code, partial, *getattr(turn.state, "chunks", {}).values()]
         await self._record(turn.scope, record, turn=turn, wait=True, given=given)
 
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:

@@ -183,7 +183,7 @@ class StoreError(ContextEngineError):
 
 
 class StoreUrlError(StoreError):
-    """The store's URL is not understood."""
+    """The store's URL is not understood, or there can never be a store where it says."""
 
     code = "CONTEXT_STORE_URL_INVALID"
 

@@ -42,7 +42,7 @@ class FactRecorder(ABC):
     ) -> Any:
         """Run `record` on the session's view and submit what it made.
 
-        `given` are the texts and plain data that it is made of: long ones are not worked on on the loop.
+        `given` is what it is made of, whole: what has long texts is not worked on on the loop.
         """
 
     @abstractmethod
@@ -73,7 +73,7 @@ class FactRecorder(ABC):
             lambda r: record_tool_run(r, run, request_id, lane),
             ephemeral,
             framework,
-            run.texts,
+            [run],
         )
 
     def post_retrieval(
@@ -96,7 +96,7 @@ class FactRecorder(ABC):
             lambda r: record_retrieval(r, hit, request_id, lane),
             ephemeral,
             framework,
-            hit.texts,
+            [hit, *hit.documents],
         )
 
     def post_tasks(
@@ -146,7 +146,7 @@ class FactRecorder(ABC):
             )
             records.add_tool_call(ToolCallRow(call, turn_id=ingest.id(turn_id)), "")
 
-        await self._record(scope, record, wait=True, given=[tool_call.args_digest, tool_call.error])
+        await self._record(scope, record, wait=True, given=[tool_call])
 
     async def record_model_usage(
         self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None
@@ -167,8 +167,7 @@ class FactRecorder(ABC):
             )
             records.writes.append(AppendModelUsage([usage], ingest.id(turn_id)))
 
-        given = [model_usage.params, model_usage.error]
-        await self._record(scope, record, wait=True, given=given)
+        await self._record(scope, record, wait=True, given=[model_usage])
 
     async def record_evidence(
         self,
@@ -188,7 +187,8 @@ class FactRecorder(ABC):
                 records, content, source, type, links=links, metadata=metadata, turn_id=turn_id
             )
 
-        found = await self._record(scope, record, wait=True, given=[content, metadata])
+        given = [content, source, links, metadata, turn_id]
+        found = await self._record(scope, record, wait=True, given=given)
         assert isinstance(found, Evidence)
         return found
 

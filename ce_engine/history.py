@@ -21,7 +21,7 @@ from ce_engine.prepare.line import Below, Item, answers
 from ce_engine.prepare.material import Material
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.enums import Origin, Role
-from ce_engine.schema.rows import MessageRow
+from ce_engine.schema.rows import MessageRow, SummaryRow
 from ce_engine.view import SessionView
 
 
@@ -39,6 +39,7 @@ class History:
         question: the entry that is answered.
         items: the stored messages to bring in, in order.
         summary: what stands for those before them, if there is a summary.
+        stood: what stood for what the cut left out of the host's own list.
     """
 
     view: SessionView
@@ -48,6 +49,7 @@ class History:
     question: int | None = None
     items: list[Item] = field(default_factory=list)
     summary: Material | None = None
+    stood: SummaryRow | None = None
 
     @property
     def is_brought_in(self) -> bool:
@@ -189,8 +191,19 @@ class History:
         """The summary of what the cut left out of the host's own list, if there is one.
 
         It goes in for the sake of what is gone alone: what it covers and the host still sends needs none.
+        So the one that stood there stays, and the prefix with it, until a newer one says more of that.
         """
         if self.is_brought_in or self.question is None:
             return None
-        found = standing(self.view, self.question)
-        return summary_material(found) if found is not None and gone & found.entries else None
+        lane = self.view.lane(self.call.lane_key or "")
+        found, held = standing(self.view, self.question), lane.summary
+        if found is None or not gone & found.entries:
+            return None
+        if (
+            isinstance(held, Coverage)
+            and held.fits(self.view.log, self.question, None)
+            and gone & found.entries <= held.entries
+        ):
+            found = held
+        lane.summary, self.stood = found, found.row
+        return summary_material(found)

@@ -69,7 +69,7 @@ class Ingestion(FactRecorder):
                 options=options,
             )
 
-        given = [content, metadata]
+        given = [content, source, links, metadata]
         found = await self._record(as_scope(session), record, wait=True, given=given)
         assert isinstance(found, Evidence)
         return found
@@ -83,7 +83,7 @@ class Ingestion(FactRecorder):
         def record(records: Records) -> ToolCall:
             return record_tool_run(records, run, request_id, scope.agent_id).model_copy(deep=True)
 
-        found = await self._record(scope, record, wait=True, given=run.texts)
+        found = await self._record(scope, record, wait=True, given=[run])
         assert isinstance(found, ToolCall)
         return found
 
@@ -96,7 +96,7 @@ class Ingestion(FactRecorder):
         def record(records: Records) -> list[str]:
             return record_retrieval(records, hit, request_id, scope.agent_id)
 
-        found: list[str] = await self._record(scope, record, wait=True, given=hit.texts)
+        found: list[str] = await self._record(scope, record, wait=True, given=[hit, *hit.documents])
         return found
 
     async def put_context_blocks(
@@ -111,8 +111,7 @@ class Ingestion(FactRecorder):
             payload = {"block_ids": [block.block_id for block in stored]}
             records.events.append(records.ingest.event(EventType.BLOCKS_DERIVED, payload=payload))
 
-        given = [block.content for block in blocks]
-        await self._record(as_scope(session), record, wait=True, given=given)
+        await self._record(as_scope(session), record, wait=True, given=blocks)
 
     def _block(self, records: Records, block: ContextBlock) -> ContextBlock:
         ingest = records.ingest
@@ -148,5 +147,4 @@ class Ingestion(FactRecorder):
             records.writes.append(UpsertTasks(stored))
             records.view.kept = None
 
-        given = [(task.name, task.error) for task in tasks]
-        await self._record(as_scope(session), record, wait=True, given=given)
+        await self._record(as_scope(session), record, wait=True, given=tasks)

@@ -22,7 +22,7 @@ from ce_engine.schema.rows import HEAD_ONLY
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.sent import Shown
 from ce_engine.tracing import SETTLE_S
-from ce_engine.view import OpenTurn, RequestMemory, SessionView
+from ce_engine.view import OpenTurn, SessionView
 
 
 Authorize = Callable[[Scope, str], bool]
@@ -141,7 +141,9 @@ def _take_after(view: SessionView, known: SessionView) -> None:
     old.failed |= {n: _copied(turn) for n, turn in known.failed.items()}
     old.tool_runs |= known.tool_runs
     for name, memory in known.requests.items():
-        old.requests[name] = RequestMemory(list(memory.evidence_ids), list(memory.documents))
+        old.requests[name] = replace(
+            memory, evidence_ids=[*memory.evidence_ids], documents=[*memory.documents]
+        )
     for name, lane in known.lanes.items():
         view.lanes[name] = replace(lane, sent=[], places=[])
     view.adopt(old)

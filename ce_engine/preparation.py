@@ -167,11 +167,9 @@ class Preparation:
             items, marks, outcome = assembled(None)
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
-        factor, lanes = self.view.lane(self.lane_key).calibration.factor, self.history.lanes
-        materials = self.collected.materials
-        made = Chosen(
-            outcome, items, bound, extras, marks, sources, materials, lanes, factor, self.pruner
-        )
+        factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
+        of = sources, self.collected.materials, told.lanes
+        made = Chosen(outcome, items, bound, extras, marks, *of, factor, self.pruner, told.stood)
         return made, recall
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,7 @@ from ce_engine.prepare.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.nominate import FEW, pin_of
-from ce_engine.prepare.passages import find_passages, written_talk
+from ce_engine.prepare.passages import PassageIndex, written_talk
 from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.render import Locale, Snippet, some_of
 from ce_engine.prepare.sources import Candidate, Sources, Span
@@ -212,26 +213,36 @@ class Recall:
 
         A stored text has them as they are stored.
         """
-        evidence = self.view.evidence
-        forms = [
-            (live, evidence[name].evidence.content if name in evidence else "")
-            for name, live in self.documents
-        ]
         return [
             Span(start, end, rank, self.documents[rank][0])
-            for start, end, rank in find_passages(text, forms)
+            for start, end, rank in self._document_index.find(text)
         ]
+
+    @cached_property
+    def _document_index(self) -> PassageIndex:
+        evidence = self.view.evidence
+        return PassageIndex(
+            [
+                (live, evidence[name].evidence.content if name in evidence else "")
+                for name, live in self.documents
+            ]
+        )
 
     def said(self, text: str) -> list[Span]:
         """Messages of the session that stand in a helper's prompt; in a chat they are the host's words."""
         if self.call.purpose != "helper":
             return []
-        rows = [row for row in self.view.rows[-MAX_TOLD:] if not row.withheld]
-        forms = [(self._live(row.message.content), row.message.content) for row in rows]
-        found = [(start, end) for start, end, _ in find_passages(text, forms)]
+        found = [(start, end) for start, end, _ in self._message_index.find(text)]
         if len(found) < 2:  # of a talk that was never heard of, the names of roles tell
             found = written_talk(text)
         return [Span(start, end, n, "") for n, (start, end) in enumerate(found)]
+
+    @cached_property
+    def _message_index(self) -> PassageIndex:
+        rows = [row for row in self.view.rows[-MAX_TOLD:] if not row.withheld]
+        return PassageIndex(
+            [(self._live(row.message.content), row.message.content) for row in rows]
+        )
 
     def _live(self, text: str) -> str:
         """What was said, where the values that were taken out are still known here."""

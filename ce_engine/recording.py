@@ -293,10 +293,9 @@ def record_retrieval(
         evidence_id = records.add_evidence(row, request_id)
         ids.append(evidence_id)
         if request_id:
-            # All of the run's calls may hold them, helpers' too; most say what is stored: kept once.
+            # All of the run's calls may hold them, helpers' too.
             stored = view.evidence[evidence_id].evidence.content
-            live = stored if stored == document.text else document.text
-            view.request(request_id).documents.append((evidence_id, live))
+            view.request(request_id).add_document(evidence_id, document.text, stored)
     call = ToolCall(
         tool_call_id=key,
         tool=ingest.name(hit.name),

@@ -12,6 +12,7 @@ from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.line import Below
 from ce_engine.prepare.pins import Pins
 from ce_engine.prepare.relevance import LexicalIndex
+from ce_engine.request_memory import RequestMemory
 from ce_engine.schema.call import HostMessage, TurnHandle
 from ce_engine.schema.document import ContextBlock, Task, ToolCall
 from ce_engine.schema.enums import EvidenceType, Origin
@@ -59,14 +60,8 @@ class LaneMemory:
     below: Below | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class RequestMemory:
-    """What one invocation brought so far: evidence, and (evidence id, live text) of documents, best first."""
-
-    evidence_ids: list[str] = field(default_factory=list)
-    documents: list[tuple[str, str]] = field(default_factory=list)
+    summary: object = None
+    """The coverage whose summary stands for what the cut leaves out."""
 
 
 @dataclass(slots=True)
@@ -136,8 +131,9 @@ class SessionView:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of memory, with those of the live values behind placeholders."""
-        return self.bytes + (self.redactor.held_bytes if self.redactor is not None else 0)
+        """Bytes of memory, with those of the live values behind placeholders and of runs' documents."""
+        live = self.redactor.held_bytes if self.redactor is not None else 0
+        return self.bytes + live + sum(memory.bytes for memory in self.requests.values())
 
     # What the store has
 

@@ -99,11 +99,11 @@ def _content(told: Mapping[Any, Any]) -> tuple[str, Data | None]:
         return mime, Data(text.encode("utf-8", "replace"), is_base64=False)
     url = _first(told, _URL)
     if data is None and (found := _DATA_URL.match(url)):
-        mime, content = mime or found[1], url[found.end() :]
+        mime, begin = mime or found[1], found.end()
         data = (
-            Data.of(content)
+            Data.of(url, begin)
             if found[2]
-            else Data(content.encode("utf-8", "replace"), is_base64=False)
+            else Data(url[begin:].encode("utf-8", "replace"), is_base64=False)
         )
     return mime, data
 
@@ -133,7 +133,7 @@ def _bytes_of(told: Mapping[Any, Any]) -> Data | None:
             value = value.getvalue()  # its position stays
         if isinstance(value, str | bytes) and value:
             if isinstance(value, str) and (found := _DATA_URL.match(value)):
-                return Data.of(value[found.end() :])
+                return Data.of(value, found.end())
             return Data.of(value)
     return None
 

@@ -57,8 +57,9 @@ Detach = Callable[[], None]
 """Undoes exactly what `attach` did."""
 
 
-Way = Literal["sync", "async", "stream", "astream"]
-"""How an app asks: for a whole answer or piece by piece, waiting or awaiting."""
+Way = Literal["sync", "async", "stream", "astream", "push", "apush"]
+"""How an app asks: for a whole answer or piece by piece, waiting or awaiting; or for a whole answer whose
+pieces are pushed to a callback of the app."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ce_engine import Attachment, Extend, Insert, Keep, Restore, Shorten, Step, ToolRequest
 from ce_integrations.attachments import attachment_of
+from ce_integrations.digests import digest_of
 
 
 __all__ = [
@@ -58,7 +58,7 @@ def other_blocks(content: object) -> Iterator[Mapping[Any, Any]]:
 def media_digests(content: object) -> tuple[str, ...]:
     """What tells parts that are no text apart; reasoning does not count: hosts drop it."""
     blocks = (block for block in other_blocks(content) if block.get("type") not in REASONING)
-    return tuple(map(_digest, blocks))
+    return tuple(map(digest_of, blocks))
 
 
 class Beside(NamedTuple):
@@ -81,7 +81,7 @@ def beside_text(content: object) -> Beside:
     attachments: list[Attachment] = []
     tokens = 0
     for block in other_blocks(content):
-        kind, digest = block.get("type"), _digest(block)
+        kind, digest = block.get("type"), digest_of(block)
         if kind not in REASONING:
             digests.append(digest)
         if kind in CALLS:
@@ -135,14 +135,6 @@ def changed(content: Any, step: Step) -> Any:
     return others if results else [addition, *others]
 
 
-def _digest(block: Mapping[Any, Any]) -> str:
-    return hashlib.blake2b(_packed(block), digest_size=16).hexdigest()
-
-
 def _size(block: Mapping[Any, Any]) -> int:
-    return -(-len(_packed(block)) // BYTES_PER_TOKEN)
-
-
-def _packed(block: Mapping[Any, Any]) -> bytes:
     packed = json.dumps(block, sort_keys=True, ensure_ascii=False, default=str)
-    return packed.encode("utf-8", "surrogatepass")
+    return -(-len(packed.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)

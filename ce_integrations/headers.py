@@ -56,36 +56,42 @@ _MOST_TREES = 64
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Bytes, or base64 of them as it stands in a message."""
+    """Bytes, or base64 of them as it stands in a message, from `start` on."""
 
     raw: bytes | str
     is_base64: bool
+    start: int = 0
 
     @classmethod
-    def of(cls, value: str | bytes) -> Data:
+    def of(cls, value: str | bytes, start: int = 0) -> Data:
         """What a block has: text is base64, and so are bytes that look like it."""
         if isinstance(value, str):
-            return cls(value, is_base64=True)
+            return cls(value, is_base64=True, start=start)
         return cls(value, is_base64=_BASE64.fullmatch(value[:HEAD_BYTES]) is not None)
 
     @property
     def size(self) -> int:
         """Bytes; of base64 with line ends in it, a little more than there are."""
         if not self.is_base64:
-            return len(self.raw)
-        return max(0, len(self.raw) * 3 // 4 - _ascii(self.raw[-2:]).count(b"="))
+            return len(self.raw) - self.start
+        return max(
+            0,
+            (len(self.raw) - self.start) * 3 // 4
+            - _ascii(self.raw[max(self.start, len(self.raw) - 2) :]).count(b"="),
+        )
 
     def head(self, size: int) -> bytes:
         """The first bytes."""
         if not self.is_base64:
-            return _ascii(self.raw[:size])
-        return _decoded(_ascii(self.raw[: size * 4 // 3 + 4]))[:size]
+            return _ascii(self.raw[self.start : self.start + size])
+        return _decoded(_ascii(self.raw[self.start : self.start + size * 4 // 3 + 4]))[:size]
 
     def tail(self, size: int) -> bytes:
         """The last bytes."""
         if not self.is_base64:
-            return _ascii(self.raw[-size:])
-        text = b"".join(_ascii(self.raw[-(size * 4 // 3 + 4) :]).split())
+            return _ascii(self.raw[max(self.start, len(self.raw) - size) :])
+        begin = max(self.start, len(self.raw) - (size * 4 // 3 + 4))
+        text = b"".join(_ascii(self.raw[begin:]).split())
         return _decoded(text[len(text) % 4 :])
 
 

@@ -23,9 +23,6 @@ from ce_integrations.wrappers import run_within, same_kind
 
 __all__ = ["Called", "Outcome", "RetrievalRecorder", "Run", "RunInfo", "ToolRecorder"]
 
-_unowned = Guard()
-"""For what fails before it is known whose run it is."""
-
 
 @dataclass(frozen=True, slots=True)
 class Called:
@@ -76,24 +73,21 @@ class Outcome(NamedTuple):
     media: Sequence[str] = ()
 
 
-_NOTHING: Any = object()
-
-
 class Run:
     """A tool or a retriever at work in a governed call of its method, from begin to end.
 
     A fault of ours stays here, whatever `fail` says: frameworks make a tool's error a result.
 
     Attributes:
+        subject: the tool or retriever.
         step: the step around it.
         given: its arguments, as the model wrote them where a call was found; or what is asked.
     """
 
-    def __init__(self, owner: Owner, told: RunInfo) -> None:
-        hooks = owner.hooks
+    def __init__(self, called: Called, told: RunInfo) -> None:
+        hooks, self.subject = called.owner.hooks, called.subject
         self.step: Step | None = step_around()
         self.given = told.given
-        self.result: Any = _NOTHING
         self._guard: Guard = hooks.guard
         self._runs: OpenRuns[str] = OpenRuns(hooks)
         self._id = secrets.token_hex(8)
@@ -136,12 +130,14 @@ class _Recorder:
         join: what the pieces of a generator make; `None` is no result.
         is_part: whether a run of the second object is a part of one of the first, and not recorded:
             without it one of the very same object is, as where an awaited method hands on to its twin.
+        note_part: what a call that is a part tells of the run.
     """
 
     find: Callable[[Any], Owner | None]
     describe: Callable[[Called], RunInfo]
     join: Callable[[list[Any]], Any] = operator.itemgetter(-1)
     is_part: Callable[[Any, Any], bool] = operator.is_
+    note_part: Callable[[Run, Called], object] = lambda *_: None
     retrieves: bool = field(default=False, init=False)
 
     def __call__(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,7 +152,7 @@ class _Recorder:
 
         return call
 
-    def around(self, subject: Any) -> Run | None:
+    def _around(self, subject: Any) -> Run | None:
         """The run that one of this object would be a part of, in the same step."""
         work = at_work()
         run = work.config
@@ -169,10 +165,13 @@ class _Recorder:
         self, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any], mode: str
     ) -> Run | None:
         owner = self.find(subject)
-        if owner is None or not owner.hooks.active or self.around(subject) is not None:
+        if owner is None or not owner.hooks.active:
             return None
         with suppress(Exception), owner.hooks.guard("begin"):
-            return Run(owner, self.describe(Called(owner, subject, args, kwargs, mode)))
+            called = Called(owner, subject, args, kwargs, mode)
+            if (around := self._around(subject)) is None:
+                return Run(called, self.describe(called))
+            self.note_part(around, called)
         return None
 
     def _run(

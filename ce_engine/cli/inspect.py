@@ -31,7 +31,7 @@ INDENT = 26
 Question = Annotated[
     str | None,
     typer.Argument(
-        metavar="[QUESTION]", help="What would be asked; the newest question if not given."
+        metavar="QUESTION", help="What would be asked; the newest question if not given."
     ),
 ]
 Settings = Annotated[

@@ -15,8 +15,8 @@ StoreUrl = Annotated[
         "--store",
         metavar="URL",
         envvar=VARIABLE,
-        help=f"Where the sessions are kept. [default: {DEFAULT}]",
-        show_default=False,
+        help="Where the sessions are kept.",
+        show_default=DEFAULT,
     ),
 ]
 OriginalsUrl = Annotated[
@@ -35,8 +35,8 @@ User = Annotated[
     typer.Option(
         "--user",
         metavar="ID",
-        help="Sessions of this user only; '' is the user without a name. [default: all users]",
-        show_default=False,
+        help="Sessions of this user only; '' is the user without a name.",
+        show_default="all users",
     ),
 ]
 Account = Annotated[

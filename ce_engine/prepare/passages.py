@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate, islice
+from operator import attrgetter
 from typing import NamedTuple
 
 
@@ -30,6 +34,7 @@ FEW = 4
 MIN_TURNS = 4
 """Messages that make a conversation, where nothing but names of roles tells of one."""
 
+_START = attrgetter("start")
 _WORD = re.compile(r"\S+")
 _LABEL = re.compile(
     r"^[ \t]*(?:<message\b[^>\n]*>|(?:human|user|ai|assistant|tool|function|用户|助手)[ \t]*[:：])[ \t]*",
@@ -59,67 +64,116 @@ class _Part(NamedTuple):
         return self.of + self.end - self.start
 
 
-@dataclass(slots=True)
 class _Packed:
     """A text without its white space, and where each character stands in it."""
 
-    text: str
-    places: Sequence[int]
+    def __init__(self, text: str) -> None:
+        self.text = "".join(text.split())
+        self._whole = text
 
-    @classmethod
-    def of(cls, text: str) -> _Packed:
-        words = list(_WORD.finditer(text))
-        places = [n for word in words for n in range(word.start(), word.end())]
-        return cls("".join(word.group() for word in words), places)
+    def place(self, n: int) -> int:
+        """Where a character stands in the whole text."""
+        begins, starts = self._words
+        word = bisect_right(begins, n) - 1
+        return starts[word] + n - begins[word]
+
+    @cached_property
+    def _words(self) -> tuple[list[int], list[int]]:
+        """Of each word where it begins without white space before it, and with it."""
+        words = list(_WORD.finditer(self._whole))
+        ends = accumulate((word.end() - word.start() for word in words), initial=0)
+        return list(ends), [word.start() for word in words]
 
 
-def find_passages(text: str, known: Sequence[Sequence[str]]) -> list[Found]:
-    """Where known texts stand in `text`, in its order; none overlap.
-
-    A known text counts where it stands whole, else in parts that are long enough. A part that another
-    one holds as well, of the same text, does not: it is a quotation.
+class PassageIndex:
+    """Known texts that are looked for in others; what is derived of each is derived once.
 
     Args:
-        text: what is searched.
         known: each as the forms that it may have (live and as stored); the first that is found counts.
     """
-    found: list[Found] = []
-    missing: list[int] = []
-    for which, forms in enumerate(known):
-        places = next(filter(None, (_whole(text, form, found) for form in forms)), [])
-        found += (Found(start, end, which) for start, end in places)
-        if not places:
-            missing.append(which)
-    if missing:
-        found += _parts(text, known, missing, found)
-    return sorted(found)
+
+    def __init__(self, known: Sequence[Sequence[str]]) -> None:
+        self._known = [tuple(dict.fromkeys(forms)) for forms in known]
+        self._found: dict[str, Sequence[Found]] = {}
+
+    def find(self, text: str) -> Sequence[Found]:
+        """Where known texts stand in `text`, in its order; none overlap.
+
+        A known text counts where it stands whole, else in parts that are long enough. A part that
+        another one holds as well, of the same text, does not: it is a quotation.
+        """
+        if text not in self._found:
+            self._found[text] = self._searched(text)
+        return self._found[text]
+
+    def _searched(self, text: str) -> list[Found]:
+        found: list[Found] = []
+        missing: set[int] = set()
+        for which, forms in enumerate(self._known):
+            places = next(filter(None, (_whole(text, form, found) for form in forms)), [])
+            if places:
+                found = sorted([*found, *(Found(start, end, which) for start, end in places)])
+            else:
+                missing.add(which)
+        if missing:
+            found += [*self._parts(text, missing, found)]
+        return sorted(found)
+
+    @cached_property
+    def _forms(self) -> list[tuple[int, str]]:
+        """Every form without its white space, and of which known text it is."""
+        return [
+            (which, "".join(form.split()))
+            for which, forms in enumerate(self._known)
+            for form in forms
+        ]
+
+    @cached_property
+    def _seeds(self) -> dict[str, list[tuple[int, int]]]:
+        """The seeds of the known texts: (place among the forms, where it stands there)."""
+        seeds: dict[str, list[tuple[int, int]]] = {}
+        for n, (_, known) in enumerate(self._forms):
+            for at in range(0, len(known) - SEED + 1, SEED):
+                places = seeds.setdefault(known[at : at + SEED], [])
+                if len(places) < FEW or places[-FEW][0] != n:
+                    places.append((n, at))
+        return seeds
+
+    def _parts(self, text: str, missing: Container[int], taken: Sequence[Found]) -> Iterator[Found]:
+        """Parts of the texts that do not stand whole, in what is left of the text."""
+        for begin, end in _left(len(text), taken):
+            packed = _Packed(text[begin:end])
+            runs = _joined(self._common(packed.text, missing))
+            for start, stop, which in _claims(runs, self._forms):
+                yield Found(begin + packed.place(start), begin + packed.place(stop - 1) + 1, which)
+
+    def _common(self, text: str, missing: Container[int]) -> Iterator[_Part]:
+        """The longest stretches in common, from left to right; `which` is a place among the forms."""
+        at, free, forms, seeds = 0, 0, self._forms, self._seeds
+        while at + SEED <= len(text):
+            places = seeds.get(text[at : at + SEED], ())
+            there = islice((p for p in places if forms[p[0]][0] in missing), FEW)
+            parts = [_grown(text, forms[n][1], at, of, free, n) for n, of in there]
+            if parts:
+                part = max(parts, key=lambda part: part.end - part.start)
+                yield part
+                at = free = part.end
+            else:
+                at += 1
 
 
 def _whole(text: str, known: str, found: Sequence[Found]) -> list[tuple[int, int]]:
-    """Where a known text stands whole and free."""
+    """Where a known text stands whole and free; `found` is in order."""
     places, start = [], text.find(known) if len(known) >= MIN_WHOLE else -1
     while start >= 0:
         end = start + len(known)
-        if all(end <= other.start or start >= other.end for other in found):
+        after = bisect_left(found, start, key=_START)
+        if (not after or found[after - 1].end <= start) and (
+            after == len(found) or end <= found[after].start
+        ):
             places.append((start, end))
         start = text.find(known, end)
     return places
-
-
-def _parts(
-    text: str, known: Sequence[Sequence[str]], missing: Sequence[int], taken: Sequence[Found]
-) -> Iterator[Found]:
-    """Parts of the texts that do not stand whole, in what is left of the text."""
-    forms = [
-        (which, _Packed.of(form).text) for which in missing for form in dict.fromkeys(known[which])
-    ]
-    seeds = _seeds(forms)
-    if not seeds:
-        return
-    for begin, end in _left(len(text), taken):
-        packed = _Packed.of(text[begin:end])
-        for start, stop, which in _claims(_joined(_common(packed.text, forms, seeds)), forms):
-            yield Found(begin + packed.places[start], begin + packed.places[stop - 1] + 1, which)
 
 
 def _left(length: int, taken: Sequence[Found]) -> Iterator[tuple[int, int]]:
@@ -130,51 +184,22 @@ def _left(length: int, taken: Sequence[Found]) -> Iterator[tuple[int, int]]:
     yield at, length
 
 
-def _seeds(forms: Sequence[tuple[int, str]]) -> dict[str, list[tuple[int, int]]]:
-    """The seeds of the known texts: (place among the forms, where it stands there)."""
-    seeds: dict[str, list[tuple[int, int]]] = {}
-    for n, (_, known) in enumerate(forms):
-        for at in range(0, len(known) - SEED + 1, SEED):
-            places = seeds.setdefault(known[at : at + SEED], [])
-            if len(places) < FEW:
-                places.append((n, at))
-    return seeds
-
-
-def _common(
-    text: str, forms: Sequence[tuple[int, str]], seeds: dict[str, list[tuple[int, int]]]
-) -> Iterator[_Part]:
-    """The longest stretches in common, from left to right; `which` is a place among the forms."""
-    at, free = 0, 0
-    while at + SEED <= len(text):
-        places = seeds.get(text[at : at + SEED])
-        if places is None:
-            at += 1
-            continue
-        part = max(
-            (_grown(text, forms[n][1], at, of, free, n) for n, of in places),
-            key=lambda part: part.end - part.start,
-        )
-        yield part
-        at = free = part.end
-
-
 def _grown(text: str, known: str, at: int, of: int, free: int, which: int) -> _Part:
-    back = _same(text[free:at][::-1], known[max(0, of - at + free) : of][::-1])
-    ahead = _same(text[at : at + len(known) - of], known[of:])
+    back = same_length(text[free:at][::-1], known[max(0, of - at + free) : of][::-1])
+    ahead = same_length(text, known, at, of)
     return _Part(at - back, at + ahead, which, of - back)
 
 
-def _same(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def same_length(one: str, other: str, at: int = 0, of: int = 0) -> int:
+    """How many characters two texts have alike from these places on; little more than those is read."""
+    most, same, step, grows = min(len(one) - at, len(other) - of), 0, SEED, True
+    while step and same < most:
+        begin, where, size = at + same, of + same, min(step, most - same)
+        alike = one[begin : begin + size] == other[where : where + size]
+        grows &= alike
+        same += size if alike else 0
+        step = 2 * step if grows else step // 2
+    return same
 
 
 def _joined(parts: Iterable[_Part]) -> list[list[_Part]]:
@@ -205,10 +230,20 @@ def _claims(
     for run in sorted(runs, key=lambda run: run[0].start - run[-1].end):
         n, of, end = run[0].which, run[0].of, run[-1].known_end
         least = MIN_WHOLE if 2 * there[n] >= len(forms[n][1]) else MIN_PART
-        quoted = any(low <= of and end <= high for low, high in claimed.get(n, ()))
-        if end - of >= least and not quoted:
-            claimed.setdefault(n, []).append((of, end))
+        if end - of >= least and _is_new(claimed.setdefault(n, []), of, end):
             yield run[0].start, run[-1].end, forms[n][0]
+
+
+def _is_new(claimed: list[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether no other stretch holds this one; it is noted. They are in order, and none holds another."""
+    after = bisect_right(claimed, (start, math.inf))
+    if after and claimed[after - 1][1] >= end:
+        return False
+    first = last = bisect_left(claimed, (start,))
+    while last < len(claimed) and claimed[last][1] <= end:
+        last += 1
+    claimed[first:last] = [(start, end)]
+    return True
 
 
 def written_talk(text: str) -> list[tuple[int, int]]:

@@ -43,11 +43,6 @@ class ToolRun:
     media: Sequence[str] = ()
     error: str = ""
 
-    @property
-    def texts(self) -> tuple[Any, ...]:
-        """What may be long."""
-        return self.result, self.args, self.name, self.error, self.provider_uri
-
     @classmethod
     def from_mcp(
         cls, name: str, args: Mapping[str, Any], result: Any, *, server: str, uri: str, **more: Any
@@ -146,12 +141,6 @@ class Retrieval:
     provider_name: str = ""
     provider_uri: str = ""
     score_kind: str = ""
-
-    @property
-    def texts(self) -> tuple[Any, ...]:
-        """What may be long."""
-        found = ((each.text, each.metadata, each.uri, each.id) for each in self.documents)
-        return self.query, self.name, *found
 
 
 @dataclass(frozen=True, slots=True)

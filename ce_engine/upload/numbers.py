@@ -28,8 +28,13 @@ class Number(NamedTuple):
     signs: frozenset[str]
     pattern: re.Pattern[str]
 
+    @property
+    def checked(self) -> bool:
+        """Whether it has check digits: then `_` parts it from the words of a file's name."""
+        return self.accept in (_identity, _bank_card)
 
-NEAR_DIGITS = re.compile(r"[0-9](?:[ .\-/()（）]{0,3}[0-9]){4,}")
+
+NEAR_DIGITS = re.compile(r"[0-9](?:[ .\-_/()（）]{0,3}[0-9]){4,}")
 """Where digits stand so close together that a number, plain or labelled, is worth trying."""
 
 _SIGN_BEFORE = frozenset(" =([,")  # of a negative number
@@ -71,11 +76,11 @@ _PAID_CHINESE = re.compile("订单|流水|交易|发票")
 _PEOPLE = words("user member login account customer wechat")
 
 
-def stands_alone(text: str, start: int, end: int) -> bool:
+def stands_alone(text: str, start: int, end: int, *, checked: bool = False) -> bool:
     """Say whether a number is no part of a longer number, word, path, amount or identifier."""
     before, further = text[start - 1 : start], text[start - 2 : start - 1] if start > 1 else ""
     after, next_digit = text[end : end + 1], text[end + 1 : end + 2].isdigit()
-    if _in_word(before) or before in _MONEY or _in_word(after):
+    if _glued(before, checked) or before in _MONEY or _glued(after, checked):
         return False
     if (after in {".", "-"} and next_digit) or (before == "." and further.isdigit()):
         return False
@@ -90,6 +95,10 @@ def stands_alone(text: str, start: int, end: int) -> bool:
 
 def _in_word(sign: str) -> bool:
     return sign.isascii() and (sign.isalnum() or sign == "_")
+
+
+def _glued(sign: str, checked: bool) -> bool:
+    return _in_word(sign) and not (checked and sign == "_")
 
 
 def _other_number(text: str, start: int, end: int) -> bool:
@@ -209,7 +218,7 @@ def _numbers() -> tuple[Number, ...]:
     mobile = "1(?:3[0-9]|4[5-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])"
     area = "(?:10|2[0-9]|[3-9][0-9]{2})"
     local = r"[2-9][0-9]{2,3}(?: - |[ \-])?[0-9]{4}(?:-[0-9]{1,5})?"
-    us, four = "[2-9][0-9]{2}", r"[0-9]{4}([ .\-])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
+    us, four = "[2-9][0-9]{2}", r"[0-9]{4}([ .\-_])[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
     identity = ("identity_cn", "ID_CARD", _identity, 17)
     card = ("bank_card", "CARD", _bank_card, 14)
     cn_mobile = ("phone_cn_mobile", "PHONE", _not_another, 11)
@@ -222,10 +231,10 @@ def _numbers() -> tuple[Number, ...]:
         (identity, "", "[1-9][0-9]{16}[0-9Xx]"),
         (identity, " -", r"[1-9][0-9]{5}([ \-])[0-9]{4}\1?[0-9]{4}\1[0-9]{3}[0-9Xx]"),
         (card, "", "(?:[0-9]{19}|[0-9]{15,16})"),
-        (card, " .-", rf"{four}\1[0-9]{{1,3}}"),
-        (card, " .-", four),
-        (card, " -", r"3[0-9]{3}([ \-])[0-9]{6}\1[0-9]{4,5}"),
-        (card, " -", r"62[0-9]{4}[ \-][0-9]{10,13}"),
+        (card, " .-_", rf"{four}\1[0-9]{{1,3}}"),
+        (card, " .-_", four),
+        (card, " -_", r"3[0-9]{3}([ \-_])[0-9]{6}\1[0-9]{4,5}"),
+        (card, " -_", r"62[0-9]{4}[ \-_][0-9]{10,13}"),
         (cn_mobile, "", rf"{china}{mobile}[0-9]{{8}}(?:-[0-9]{{3,4}})?"),
         (cn_mobile, " .-", rf"{china}1[3-9][0-9]( - |[ .\-])[0-9]{{4}}\1[0-9]{{4}}"),
         (cn_mobile, " -", rf"{china}1[3-9][0-9]{{2}}( - |[ \-])[0-9]{{4}}\1[0-9]{{3}}"),
@@ -266,7 +275,7 @@ def iban_at(text: str, found: re.Match[str]) -> tuple[int, int] | None:
     if not wanted or len(places) < wanted:
         return None
     end = places[-1] + 1
-    if _in_word(text[start - 1 : start]) or _in_word(text[end : end + 1]):
+    if _glued(text[start - 1 : start], checked=True) or _glued(text[end : end + 1], checked=True):
         return None
     account = "".join(text[at] for at in places)
     if account.islower() and "iban" not in text[max(0, start - 16) : start].lower():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
+
+from pydantic import BaseModel
 
 from ce_engine.schema.document import Message, Ref
 
@@ -27,7 +29,7 @@ class Piece:
 
 
 def text_length(value: Any, most: int) -> int:
-    """Characters of the texts in nested data, each container counting as many as it has places.
+    """Characters of the texts in nested data and records, each container counting as many as it has places.
 
     What is beyond `most` is not looked at: the answer is then more than `most`.
     """
@@ -42,18 +44,32 @@ def text_length(value: Any, most: int) -> int:
         elif isinstance(item, list | tuple):
             total += len(item)
             todo += item if total <= most else ()
+        elif (values := _of_record(item)) is not None:
+            total += len(values)
+            todo += values
     return total
+
+
+def _of_record(item: Any) -> list[Any] | None:
+    """The values of a record, as they are held; `None` for what is none."""
+    if isinstance(item, BaseModel):
+        return [*vars(item).values()]
+    if is_dataclass(item) and not isinstance(item, type):
+        return [getattr(item, each.name, None) for each in fields(item)]
+    return None
 
 
 def said(message: Message) -> Iterator[Any]:
     """What may be long in a message."""
     yield message.content
-    for asked in message.tool_calls or ():
-        yield asked.args
+    yield message.tool_call_id or ""
+    yield from message.tool_calls or ()
+    if message.author is not None:
+        yield message.author.id
 
 
 def is_long(texts: Iterable[Any]) -> bool:
-    """Whether texts and plain data have more than `LONG_TEXT` characters together."""
+    """Whether texts, plain data and records have more than `LONG_TEXT` characters together."""
     total = 0
     for value in texts:
         total += len(value) if isinstance(value, str) else text_length(value, LONG_TEXT - total)

@@ -177,7 +177,8 @@ def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[Span]:
         breathe()
         start, end = found.span()
         digits = _NO_DIGITS.sub("", found[0])
-        if stands_alone(text, start, end) and rule.accept(text, start, end, digits):
+        alone = stands_alone(text, start, end, checked=rule.checked)
+        if alone and rule.accept(text, start, end, digits):
             yield Span(start, end, rule.label, rule.rule)
             at = end
         else:

@@ -11,7 +11,7 @@ from ce_engine import UnsupportedTargetError
 from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
 from ce_integrations.marks import mark_all
 from ce_integrations.messages import is_framework_s
-from ce_integrations.patches import ClassPatches, Make, all_definitions
+from ce_integrations.patches import ClassPatches, Make
 from ce_integrations.walk import walk
 
 
@@ -78,22 +78,21 @@ class AutoGenAdapter(Adapter[Any, "LLMMessage"]):
 
         found = _found(target)
         _check_governable(found)
-        wanted = list(all_definitions(_makers()))
-        mark = Mark(hooks)
-        mark.wrapped = frozenset((cls, name) for cls, name, _ in wanted)
+        makers, mark = _makers(), Mark(hooks)
+        mark.bases = frozenset(makers)
         hooks.agents.update(filter(None, map(spoken, found)))
         with ExitStack() as undo:
-            undo.callback(_patches.hold(wanted, mark))
+            undo.callback(_patches.hold_all(makers, mark))
             undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=False))
             return undo.pop_all().close
 
     def is_attached(self, target: Any) -> bool:
-        """Whether all that is marked, and classes that were loaded since are wrapped."""
+        """Whether all that is marked, and what of AutoGen was loaded since is wrapped."""
         from ce_integrations.autogen.marks import PLACE, Mark
 
         marks = [PLACE.mark_of(each) for each in _found(target)]
-        wanted = {(cls, name) for cls, name, _ in all_definitions(_makers())}
-        return all(isinstance(mark, Mark) and wanted <= mark.wrapped for mark in marks)
+        bases = frozenset(_makers())
+        return all(isinstance(mark, Mark) and bases <= mark.bases for mark in marks)
 
 
 def _targets() -> tuple[type, ...]:

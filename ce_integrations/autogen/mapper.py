@@ -146,10 +146,10 @@ def _images(content: list[str | Image]) -> list[Image]:
 def _attachment(image: Image) -> Attachment:
     """Clients send it as a PNG, in the size that it has."""
     pixels = image.image
-    said = f"{pixels.mode}{pixels.size}".encode()
-    digest = hashlib.blake2b(said + pixels.tobytes(), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(f"{pixels.mode}{pixels.size}".encode(), digest_size=16)
+    digest.update(pixels.tobytes())
     width, height = pixels.size
-    return Attachment("image", "png", width=width, height=height, digest=digest)
+    return Attachment("image", "png", width=width, height=height, digest=digest.hexdigest())
 
 
 # Answers

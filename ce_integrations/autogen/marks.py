@@ -17,8 +17,8 @@ class Mark(BaseMark):
 
     def __init__(self, hooks: Hooks[Any]) -> None:
         super().__init__(hooks)
-        self.wrapped: frozenset[tuple[type, str]] = frozenset()
-        """What was wrapped when it was put."""
+        self.bases: frozenset[type] = frozenset()
+        """Those that were there when it was put, whose classes are wrapped, also those that come later."""
 
 
 PLACE = Attribute("_ce_mark")

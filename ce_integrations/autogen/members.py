@@ -18,7 +18,14 @@ from ce_integrations.autogen.names import speakers
 from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
 from ce_integrations.session import SHARED_DEFAULTS
-from ce_integrations.steps import Step, deeper, sent_from_here, sent_from_nowhere, stepping
+from ce_integrations.steps import (
+    Step,
+    deeper,
+    in_step,
+    sent_from_here,
+    sent_from_nowhere,
+    stepping,
+)
 from ce_integrations.unnamed import unnamed
 from ce_integrations.wrappers import run_within, same_kind
 
@@ -27,17 +34,6 @@ CHAT = "autogen_agentchat.teams._group_chat._chat_agent_container"
 
 _at_work: dict[str, list[Step]] = {}
 """Steps by the id of their team or core agent: tasks of a runtime do not inherit who they work for."""
-
-
-def entry(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The wrapper of a method by which an agent begins to work."""
-
-    @same_kind(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        step = _step_of(self, args, kwargs)
-        return run_within(partial(_Entered, step), original, (self, *args), kwargs, step.lasting)
-
-    return call
 
 
 def core_entry(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,8 +82,8 @@ def team_entry(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @same_kind(original)
     async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
-        step = _step_of(self, args, kwargs)
-        events = run_within(partial(_Entered, step), original, (self, *args), kwargs)
+        step = _step_of(self, *args, **kwargs)
+        events = run_within(partial(stepping, step), original, (self, *args), kwargs)
         with _known(getattr(self, "_team_id", ""), step), step.lasting():
             try:
                 async for event in events:
@@ -134,16 +130,7 @@ def _only_one(name: str) -> Step | None:
     return steps[0] if len(steps) == 1 else None
 
 
-class _Entered(stepping):
-    """A step around a call whose arguments stay as they are."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:  # type: ignore[override]  # what it gives would be arguments
-        super().__enter__()
-
-
-def _step_of(subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+def _step_of(subject: Any, *args: Any, **kwargs: Any) -> Step:
     """The step that an agent or a team enters."""
     name, session_id, user_id, names = type(subject).__name__, None, None, frozenset[str]()
     with suppress(Exception):  # an app's own class may do anything
@@ -215,7 +202,7 @@ def entries() -> dict[type, dict[str, Make]]:
         AgentRuntime: dict.fromkeys(("send_message", "publish_message"), sending),
     }
     for cls in chat_agents():
-        found[cls] = dict.fromkeys(("on_messages", "on_messages_stream"), entry)
+        found[cls] = dict.fromkeys(("on_messages", "on_messages_stream"), in_step(_step_of))
         found[cls] |= dict.fromkeys(("on_reset", "load_state"), forgetting)
     for cls in teams():
         found[cls] = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
-from asyncio import CancelledError, iscoroutinefunction
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from asyncio import iscoroutinefunction
+from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,69 +17,24 @@ from ce_engine import RetrievedDoc
 from ce_integrations.autogen.marks import PLACE
 from ce_integrations.base import Hooks
 from ce_integrations.patches import Make
-from ce_integrations.runs import OpenRuns, as_text, at_work, retrieved_doc, working
+from ce_integrations.recorders import Called, Outcome, RetrievalRecorder, Run, RunInfo, ToolRecorder
+from ce_integrations.runs import as_text, retrieved_doc, working
 from ce_integrations.steps import Step, sent_from_here, step_around, stepping
-from ce_integrations.wrappers import run_within, same_kind
+from ce_integrations.wrappers import same_kind
 
 
-class _Run:
-    """A tool or memory at work inside a governed step, from its begin to its end."""
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """Who governs what an agent's tools and memories do."""
 
-    def __init__(self, step: Step, hooks: Hooks[Any], name: str, given: Any, call_id: Any) -> None:
-        self.step = step
-        self.given = given
-        self._runs: OpenRuns[str] = OpenRuns(hooks)
-        self._guard = hooks.guard
-        self._id = secrets.token_hex(8)
-        with self._noting("begin"):
-            self._runs.begin(self._id, name, given, step.info(), call_id)
-
-    @contextmanager
-    def _noting(self, where: str) -> Iterator[None]:
-        """A fault of ours stays here, whatever was asked for: an agent waits for ever for such a tool."""
-        with suppress(Exception), self._guard(where):
-            yield
-
-    def gave(self, tool: Any, result: Any) -> None:
-        """A tool gave its result, or a workbench a result that says whether it failed."""
-        with self._noting("tool"):
-            if isinstance(result, ToolResult):
-                self._runs.tool_ended(self._id, result.to_text(), failed=result.is_error)
-            else:
-                text = getattr(tool, "return_value_as_string", as_text)
-                self._runs.tool_ended(self._id, text(result))
-
-    def failed(self, error: BaseException) -> None:
-        with self._noting("tool"):
-            self._runs.tool_failed(self._id, error)
-
-    def found(self, results: Sequence[MemoryContent]) -> None:
-        with self._noting("memory"):
-            self._runs.retrieved(self._id, list(map(_hit, results)))
+    step: Step
+    hooks: Hooks[Any]
 
 
-class _Query:
-    """What a memory is asked; one that is to update a context may find out on its way."""
-
-    def __init__(self, text: str = "") -> None:
-        self.text = text
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def _hit(content: MemoryContent) -> RetrievedDoc:
-    told = content.metadata or {}
-    return retrieved_doc(as_text(content.content), told, str(told.get("id") or ""))
-
-
-def _begun(subject: Any, name: str, given: Any, call_id: Any = None) -> _Run | None:
-    """A run, where somebody governs the step and it is no part of another one's in it."""
+def _worker(_: object) -> _Worker | None:
     step = step_around()
     hooks = None if step is None or step.subject is None else _hooks(step)
-    if step is None or hooks is None or _around(subject) is not None:
-        return None
-    return _Run(step, hooks, name, given, call_id)
+    return None if step is None or hooks is None else _Worker(step, hooks)
 
 
 def _hooks(step: Step) -> Hooks[Any] | None:
@@ -90,39 +45,44 @@ def _hooks(step: Step) -> Hooks[Any] | None:
     return next((mark.hooks for mark in marks if mark is not None), None)
 
 
-def _around(subject: Any) -> _Run | None:
-    """The run that this one is a part of: its own, or the one of the workbench that the tool is in."""
-    work = at_work()
-    is_part = work.subject is subject or isinstance(work.subject, Workbench)
-    run = work.config if is_part else None
-    return run if isinstance(run, _Run) and run.step is step_around() else None
-
-
 # Tools
 
 
-def _call_tool(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a workbench: `call_tool(name, arguments, cancellation_token, call_id)`."""
-
-    @same_kind(original)
-    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        told = _named(args, kwargs, "name", "arguments", "cancellation_token", "call_id")
-        run = _begun(self, str(told.get("name")), told.get("arguments"), told.get("call_id"))
-        return await _ran(run, self, original(self, *args, **kwargs))
-
-    return call
+def _of_workbench(called: Called) -> RunInfo:
+    """`call_tool(name, arguments, cancellation_token, call_id)`."""
+    told = called.by_name("name", "arguments", "cancellation_token", "call_id")
+    name, call_id = str(told.get("name")), told.get("call_id")
+    return RunInfo(name, told.get("arguments"), called.owner.step.info(), call_id)
 
 
-def _run_json(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a tool without a workbench: `run_json(args, cancellation_token, call_id)`."""
+def _of_tool(called: Called) -> RunInfo:
+    """`run_json(args, cancellation_token, call_id)`, of a tool without a workbench."""
+    told = called.by_name("args", "cancellation_token", "call_id")
+    info = called.owner.step.info()
+    return RunInfo(called.subject.name, told.get("args"), info, told.get("call_id"))
 
-    @same_kind(original)
-    async def run_json(self: Any, *args: Any, **kwargs: Any) -> Any:
-        told = _named(args, kwargs, "args", "cancellation_token", "call_id")
-        run = _begun(self, self.name, told.get("args"), told.get("call_id"))
-        return await _ran(run, self, original(self, *args, **kwargs))
 
-    return run_json
+def _outcome(run: Run, result: Any) -> Outcome:
+    """A workbench's result says whether the tool failed; a tool says how its own becomes a text."""
+    if isinstance(result, ToolResult):
+        return Outcome(result.to_text(), result.is_error)
+    text = getattr(run.subject, "return_value_as_string", as_text)
+    return Outcome(text(result))
+
+
+def _last(events: list[Any]) -> ToolResult | None:
+    """A workbench that streams gives the tool's events, and its result last."""
+    return next((each for each in reversed(events) if isinstance(each, ToolResult)), None)
+
+
+def _is_part(around: Any, tool: Any) -> bool:
+    return around is tool or isinstance(around, Workbench)
+
+
+_tool = ToolRecorder(
+    find=_worker, describe=_of_tool, outcome=_outcome, join=_last, is_part=_is_part
+)
+_call = replace(_tool, describe=_of_workbench)
 
 
 def _run_function(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,82 +112,54 @@ def _in_step(step: Step, function: Callable[..., Any], /, **given: Any) -> Any:
         return function(**given)
 
 
-async def _ran(run: _Run | None, subject: Any, working_on: Any) -> Any:
-    if run is None:
-        return await working_on
-    try:
-        with working(subject, run, retrieves=False):
-            result = await working_on
-    except (Exception, CancelledError) as error:
-        run.failed(error)
-        raise
-    run.gave(subject, result)
-    return result
-
-
-def _call_tool_stream(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A workbench that streams gives the tool's events, and its result last."""
-
-    @same_kind(original)
-    async def stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        told = _named(args, kwargs, "name", "arguments", "cancellation_token", "call_id")
-        run = _begun(self, str(told.get("name")), told.get("arguments"), told.get("call_id"))
-        around = partial(working, self, run, retrieves=False)
-        events = run_within(around, original, (self, *args), kwargs)
-        try:
-            async for event in events:
-                if run is not None and isinstance(event, ToolResult):
-                    run.gave(self, event)
-                yield event
-        except (Exception, CancelledError) as error:
-            if run is not None:
-                run.failed(error)
-            raise
-        finally:
-            await events.aclose()
-
-    return stream
-
-
 # Memories
 
 
-def _memory(original: Callable[..., Any]) -> Callable[..., Any]:
+class _Query:
+    """What a memory is asked; one that is to update a context may find out on its way."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _of_memory(called: Called) -> RunInfo:
     """`update_context(model_context)` and `query(query)`; the first of them to begin is the retrieval."""
-
-    @same_kind(original)
-    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        query = _Query(_asked(args, kwargs) if original.__name__ == "query" else "")
-        around = _around(self)
-        if around is not None and isinstance(around.given, _Query):
-            around.given.text = query.text or around.given.text
-        name = getattr(self, "name", None) or type(self).__name__
-        run = _begun(self, str(name), query)
-        if run is None:
-            return await original(self, *args, **kwargs)
-        with working(self, run, retrieves=True):
-            result = await original(self, *args, **kwargs)
-        found = getattr(result, "memories", result)
-        run.found(getattr(found, "results", ()))
-        return result
-
-    return call
+    name = getattr(called.subject, "name", None) or type(called.subject).__name__
+    query = _Query(_words(called) if called.mode == "query" else "")
+    return RunInfo(str(name), query, called.owner.step.info())
 
 
-def _asked(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    query = _named(args, kwargs, "query").get("query")
+def _told_late(run: Run, called: Called) -> None:
+    """A memory that updates a context asks itself."""
+    if called.mode == "query" and isinstance(run.given, _Query):
+        run.given.text = _words(called) or run.given.text
+
+
+def _words(called: Called) -> str:
+    query = called.by_name("query").get("query")
     said = query.content if isinstance(query, MemoryContent) else query
     return said if isinstance(said, str) else ""
 
 
-def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """The arguments of a call by their names."""
-    return {**dict(zip(names, args, strict=False)), **kwargs}
+def _hits(result: Any) -> list[RetrievedDoc]:
+    found = getattr(result, "memories", result)
+    return list(map(_hit, getattr(found, "results", ())))
 
 
+def _hit(content: MemoryContent) -> RetrievedDoc:
+    told = content.metadata or {}
+    return retrieved_doc(as_text(content.content), told, str(told.get("id") or ""))
+
+
+_memory = RetrievalRecorder(
+    find=_worker, describe=_of_memory, documents=_hits, note_part=_told_late
+)
 MAKERS: dict[type, dict[str, Make]] = {
-    Workbench: {"call_tool": _call_tool, "call_tool_stream": _call_tool_stream},
-    BaseTool: {"run_json": _run_json},
+    Workbench: {"call_tool": _call, "call_tool_stream": _call},
+    BaseTool: {"run_json": _tool},
     FunctionTool: {"run": _run_function},
     Memory: dict.fromkeys(("update_context", "query"), _memory),
 }

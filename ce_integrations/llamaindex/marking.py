@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
@@ -13,7 +14,7 @@ from ce_integrations.base import Detach
 from ce_integrations.llamaindex.injection import MAKERS
 from ce_integrations.llamaindex.spans import PLACE, ROOTS, SpanMark, kind_of, mark_of
 from ce_integrations.marks import mark_all
-from ce_integrations.patches import ClassPatches, Make, all_definitions
+from ce_integrations.patches import ClassPatches, Make
 from ce_integrations.walk import walk
 
 
@@ -48,12 +49,11 @@ def attach(mark: SpanMark, subjects: list[Any], makers: dict[type, dict[str, Mak
     """
     # What is called says who governs the calls in it; a model alone cannot.
     agreed, hooks = kind_of(subjects[0]) not in ROOTS, mark.hooks
-    with mark.undo as undo:
-        undo.callback(_patches.hold(all_definitions({**MAKERS, **WATCHED, **makers}), mark))
+    with ExitStack() as undo:
+        undo.callback(_patches.hold_all({**MAKERS, **WATCHED, **makers}, mark))
         undo.callback(mark.take_off)
         undo.callback(mark_all(subjects, lambda _: mark, PLACE, hooks, agreed=agreed))
-        mark.undo = undo.pop_all()
-    return mark.undo.close
+        return undo.pop_all().close
 
 
 def owner_of(instance: object) -> SpanMark | None:
@@ -94,9 +94,6 @@ def _mark(settings: Any, model: object) -> None:
         for each in found(model):
             if mark_of(each) is None:
                 mark.put_on(each)
-        if type(model) not in mark.classes:
-            mark.classes.add(type(model))
-            mark.undo.callback(_patches.hold(all_definitions(MAKERS), mark))
 
 
 WATCHED: dict[type, dict[str, Make]] = {type(Settings): {"llm": _watched}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -83,12 +82,8 @@ class SpanMark(Mark):
 
     def __init__(self, hooks: Hooks[Any]) -> None:
         super().__init__(hooks)
-        self.undo = ExitStack()
-        """The way back, of what is wrapped later, too."""
         self.later: WeakValueDictionary[int, Any] = WeakValueDictionary()
         """What was marked since: an app may build an engine for each request."""
-        self.classes: set[type] = set()
-        """Those of models that came since: they may have been loaded since, too."""
 
     def put_on(self, subject: object) -> None:
         """Mark an object that was made after the installation; it is not kept alive."""

@@ -42,12 +42,13 @@ from tests.adapters.tool_mutants import (
 
 Patch = pytest.MonkeyPatch
 Mutate = Callable[[Patch, Adapter[Any, Any]], None]
-Kind = Literal["whole", "awaited", "streamed", ""]
+Kind = Literal["whole", "awaited", "streamed", "pushed", ""]
 
 WAYS: dict[str, tuple[Way, ...]] = {
     "whole": ("sync", "async"),
     "awaited": ("async",),
     "streamed": ("stream", "astream"),
+    "pushed": ("push", "apush"),
 }
 """How a mutant is asked: in the first of these ways that the framework has; `""` where a test has none."""
 

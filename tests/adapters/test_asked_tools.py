@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ce_engine import ModelCall, Scope, ToolRequest
 from ce_integrations import CallInfo
 from ce_integrations.asked_tools import AskedTools

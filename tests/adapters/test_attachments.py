@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import random
 import struct
+import tracemalloc
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -231,3 +235,67 @@ def test_only_the_beginning_of_a_picture_is_decoded(monkeypatch: pytest.MonkeyPa
     assert max(seen) <= 4_096
     assert image_size(Data.of(b"\xff\xd8\xff\xe0" + b"\0" * 10_000_000), "jpeg") is None
     assert max(seen) <= 262_144
+
+
+BIG = 10_000_000
+LARGE: dict[str, Callable[[bytes], dict[str, Any]]] = {
+    "base64": lambda data: {"type": "image", "base64": b64(data)},
+    "a data URL": lambda data: {
+        "type": "image_url",
+        "image_url": {"url": f"data:image/png;base64,{b64(data)}"},
+    },
+    "bytes": lambda data: {"type": "image", "image": data},
+    "a file in memory": lambda data: {"type": "image", "image": io.BytesIO(data)},
+}
+
+
+@pytest.mark.parametrize("form", LARGE)
+def test_a_large_picture_is_told_apart_by_a_bounded_part_of_it(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = LARGE[form]
+
+    def digest(data: bytes) -> str:
+        return beside_text([made(data)]).digests[0]
+
+    data = PNG + random.Random(1).randbytes(BIG)
+    known, block = digest(data), made(data)
+    assert known == digest(bytes(bytearray(data)))
+    for at in (
+        len(PNG),
+        BIG // 2,
+        len(data) - 9,
+    ):  # the middle: as one part of a picture that changed
+        assert digest(data[:at] + bytes(60_000) + data[at + 60_000 :]) != known
+    assert digest(data + b"\0" * 3) != known
+    read, hashed = 0, hashlib.blake2b
+
+    class Counting:
+        def __init__(self, data: bytes = b"", **how: Any) -> None:
+            self.hash = hashed(**how)
+            self.update(data)
+
+        def update(self, data: bytes) -> None:
+            nonlocal read
+            read += len(data)
+            self.hash.update(data)
+
+        def hexdigest(self) -> str:
+            return self.hash.hexdigest()
+
+    monkeypatch.setattr(hashlib, "blake2b", Counting)
+    tracemalloc.start()
+    beside_text([block])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0 < read < 2_000_000
+    assert peak < 2_000_000, "nor is it copied"
+
+
+def test_a_small_file_is_told_apart_by_all_of_it() -> None:
+    data = bytearray(PNG + bytes(1_000_000))
+    seen = set()
+    for at in range(0, len(data), 99_991):
+        data[at] ^= 1
+        seen |= {beside_text([form(bytes(data))]).digests[0] for form in LARGE.values()}
+    assert len(seen) == 11 * 3  # bytes and a file in memory are the same

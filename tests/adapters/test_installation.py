@@ -139,6 +139,7 @@ def test_budgets_that_contradict_each_other_are_refused() -> None:
 def never(tmp_path: Path, url: str) -> str:
     (tmp_path / "folder").mkdir(exist_ok=True)
     (tmp_path / "a file").write_text("a letter")
+    (tmp_path / "notes.db").write_text("给你的一封信，比十六个字节长得多。")
     return url.format(tmp_path)
 
 
@@ -148,6 +149,8 @@ def never(tmp_path: Path, url: str) -> str:
         ("mongodb://host/db", "Known here: memory://"),
         ("postgresql://me:{{}}@host/db", "come in a later release"),
         ("sqlite:///{}/folder", "is a folder. Name a file in it"),
+        ("sqlite:///{}/a file", "is no SQLite database. It was left as it is. Name another file"),
+        ("sqlite:///{}/notes.db", "is no SQLite database. It was left as it is. Name another file"),
         ("sqlite:///{}/no such folder/ce.db", "no such folder' does not exist. Create it"),
         ("sqlite:///{}/a file/ce.db", "a file' is no folder. Name another path"),
         ("file://{}/a file", "is a file. Name a folder"),

@@ -116,6 +116,41 @@ def test_what_a_model_made_is_kept_with_its_answer(engine: ContextEngine) -> Non
     assert [each.label() for each in answer.attachments or ()] == ["[image 640x480, png]"]
 
 
+def drawn(app: HostApp, question: str) -> None:
+    """A question that a picture alone answers; the app keeps both."""
+    made = app.prepare(user(question))
+    picture = replace(assistant(""), attachments=(PICTURE,))
+    app.engine.sync.commit(made.turn, Answer(picture.message, attachments=[PICTURE]))
+    app.messages.append(picture)
+
+
+def test_an_answer_that_is_a_picture_alone_is_a_message(engine: ContextEngine) -> None:
+    app = HostApp(engine, SCOPE)
+    drawn(app, "画一只猫")
+    drawn(app, "now a dog")
+    app.ask("Which is older?", "The cat.")
+    kept = stored(engine).session.messages
+    roles = ["user", "assistant"] * 3
+    assert [message.role for message in kept] == roles, "each once, though the app sends all again"
+    labels = [[each.label() for each in message.attachments or ()] for message in kept]
+    assert labels == [[], ["[image 640x480, png]"]] * 2 + [[], []]
+    assert [m.parent_id for m in kept] == [None, *(m.message_id for m in kept[:-1])]
+    turns = engine.loop.run(engine.store.list_turns(SCOPE))
+    assert [turn.answer_message_id for turn in turns] == [m.message_id for m in kept[1::2]]
+
+
+def test_what_a_picture_alone_answered_is_not_brought_back(engine: ContextEngine) -> None:
+    """No model sees a question that nobody seems to have answered, or an answer without a word."""
+    app = HostApp(engine, SCOPE)
+    app.ask("Hello.", "Good day.")
+    app.messages.clear()
+    drawn(app, "draw a cat")
+    app.messages.clear()
+    later = app.prepare(user("And now?"), by_hand=True)
+    back = [step.message.content for step in later.plan if isinstance(step, Restore)]
+    assert back == ["Hello.", "Good day."]
+
+
 def test_a_digest_says_nothing_outside_its_session(engine: ContextEngine) -> None:
     digests = set()
     for session in ("s1", "s2"):

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from typer.main import get_command
 
 from ce_engine import Scope, create_context_engine
+from ce_engine.cli.app import app
 from ce_engine.testing.host import HostApp
 from tests.unit.cli_host import TALK, ce, fill, process, talk, url_of
 
@@ -47,6 +50,27 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 def test_help_names_every_command() -> None:
     assert all(command in ce("--help").stdout for command, *_ in COMMANDS)
+
+
+def helped(command: Any, *path: str) -> Iterator[tuple[str, Any]]:
+    """What the help of a command prints, on one line, and what it has to say; of all below it, too."""
+    said = [command.help, command.epilog, *(getattr(each, "help", "") for each in command.params)]
+    printed = " ".join(ce(*path, "--help", columns=400).stdout.split())
+    yield from ((printed, each) for each in said if each)
+    for name in getattr(command, "commands", ()):
+        yield from helped(command.get_command(None, name), *path, name)
+
+
+def test_help_prints_what_it_has_to_say() -> None:
+    """Nothing of it is taken for markup: `[default: all users]` is no style."""
+    told = [*helped(get_command(app))]
+    assert len(told) > 60
+    for printed, said in told:
+        assert " ".join(said.split()) in printed
+    shown = " ".join(ce("show", "--help", columns=400).stdout.split())
+    assert "[env var: CE_STORE_URL] [default: (sqlite:///ce.db)]" in shown
+    assert "[default: (all users)]" in shown
+    assert "[[QUESTION]]" not in ce("inspect", "--help").stdout
 
 
 def test_sessions_are_listed_with_what_is_recorded(url: str) -> None:

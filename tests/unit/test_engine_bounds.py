@@ -239,6 +239,15 @@ def talk_over_documents(app: HostApp) -> None:
         app.ask(f"question {n}?", "a", request_id=f"r{n}")
 
 
+def talk_over_private_documents(app: HostApp) -> None:
+    """Every run finds the same ones; they are stored without the mail, and known with it."""
+    for n in range(20):
+        texts = [f"{app.scope.session_id}, m{m}@example.com: {'观' * 2000}" for m in range(5)]
+        found = Retrieval("d", "q", [RetrievedDoc(text) for text in texts], f"run-{n}")
+        app.engine.sync.record_retrieval(app.scope, found, request_id=f"r{n}")
+    app.ask("question?", "a", request_id="r19")
+
+
 def talk_with_mails(app: HostApp) -> None:
     for n in range(5):
         mails = (f"p{m}.{n}.{app.scope.session_id}@example.com" for m in range(40))
@@ -246,7 +255,14 @@ def talk_with_mails(app: HostApp) -> None:
 
 
 @pytest.mark.parametrize(
-    "talk", [talk_of_one_turn, talk_in_chinese, talk_over_documents, talk_with_mails]
+    "talk",
+    [
+        talk_of_one_turn,
+        talk_in_chinese,
+        talk_over_documents,
+        talk_over_private_documents,
+        talk_with_mails,
+    ],
 )
 def test_a_view_counts_what_it_costs(talk: Callable[[HostApp], None]) -> None:
     engine = create_context_engine(SwitchStore(), config=PATIENT)

@@ -20,6 +20,8 @@ from ce_engine import (
     Message,
     ModelCall,
     ObservabilityConfig,
+    Retrieval,
+    RetrievedDoc,
     Role,
     RuntimeConfig,
     Scope,
@@ -185,6 +187,27 @@ def test_the_command_answers_with_the_recorded_configuration(tmp_path: Path) -> 
     wide = json.loads(ce("inspect", *at, "--config", str(other), "--json").stdout)
     assert wide["budget"] == BudgetConfig(max_input_tokens=9000).max_context_tokens
     assert wide["tokens"] > found["tokens"]
+
+
+@pytest.mark.req("D-08")
+@pytest.mark.parametrize("last", ["ann", "bob"])
+def test_the_command_answers_for_the_agent_that_was_asked_last(tmp_path: Path, last: str) -> None:
+    """Two agents of a team keep a list and hits each; what one of them has is nothing of the other's."""
+    found = {"ann": "The 库房编号 of ann is 7391.", "bob": "The 库房编号 of bob is 8442."}
+    engine = create_context_engine(url := url_of(tmp_path / "ce.db"), config=TIGHT)
+    for name in sorted(found, key=lambda name: name == last):
+        lane, app = f"team/{name}", HostApp(engine, TALK)
+        hit = Retrieval("pages", "库房编号", [RetrievedDoc(found[name])])
+        engine.post_retrieval(TALK, hit, request_id=name, lane_key=lane)
+        app.ask(f"Begin, {name}.", f"It is done by {name}.", lane_key=lane, request_id=name)
+    engine.sync.close()
+    asked = ("inspect", TALK.session_id, "What is the 库房编号?", "--store", url)
+    layers = json.loads(ce(*asked, "--account", "acme", "--json").stdout)["layers"]
+    sent = "\n".join(part["content"] for layer in layers.values() for part in layer["parts"])
+    other = "bob" if last == "ann" else "ann"
+    assert found[last] in sent
+    assert f"It is done by {last}." in sent
+    assert found[other] not in sent
 
 
 class Slow(SqlStore):

@@ -286,6 +286,35 @@ def test_other_sessions_go_on_while_a_text_is_redacted_and_its_own_keeps_its_ord
     engine.sync.close()
 
 
+@pytest.mark.req("A-15")
+def test_eight_texts_without_end_at_once_stop_no_other_session() -> None:
+    engine = made(rules=RedactionRules(patterns={"hopeless": HOPELESS}), timeout_s=2)
+    ended: list[str] = []
+
+    async def read(name: str, text: str) -> None:
+        await engine.record_tool_run(Scope(session_id=name), ToolRun("read", {}, text))
+        ended.append(name)
+
+    def at_work() -> int:
+        return sum(thread.name == "ce-worker" for thread in threading.enumerate())
+
+    async def run() -> None:
+        before = at_work()  # of other tests' engines
+        hostile = [asyncio.ensure_future(read(f"hostile {n}", HOSTILE)) for n in range(8)]
+        while at_work() < before + 8 and not ended:  # noqa: ASYNC110 - threads set no event
+            await asyncio.sleep(0)
+        for n in range(3):
+            await read(f"bystander {n}", "aa7")
+        await asyncio.gather(*hostile)
+
+    asyncio.run(run())
+    assert ended[:3] == ["bystander 0", "bystander 1", "bystander 2"]
+    assert len(ended) == 11
+    assert "Quentin" not in everything(engine, Scope(session_id="hostile 7"))
+    assert "[HOPELESS_1]" in everything(engine, Scope(session_id="bystander 0"))
+    engine.sync.close()
+
+
 def test_a_caller_that_gives_up_leaves_its_session_whole() -> None:
     redactor = Blocking()
     engine = made(redactor)

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
 from xml.sax.saxutils import escape
 
 import pytest
 
-from ce_engine.prepare.passages import find_passages, written_talk
+from ce_engine import (
+    BudgetConfig,
+    CharBasedEstimator,
+    MemoryStore,
+    Retrieval,
+    RetrievedDoc,
+    RuntimeConfig,
+    Scope,
+    create_context_engine,
+)
+from ce_engine.prepare import passages
+from ce_engine.prepare.passages import Found, PassageIndex, same_length, written_talk
+from ce_engine.testing.host import HostApp, user
+
+
+SCOPE = Scope(session_id="s")
 
 
 def document(n: int, sentences: int = 8) -> str:
@@ -26,6 +44,10 @@ def document(n: int, sentences: int = 8) -> str:
 
 def chunks(text: str, size: int, overlap: int = 0) -> list[str]:
     return [text[max(0, at - overlap) : at + size].strip() for at in range(0, len(text), size)]
+
+
+def find_passages(text: str, known: Sequence[Sequence[str]]) -> Sequence[Found]:
+    return PassageIndex(known).find(text)
 
 
 def rest(text: str, *known: str) -> str:
@@ -94,6 +116,86 @@ def test_a_long_text_of_one_letter_is_searched_in_time() -> None:
     found = find_passages("a" * 50_000 + "b" + "a" * 50_000, [["a" * 40_000 + "c"]])
     assert found
     assert all(end - start <= 50_000 for start, end, _ in found)
+
+
+class Read(str):  # noqa: SLOT000 - it counts
+    """A text that counts how much of it is read, and how often its words are taken apart."""
+
+    chars = splits = 0
+
+    def __getitem__(self, place: Any) -> str:
+        found = super().__getitem__(place)
+        self.chars += len(found)
+        return found
+
+    def split(self, *args: Any) -> list[str]:
+        self.splits += 1
+        return super().split(*args)
+
+
+def test_a_comparison_reads_little_more_than_what_is_alike() -> None:
+    line = "One line like all others."
+    one, other = Read(f"[1] {line}\n[2] {line}"), Read(line * 10_000)
+    assert same_length(one, other, 4) == len(line)
+    assert one.chars <= 5 * len(line)
+    assert other.chars <= 5 * len(line)
+    assert same_length(other, other[:-1]) == len(other) - 1
+    assert same_length("", line) == same_length("a", "b") == 0
+
+
+@pytest.mark.parametrize("shape", ["[source {n:08}, page 1] {line}", "{line}"])
+def test_a_document_of_equal_lines_costs_what_it_is_long(shape: str) -> None:
+    line = "The lanes of a session have cuts of their own.\n"
+
+    def work(lines: int) -> int:
+        texts = [[line], [f"{line} "], [line], [line * lines]]
+        put = "".join(shape.format(n=n, line=line) for n in range(lines))
+        return lines_run(lambda: find_passages(put, texts))
+
+    assert work(400) < 2.5 * work(200)
+
+
+def test_a_document_of_many_passages_costs_what_it_is_long() -> None:
+    def work(lines: int) -> int:
+        said = [f"Line {n} says {hash((n, 1)) % 10**9}, and no more." for n in range(lines)]
+        put = "\n--- and on another page ---\n".join(said)
+        return lines_run(lambda: find_passages(put, [["\n".join(said)]]))
+
+    assert work(2000) < 2.2 * work(1000)
+
+
+def lines_run(call: Callable[[], object]) -> int:
+    """How many lines of the module a call runs."""
+    count, before = 0, sys.gettrace()
+
+    def note(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return note if frame.f_code.co_filename == passages.__file__ else None
+
+    sys.settrace(note)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_documents_are_taken_apart_once_a_call() -> None:
+    docs = [Read(f"{document(n)} Write to ann{n}@example.com.") for n in range(5)]
+    engine = create_context_engine(MemoryStore(), token_estimator=CharBasedEstimator())
+    hit = Retrieval("kb", "lanes", [RetrievedDoc(doc) for doc in docs], run_id="r")
+    engine.sync.record_retrieval(SCOPE, hit, request_id="request-1")
+    app = HostApp(engine, SCOPE, [user(f"Say {n}.") for n in range(40)])
+    for doc in docs:
+        doc.splits = 0
+    budget = BudgetConfig(max_input_tokens=500, reserved_reply_tokens=0)
+    prompt = "Use:\n" + "\n\n".join(map(SHAPES["numbered"], docs)) + "\nWhat is a lane?"
+    prepared = app.prepare(user(prompt), config=RuntimeConfig(budget=budget))
+    assert prepared.report.shortened == 1
+    assert prepared.report.token_used <= 500
+    assert [doc.splits for doc in docs] == [1] * 5
+    engine.sync.close()
 
 
 TALK = [

@@ -23,8 +23,10 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     SourceKind,
+    SummaryConfig,
     create_context_engine,
 )
+from ce_engine.testing import MockLlmAdapter
 from ce_engine.testing.host import (
     HostApp,
     assistant,
@@ -300,3 +302,32 @@ def test_what_always_goes_out_stands_still_where_it_stood(engine: ContextEngine)
     assert "| 喜欢简短的回答" in first
     assert "| No exclamation marks." in first
     chat.replays()
+
+
+def test_a_summary_that_comes_between_two_cuts_leaves_the_prefix_as_it_was(
+    engine: ContextEngine,
+) -> None:
+    """Until the cut moves, or a newer one says more of what is gone, the summary that was sent stays."""
+    llm = MockLlmAdapter([f"They spoke of {n} cellars. 摘要" for n in range(99)])
+    lengths = SummaryConfig(
+        max_summary_tokens=60, trigger_message_count=4, preserve_recent_messages=2
+    )
+    settings = config(summary=lengths)
+    made = create_context_engine(engine.store, CharBasedEstimator(), llm, settings)
+    chat = Chat(made, settings)
+    kept, moved, gone = 0, 0, -1
+    for _ in range(16):
+        summaries = len(llm.requests)
+        assert made.sync.flush(20)
+        chat.talk()
+        now = sum(d.count for d in chat.told[-1].report.prune_decisions if d.action == "dropped")
+        if now == gone:
+            assert grows(chat.sent[-2:])
+            kept += len(llm.requests) > summaries
+        moved += now != gone
+        gone = now
+    assert "摘要" in chat.sent[-1][1][1]
+    assert moved >= 2, "a cut takes up what was summarised since"
+    assert len({sent[1][1].partition("cellars")[0][-9:] for sent in chat.sent[-16:]}) >= 2
+    assert kept >= 2
+    made.sync.close()

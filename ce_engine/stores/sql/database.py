@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection, create_engine, insert, inspect, select
+from sqlalchemy import Connection, create_engine, insert, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from ce_engine.errors import MigrationError, StoreUnavailableError
+from ce_engine.errors import MigrationError, StoreUnavailableError, StoreUrlError
 from ce_engine.stores import private
 from ce_engine.stores.sql import faults, tables
 from ce_engine.stores.sql.migrations import HEAD, KNOWN
 
 
 _PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA synchronous = NORMAL")
+
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
 
 BESIDE = ("-wal", "-shm", "-journal")
 """The ends of the names of the files that SQLite makes beside the database."""
@@ -91,6 +95,30 @@ class Database:
             raise faults.cannot_open(self.path) from None
         return True
 
+    def check_kind(self) -> None:
+        """See that a file that is there can be a store: no locks, no waiting, nothing made beside it.
+
+        SQLite itself looks: who opens and closes its file otherwise drops the locks that the process has.
+
+        Raises:
+            StoreUrlError: it is no database, or one of another program.
+        """
+        name = self.path.name
+        if not self.path.is_file() or any(
+            self.path.with_name(name + end).exists() for end in BESIDE
+        ):
+            return  # a journal may mend what stands in the file, and says that somebody uses it
+        try:
+            uri = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+                names = [name for (name,) in connection.execute(_TABLES)]
+        except sqlite3.Error as error:
+            if faults.is_no_database(error):
+                raise StoreUrlError(f"{faults.explain(error, self.path)}. See: ce doctor") from None
+            return
+        if tables.revisions.name not in names and (said := self._of_another(names)):
+            raise StoreUrlError(f"{said} See: ce doctor")
+
     def _make_current(self, connection: Connection) -> None:
         found = _revision(connection)
         if found == HEAD:
@@ -115,13 +143,18 @@ class Database:
         connection.commit()
 
     def _check_empty(self, connection: Connection) -> None:
-        names = inspect(connection).get_table_names()
+        if said := self._of_another(connection.exec_driver_sql(_TABLES).scalars()):
+            raise StoreUnavailableError(said)
+
+    def _of_another(self, names: Iterable[str]) -> str:
+        """Say that a file with these tables is another program's; nothing if it is not."""
         foreign = [name for name in names if name not in tables.metadata.tables]
-        if foreign:
-            raise StoreUnavailableError(
-                f"the SQLite file {str(self.path)!r} holds tables of another program "
-                f"({', '.join(foreign[:3])}). It was left as it is: name a file of its own."
-            )
+        if not foreign:
+            return ""
+        return (
+            f"the SQLite file {str(self.path)!r} holds tables of another program "
+            f"({', '.join(foreign[:3])}). It was left as it is: name a file of its own."
+        )
 
 
 def _upgrader() -> Callable[[Connection], None]:

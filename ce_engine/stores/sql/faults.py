@@ -59,6 +59,11 @@ def is_repeated(error: BaseException) -> bool:
     return getattr(orig, "sqlite_errorcode", None) in _REPEATED
 
 
+def is_no_database(error: BaseException) -> bool:
+    """The file is none of SQLite's."""
+    return _code(error) == sqlite3.SQLITE_NOTADB
+
+
 def may_be_of_before(error: BaseException) -> bool:
     """The fault may lie in what a connection remembers of the file, not in the file."""
     return _code(error) in _OF_BEFORE

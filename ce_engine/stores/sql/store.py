@@ -92,6 +92,7 @@ class SqlStore(BaseStore):
 
     def check_place(self) -> None:
         places.check_file(self._database.path)
+        self._database.check_kind()
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from itertools import permutations
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.language_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
-from ce_engine import BudgetConfig
+from ce_engine import BudgetConfig, Scope
 from ce_integrations.langchain import install_ce
+from ce_integrations.testing.adapter_pictures import png
 from ce_integrations.testing.wire import Wire
 
 
@@ -110,3 +114,18 @@ def test_who_goes_ungoverns_nobody_else(chat: Any, engine: Any, order: tuple[int
             f"{gone} gone, {left}" for at, gone in enumerate(order) for left in order[at + 1 :]
         }
         assert named == expected
+
+
+def test_an_answer_that_is_a_picture_alone_is_recorded(engine: Any) -> None:
+    url = f"data:image/png;base64,{b64encode(png(3, 2)).decode()}"
+    picture = AIMessage([{"type": "image_url", "image_url": {"url": url}}])
+    model = FakeMessagesListChatModel(responses=[picture, AIMessage("A cat.")])
+    with install_ce(model, engine=engine, session_id="s"):
+        answer = model.invoke("画一只猫")
+        model.invoke([("user", "画一只猫"), answer, ("user", "What is it?")])
+    engine.sync.flush()
+    state = engine.loop.run(engine.store.state(Scope(session_id="s")))
+    kept = [row.message for row in state.rows]
+    assert [message.content for message in kept] == ["画一只猫", "", "What is it?", "A cat."]
+    labels = [each.label() for each in kept[1].attachments or ()]
+    assert labels == ["[image 3x2, png]"]
