@@ -81,6 +81,9 @@ class CrewApps(FrameworkApps):
             model=MODEL, base_url=wire.base_url, api_key="no key", max_retries=0, **settings
         )
 
+    def annotated(self, native: Any) -> Any:
+        return {"name": "somebody", **native, "cache_breakpoint": True}
+
     def received(self, target: Any) -> list[list[Any]]:
         models = [each for each in walk(target, PACKAGES) if isinstance(each, Noting)]
         return models[0]._received
@@ -230,7 +233,8 @@ class PlainApps(CrewApps):
         def answer(question: str) -> str:
             hits: Any = knowledge.query([question])
             found = "\n\n".join(hit["content"] for hit in hits)
-            return self._asks(model, talk, f"{found}\n\n{question}", keeps=question)
+            talk[0] = {"role": "system", "content": f"{SYSTEM}\n\n{found}"}
+            return self._asks(model, talk, question)
 
         return self._flow(model, answer)
 
@@ -244,10 +248,10 @@ class PlainApps(CrewApps):
         self.asked[id(flow)] = model
         return flow
 
-    def _asks(self, model: Any, talk: list[Any], text: str, keeps: str = "") -> str:
+    def _asks(self, model: Any, talk: list[Any], text: str) -> str:
         said = str(model.call([*talk, {"role": "user", "content": text}]))
         talk += [
-            {"role": "user", "content": keeps or text},
+            {"role": "user", "content": text},
             {"role": "assistant", "content": said},
         ]
         return said

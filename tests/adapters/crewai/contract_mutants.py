@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import Role
-from ce_integrations import steps
+from ce_integrations import hooks, steps
 from ce_integrations.crewai import injection, scope
 from ce_integrations.crewai.installer import CrewAIAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.message_mutants import FAILED, overlooks_failures
-from tests.adapters.mutants import GOVERNED, MADE, ONCE, TEAM, USAGE, Mutant, Patch
+from tests.adapters.mutants import ASIDE, MADE, ONCE, TEAM, USAGE, Mutant, Patch
 from tests.adapters.session_mutants import UNASKED, remembers_unasked
 
 
@@ -43,7 +43,7 @@ def gives_all_agents_one_line(patch: Patch, _: object) -> None:
     deeper = steps.deeper
 
     def same(subject: Any, name: str = "", *rest: Any, **said: Any) -> Any:
-        return deeper(subject, name and "agent", *rest, **said)
+        return deeper(subject, "" if name == "expert" else name, *rest, **said)
 
     patch.setattr(scope, "deeper", same)
 
@@ -53,7 +53,16 @@ def hears_no_usage(patch: Patch, _: object) -> None:
     patch.setattr(injection, "usage_told", lambda _: None)
 
 
+def takes_helpers_for_the_talk(patch: Patch, _: object) -> None:
+    """What the framework asks for itself is a part of the talk."""
+    patch.setattr(hooks, "is_aside", lambda: False)
+
+
+OVERTAKEN = {"loses_usage", "ignores_async", "tells_wrong_purpose", "lets_helpers_pass"}
+"""Mutants of others whose place is elsewhere here: usage and asides are told inside calls; agents await threads."""
+
 OWN = [
+    Mutant(takes_helpers_for_the_talk, "plain", ASIDE),
     Mutant(overlooks_failures, "agent", FAILED, given={"teller": "the run"}),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
     Mutant(drops_ids_of_results, "agent", MADE, ""),
