@@ -73,7 +73,7 @@ def _preflight(original: Callable[..., Any]) -> Callable[..., Any]:
         with owner.hooks.guard("preflight"):
             asked = Asked(owner, model, messages, args[:1], kwargs, "preflight")
             sent = owner.hooks.preview(*_described(asked))
-            return original(model, sent, *args, **kwargs)
+            too_long = original(model, sent, *args, **kwargs)
         return too_long
 
     return overflows

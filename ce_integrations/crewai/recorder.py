@@ -10,12 +10,13 @@ from crewai.knowledge.knowledge import Knowledge
 
 from ce_engine import RetrievedDoc, TaskRun
 from ce_engine.schema.enums import TaskStatus
+from ce_integrations.asking import Owner
 from ce_integrations.blocks import call_args
-from ce_integrations.crewai.scope import CrewMark, Owner, info_of, owner_of
+from ce_integrations.crewai.scope import CrewMark, info_of, owner_of
 from ce_integrations.patches import Make
 from ce_integrations.recorders import Called, RetrievalRecorder, RunInfo
 from ce_integrations.runs import retrieved_doc
-from ce_integrations.turns import call_around
+from ce_integrations.turns import call_around, note_piece
 from ce_integrations.wrappers import same_kind
 
 
@@ -25,10 +26,10 @@ def _emitting(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     def emit(bus: Any, source: Any, event: Any) -> Any:
         future = original(bus, source, event)
-        hear, owner = HEARD.get(type(event).__name__), owner_of(source)
-        if hear is not None and owner is not None:
+        note, owner = HEARD.get(type(event).__name__), owner_of(source)
+        if note is not None and owner is not None:
             with owner.hooks.guard("event"):
-                hear(owner, source, event)
+                note(owner, source, event)
         return future
 
     return emit
@@ -145,10 +146,9 @@ def _hits(results: Iterable[Any]) -> list[RetrievedDoc]:
     ]
 
 
-def _streamed(owner: Owner, _: Any, event: Any) -> None:
-    around = call_around()
-    if around is not None and not event.tool_call:
-        owner.hooks.hear(around.turn, event.chunk)
+def _streamed(_: Owner, __: Any, event: Any) -> None:
+    if not event.tool_call:
+        note_piece(event.chunk)
 
 
 HEARD: dict[str, Callable[[Owner, Any, Any], None]] = {

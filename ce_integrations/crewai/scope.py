@@ -9,6 +9,7 @@ from crewai import Agent, Crew, Flow
 from crewai.context import get_current_task_id
 from crewai.lite_agent import LiteAgent
 
+from ce_integrations.asking import Owner
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.marks import Attribute, Mark
 from ce_integrations.patches import Make
@@ -25,8 +26,6 @@ ROOTS: tuple[type, ...] = (Crew, Flow, *AGENTS)
 
 _SESSION = ("session_id", "conversation_id", "thread_id", "chat_history_id")
 """Inputs that name a conversation."""
-
-Owner = Step | Mark
 
 
 class CrewMark(Mark):
@@ -52,14 +51,15 @@ def owner_of(subject: object) -> Owner | None:
 def info_of(owner: Owner, subject: Any, from_task: Any = None) -> CallInfo:
     """What is known of a call, a tool's run or a retrieval right here."""
     if isinstance(owner, Mark):  # a model that is asked alone
-        info = deeper(subject, hooks=owner.hooks, conversation=subject).info(takes_history=False)
-    else:
-        info = owner.info()
+        owner = deeper(subject, hooks=owner.hooks, conversation=subject)
+    assert isinstance(owner, Step)
+    info = owner.info()
     # What an agent hands to another is a task that its crew does not know.
     given = "" if from_task is None else str(from_task.id)
     info.task_id = str(get_current_task_id() or given)
     info.sub_task_id = given if given != info.task_id else ""
-    info.takes_history &= not info.task_id
+    # A flow asks with prompts of its own, and a crew works on tasks.
+    info.takes_history &= isinstance(owner.subject, AGENTS) and not info.task_id
     return info
 
 
@@ -73,7 +73,7 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION
     return deeper(
         subject,
-        str(subject.role).strip() if isinstance(subject, AGENTS) else "",
+        str(getattr(subject, "role", "")).strip(),
         owner.hooks,
         session_id=next((told[name] for name in names if told.get(name)), None),
         user_id=told.get("user_id"),

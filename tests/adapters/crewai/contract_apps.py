@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -27,12 +27,14 @@ from ce_integrations.testing.framework_apps import (
     SYSTEM,
     FrameworkApps,
     Page,
+    Surface,
     Tool,
     in_session,
 )
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
 from tests.adapters.clients import no_certificates
+from tests.adapters.crewai.contract_surfaces import SURFACES
 
 
 PACKAGES = ("crewai",)
@@ -77,9 +79,9 @@ class CrewApps(FrameworkApps):
         return DefaultHttpxClient(verify=verify), DefaultAsyncHttpxClient(verify=verify)
 
     def model(self, wire: Wire, **settings: Any) -> Noting:
-        return Noting(
-            model=MODEL, base_url=wire.base_url, api_key="no key", max_retries=0, **settings
-        )
+        told: dict[str, Any] = {"base_url": wire.base_url, "api_key": "no key", "max_retries": 0}
+        self.newest = Noting(model=MODEL, **told, **settings)
+        return self.newest
 
     def annotated(self, native: Any) -> Any:
         return {"name": "somebody", **native, "cache_breakpoint": True}
@@ -199,10 +201,9 @@ class PlainApps(CrewApps):
     """A model, and a flow whose step asks it; the app keeps the messages."""
 
     adapter: ClassVar[Adapter[Any, Any]] = ModelsAlone()
+    surfaces: ClassVar[Mapping[str, Surface]] = SURFACES
     talks: ClassVar[dict[tuple[int, str], list[Any]]] = {}
     """By target and session."""
-    asked: ClassVar[dict[int, Noting]] = {}
-    """The model of each flow."""
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         assert not tools
@@ -215,11 +216,11 @@ class PlainApps(CrewApps):
         def answer(question: str) -> str:
             said = self._asks(model, talk, question)
             words = "\n".join(message["content"] for message in talk[1:])
-            told = {"llm": model, "model": Summary, "max_attempts": 1}
+            told: dict[str, Any] = {"llm": model, "model": Summary, "max_attempts": 1}
             Converter(text=words, instructions="List the topics.", **told).to_pydantic()
             return said
 
-        return self._flow(model, answer)
+        return self._flow(answer)
 
     def aside(self, body: JsonObject) -> str | None:
         return '{"topics": ["lanes"]}' if "List the topics." in str(body) else None
@@ -236,17 +237,15 @@ class PlainApps(CrewApps):
             talk[0] = {"role": "system", "content": f"{SYSTEM}\n\n{found}"}
             return self._asks(model, talk, question)
 
-        return self._flow(model, answer)
+        return self._flow(answer)
 
-    def _flow(self, model: Noting, answer: Any) -> Any:
+    def _flow(self, answer: Any) -> Any:
         class Asking(Flow[dict[str, Any]]):
             @start()
             def begin(self) -> str:
                 return str(answer(self.state["question"]))
 
-        flow = Asking(suppress_flow_events=True)
-        self.asked[id(flow)] = model
-        return flow
+        return Asking(suppress_flow_events=True)
 
     def _asks(self, model: Any, talk: list[Any], text: str) -> str:
         said = str(model.call([*talk, {"role": "user", "content": text}]))
@@ -265,7 +264,7 @@ class PlainApps(CrewApps):
         return target
 
     def received(self, target: Any) -> list[list[Any]]:
-        model = self.asked[id(target)] if isinstance(target, Flow) else target
+        model = target if isinstance(target, Noting) else self.newest
         return list(model._received)
 
     def ask(self, target: Any, text: str, session_id: str) -> str:
