@@ -72,9 +72,8 @@ def _preflight(original: Callable[..., Any]) -> Callable[..., Any]:
             return too_long
         with owner.hooks.guard("preflight"):
             asked = Asked(owner, model, messages, args[:1], kwargs, "preflight")
-            sent = owner.hooks.preview(*_described(asked))
-            too_long = original(model, sent, *args, **kwargs)
-        return too_long
+            messages = owner.hooks.preview(*_described(asked))
+        return original(model, messages, *args, **kwargs)
 
     return overflows
 

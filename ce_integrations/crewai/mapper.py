@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,11 @@ from ce_integrations.blocks import call_args, changed, text_of
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
 
+
+_ACTION = re.compile(
+    r"^Action:[ ]*(.+?)\s*^Action Input:[ ]*(\{.*\})\s*\Z", re.DOTALL | re.MULTILINE
+)
+"""The call of an agent whose model calls no functions, as it writes it."""
 
 OBSERVED = "\nObservation: "
 """Behind it an agent without function calls writes what its tool gave, into the model's own words."""
@@ -35,6 +41,8 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     role, origin = ROLES.get(native.get("role") or "user", ROLES["user"])
     calls = [_call(call) for call in native.get("tool_calls") or ()]
     text = text_of(content)
+    if role is ce.Role.ASSISTANT and (written := _ACTION.search(text)):
+        calls = [ce.ToolRequest(name=written[1], args=call_args({"args": written[2]}))]
     if calls:
         origin = ce.Origin.TOOL_CALL
     elif role is ce.Role.USER and text in PROMPTS:
@@ -56,7 +64,7 @@ def split(native: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     if native.get("role") != "assistant" or not isinstance(content, str):
         return (native,)
     said, observed, result = content.partition(OBSERVED)
-    if not observed or "Action:" not in said:
+    if not observed or not _ACTION.search(said):
         return (native,)
     answer = {**native, "content": said}
     return answer, {"role": "tool", "content": result, "tool_call_id": None}

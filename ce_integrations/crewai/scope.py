@@ -66,8 +66,10 @@ def info_of(owner: Owner, subject: Any, from_task: Any = None) -> CallInfo:
 def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     """The step of what an app calls, if anybody governs it."""
     owner = owner_of(subject)
-    if owner is None:
-        return None
+    if owner is None or not (isinstance(subject, AGENTS) or PLACE.mark_of(subject)):
+        return (
+            None  # nobody's; or a part of what is at work, as an agent's executor is, a flow itself
+        )
     given = kwargs.get("inputs", args[0] if args else None)
     told = {**(given if isinstance(given, Mapping) else {}), **kwargs}
     names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION
