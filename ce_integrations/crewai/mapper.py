@@ -11,7 +11,7 @@ from crewai.utilities.agent_utils import extract_tool_call_info
 from crewai.utilities.i18n import I18N
 
 import ce_engine as ce
-from ce_integrations.blocks import call_args, changed, text_of
+from ce_integrations.blocks import BYTES_PER_TOKEN, call_args, changed, text_of
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
 
@@ -35,6 +35,13 @@ PROMPTS = frozenset(
 """What the framework says in the user's role, and nobody asked."""
 
 
+FRAMES = [
+    tuple(_i18n.slice(name).rstrip().split("{input}"))
+    for name in ("task", "task_no_tools", "native_task")
+]
+"""Before and behind an agent's question."""
+
+
 def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     """Map one message; whatever else it has stays in it."""
     content = native.get("content")
@@ -47,10 +54,22 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
         origin = ce.Origin.TOOL_CALL
     elif role is ce.Role.USER and text in PROMPTS:
         origin = ce.Origin.HELPER
+    before, text, behind = _framed(role, text)
     message = ce.Message(role=role, content=text, tool_calls=calls or None)
     if role is ce.Role.TOOL:
         message.tool_call_id = native.get("tool_call_id")
-    return host_message(message, origin, content, protected=bool(native.get("files")))
+    host = host_message(message, origin, content, protected=bool(native.get("files")))
+    host.media_tokens += -(-len(before + behind) // BYTES_PER_TOKEN)
+    return host
+
+
+def _framed(role: ce.Role, text: str) -> tuple[str, str, str]:
+    """What an agent was asked, and the framework's words around it: earlier questions have none."""
+    if role is ce.Role.USER:
+        for before, behind in FRAMES:
+            if text.startswith(before) and text.endswith(behind):
+                return before, text[len(before) : len(text) - len(behind)], behind
+    return "", text, ""
 
 
 def _call(call: Mapping[str, Any]) -> ce.ToolRequest:
@@ -121,7 +140,11 @@ def to_native(step: ce.Step, native: Mapping[str, Any] | None) -> dict[str, Any]
         return _restored(step.message)
     if native is None:
         raise ValueError(f"{type(step).__name__} needs the host's message")
-    return {**native, "content": changed(native.get("content") or "", step)}
+    content = native.get("content") or ""
+    if isinstance(content, str):
+        before, text, behind = _framed(to_schema(native).message.role, content)
+        return {**native, "content": before + changed(text, step) + behind}
+    return {**native, "content": changed(content, step)}
 
 
 def _restored(message: ce.Message) -> dict[str, Any]:
