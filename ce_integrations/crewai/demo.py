@@ -26,18 +26,19 @@ class CrewAIDemo(FrameworkDemo):
     ) -> Iterator[DemoApp]:
         """Put the agent, the flow and their model together."""
         # Only who runs the demo pays for CrewAI's imports.
-        from ce_integrations.crewai.demo_app import App, make_llm  # noqa: PLC0415
+        from ce_integrations.crewai.demo_app import App, make_llm, silent  # noqa: PLC0415
         from ce_integrations.crewai.installer import install_ce  # noqa: PLC0415
 
         llm, name, failures = make_llm(model)
         app = App(packages, llm)
-        yield DemoApp(
-            targets=(app.agent, app.flow),
-            install=install_ce,
-            ask=app.ask,
-            model=name,
-            failures=failures,
-        )
+        with silent():
+            yield DemoApp(
+                targets=(app.agent, app.flow),
+                install=install_ce,
+                ask=app.ask,
+                model=name,
+                failures=failures,
+            )
 
 
 DEMO = CrewAIDemo()

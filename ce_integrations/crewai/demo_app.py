@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from crewai import Agent, Flow
+from crewai.events.utils.console_formatter import set_suppress_console_output
 from crewai.flow.flow import start
 from crewai.knowledge.knowledge import Knowledge
 from crewai.knowledge.storage.knowledge_storage import KnowledgeStorage
@@ -72,6 +74,16 @@ class App:
         answer: Any = self.agent.kickoff(list(self._said))
         self._said.append({"role": "assistant", "content": answer.raw})
         return str(answer.raw)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """CrewAI draws a box for each run of an agent."""
+    set_suppress_console_output(True)
+    try:
+        yield
+    finally:
+        set_suppress_console_output(False)
 
 
 def make_flow(packages: Mapping[str, Package], llm: BaseLLM) -> Any:

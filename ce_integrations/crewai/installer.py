@@ -32,7 +32,7 @@ class CrewAIAdapter(Adapter[Any, Mapping[str, Any]]):
     """CrewAI. Nothing of it is imported before an installation."""
 
     name = "crewai"
-    requires = ("crewai>=1.10,<2",)
+    requires = ("crewai>=1.14.4,<2",)  # before, it refuses the pydantic that we need
     targets = "a Crew, Agent, LiteAgent, Flow or LLM"
     capabilities = Capabilities(
         ways=("sync", "async"),

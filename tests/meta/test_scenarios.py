@@ -59,7 +59,20 @@ LLAMAINDEX = {
     13: "faults of ours and of the store",
 }
 """All 15 but two: the releases of 14 are in `tox.ini`; of 15, LlamaIndex publishes no tests with its package."""
-SCENARIOS = {"autogen": AUTOGEN, "langchain": LANGCHAIN, "llamaindex": LLAMAINDEX}
+CREWAI = {
+    1: "two tasks and a tool, the same bytes; what a crew says of itself",
+    2: "every way to have a model asked: each request governed, and once",
+    3: "the preflight: a history that fits once pruned is not summarised",
+    4: "usage by task: shared models, kickoffs again and for each, guardrails, converters, delegated work",
+    5: "parallel calls, unknown and failing ones, with their ids; agents that write their calls",
+    6: "flows with an id; two sessions on threads",
+    7: "copies, later models, taken away",
+    8: "the store is away",
+    9: "hooks of the app that block",
+    10: "requests that are too long for the provider",
+    11: "nobody is called but the model",
+}
+SCENARIOS = {"autogen": AUTOGEN, "crewai": CREWAI, "langchain": LANGCHAIN, "llamaindex": LLAMAINDEX}
 
 
 def scenarios_marked(source: str) -> list[int]:

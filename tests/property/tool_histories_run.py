@@ -15,6 +15,7 @@ from tests.property import random_run
 
 CASES = {
     "autogen": "tests.property.tool_autogen",
+    "crewai": "tests.property.tool_crewai",
     "langchain": "tests.property.tool_langchain",
     "llamaindex": "tests.property.tool_llamaindex",
 }

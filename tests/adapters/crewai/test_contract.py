@@ -13,6 +13,7 @@ class TestAgent(AgentApps, AdapterContract):
     pass
 
 
+@pytest.mark.scenario(2)
 @pytest.mark.req("A-23", "A-24", "A-27")
 class TestModel(PlainApps, AdapterContract):
     pass
