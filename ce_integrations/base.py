@@ -83,6 +83,8 @@ class Capabilities:
         history: its apps may leave the history to us: of such calls it says `takes_history`.
         threads: one app serves several conversations, told apart by an id, at the same time.
         elsewhere: its calls may run in tasks that began before the app asked, and inherit nothing.
+        cancels: a model's call ends where the task that awaits it is cancelled; else it goes on, on a
+            thread, and is recorded whole.
     """
 
     several_system_messages: bool = False
@@ -98,6 +100,7 @@ class Capabilities:
     history: bool = False
     threads: bool = True
     elsewhere: bool = False
+    cancels: bool = True
 
 
 class Adapter(ABC, Generic[Target, Native]):

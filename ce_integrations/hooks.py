@@ -97,8 +97,6 @@ class Hooks(Generic[Native]):
         """The calls of tools that models asked for, until a run claims them."""
         engine.caches.update((self._known, self.asked))
 
-    # Before the model call
-
     def before_model(
         self, natives: list[Native], info: CallInfo
     ) -> tuple[list[Native], Turn | None]:
@@ -185,6 +183,8 @@ class Hooks(Generic[Native]):
             parent_turn_id=outer.turn_id if outer is not None else None,
             role=role,
             want=want,
+            task_id=info.task_id,
+            sub_task_id=info.sub_task_id,
         )
 
     def _asks_history(self, resolved: Resolved) -> bool:
@@ -228,8 +228,6 @@ class Hooks(Generic[Native]):
 
     def _natives(self, natives: list[Native], prepared: Prepared) -> list[Native]:
         return natives_of(self.adapter, natives, prepared)
-
-    # After it
 
     def after_model(self, turn: Turn | None, native: Native, usage: Usage | None = None) -> None:
         """Record a whole answer."""
@@ -352,13 +350,14 @@ class Hooks(Generic[Native]):
 
     def tool_call(self, info: CallInfo, run: ToolRun) -> None:
         """Hand a tool's run over; never waits, so that it has no async twin."""
-        self._post("tool_call", info, self.engine.post_tool_run, run)
+        self.post("tool_call", info, self.engine.post_tool_run, run)
 
     def retrieval(self, info: CallInfo, hit: Retrieval) -> None:
         """Hand a retrieval over; never waits, so that it has no async twin."""
-        self._post("retrieval", info, self.engine.post_retrieval, hit)
+        self.post("retrieval", info, self.engine.post_retrieval, hit)
 
-    def _post(self, where: str, info: CallInfo, post: Callable[..., None], fact: object) -> None:
+    def post(self, where: str, info: CallInfo, post: Callable[..., None], fact: object) -> None:
+        """Hand a fact of another kind to one of the engine's `post_` methods; never waits."""
         with self.guard(where):
             if self.active:
                 resolved = resolve(info, self.choice)

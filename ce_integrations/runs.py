@@ -209,6 +209,7 @@ class OpenRuns(Generic[Id]):
             error_code=code,
             media=media,
             error=error,
+            task_id=begun.info.task_id or None,
         )
         self._hooks.tool_call(begun.info, run)
 

@@ -106,7 +106,8 @@ class Ends(Data):
                 trial.run(self.cancel(trial, target, wire, way))
                 assert installation.flush()
             (turn,) = trial.turns()
-        assert (turn.status, turn.attempt) == ("incomplete", 1)
+        ends = "incomplete" if self.adapter.capabilities.cancels else "committed"
+        assert (turn.status, turn.attempt) == (ends, 1)
         said = [m.content for m in trial.document().session.messages if m.role == "assistant"]
         assert len(said) <= 1
         assert all(LONG.startswith(words) for words in said)

@@ -26,9 +26,10 @@ def loses_what_it_does_not_map(patch: Patch, adapter: Adapter[Any, Any]) -> None
         made = to_native(self, step, native)
         if native is not None:
             text = self.to_schema(made).message.content
-            for name, value in list(vars(made).items()):
+            held = made if isinstance(made, dict) else vars(made)
+            for name, value in list(held.items()):
                 if name in EXTRAS and text not in str(value):
-                    object.__setattr__(made, name, type(value)() if value else value)
+                    held[name] = type(value)() if value else value
         return made
 
     patch.setattr(type(adapter), "to_native", bare)

@@ -290,7 +290,8 @@ def changes_the_app_s_messages(patch: Patch, adapter: Adapter[Any, Any]) -> None
         made = to_native(self, step, native)
         if native is None:
             return made
-        vars(native).update(vars(made))
+        held = native if isinstance(native, dict) else vars(native)
+        held.update(made if isinstance(made, dict) else vars(made))
         return native
 
     patch.setattr(type(adapter), "to_native", written)

@@ -90,8 +90,22 @@ SEMANTIC_KERNEL = {
     13: "without protobuf",
     14: "a shorter result keeps its call's id",
 }
+CREWAI = {
+    1: "two tasks and a tool, the same bytes; what a crew says of itself",
+    2: "every way to have a model asked: each request governed, and once",
+    3: "the preflight: a history that fits once pruned is not summarised",
+    4: "usage by task: shared models, kickoffs again and for each, guardrails, converters, delegated work",
+    5: "parallel calls, unknown and failing ones, with their ids; agents that write their calls",
+    6: "flows with an id; two sessions on threads",
+    7: "copies, later models, taken away",
+    8: "the store is away",
+    9: "hooks of the app that block",
+    10: "requests that are too long for the provider",
+    11: "nobody is called but the model",
+}
 SCENARIOS = {
     "autogen": AUTOGEN,
+    "crewai": CREWAI,
     "haystack": HAYSTACK,
     "langchain": LANGCHAIN,
     "llamaindex": LLAMAINDEX,

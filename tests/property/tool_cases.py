@@ -259,14 +259,14 @@ class Case(ABC, Generic[M]):
     @contextmanager
     def judged(self, given: Sequence[M], installed: Any) -> Iterator[None]:
         """Around one call: the host's list is what it was, nothing was refused, and what went out is right."""
-        before, objects = [repr(vars(m)) for m in given], [*map(id, given)]
+        before, objects = [*map(_held, given)], [*map(id, given)]
         refused = len(self.rig.wire.refusals)
         self.counts["calls"] += 1
         try:
             yield
         finally:
             assert [*map(id, given)] == objects, "the host's list is another"
-            assert [repr(vars(m)) for m in given] == before, "a message of the host's is another"
+            assert [*map(_held, given)] == before, "a message of the host's is another"
             found = self.rig.wire.refusals[refused:]
             assert found == [], f"refused: {found[0]}"
         report = installed.last_report("s")
@@ -345,3 +345,8 @@ def judge_budget(budget: int | None, report: Report, tokens: int) -> None:
         assert report.token_used > budget
     else:
         assert tokens <= budget, f"{tokens} of {budget} tokens; told: {report.token_used}"
+
+
+def _held(message: Any) -> str:
+    """All that a message holds, be it an object or a dict."""
+    return repr(message if isinstance(message, dict) else vars(message))
