@@ -20,6 +20,7 @@ from ce_integrations.scoped import Entered, ScopedVariable, settled
 from ce_integrations.session import CallInfo, chosen_session
 from ce_integrations.wrappers import run_within, same_kind
 
+
 __all__ = [
     "Step",
     "deeper",
