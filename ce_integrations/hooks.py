@@ -219,6 +219,7 @@ class Hooks(Generic[Native]):
     ) -> tuple[list[Native], Turn]:
         resolved = Resolved(call.scope, call.ephemeral, conversation_of(info))
         turn = Turn(prepared.turn, prepared, resolved, provider=info.provider, agent=info.agent)
+        turn.tell = self.chunk
         if prepared.unchanged:
             return natives, turn
         with self.guard("to_native"):
@@ -272,12 +273,6 @@ class Hooks(Generic[Native]):
                     turn.first = time.perf_counter()
                 turn.chunks[index] = text
                 self.engine.chunk(turn.handle, index, text)
-
-    def hear(self, turn: Turn | None, text: str, at: float | None = None) -> None:
-        """Note a piece of an answer that the framework pushes to the app, which is given the whole, too."""
-        if turn is not None:
-            turn.hear(text, at)
-            self.chunk(turn, len(turn.heard) - 1, text)
 
     def finalize(self, turn: Turn | None, usage: Usage | None = None) -> None:
         """Record a streamed answer of which the host gives no whole: its chunks are joined."""

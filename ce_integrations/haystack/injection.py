@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from haystack.components.agents import Agent
@@ -28,8 +27,6 @@ SESSIONS = ("session_id", "chat_history_id", "conversation_id", "thread_id")
 """Names by which the inputs of a run tell the conversation: in `hook_context`, or of a component."""
 USERS = ("user_id",)
 DEPTH = 3
-
-CALLBACK = "streaming_callback"
 
 
 # Runs
@@ -75,12 +72,6 @@ def streams(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # Models
-
-
-def asks(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The wrapper of a chat generator's `run` and `run_async`; a callback is never added: it makes a stream."""
-    takes = CALLBACK in inspect.signature(original).parameters
-    return replace(_GOVERNED, callback=CALLBACK if takes else "")(original)
 
 
 def _owner(subject: object) -> Step | Mark | None:
@@ -144,4 +135,11 @@ def _answers(result: Mapping[str, Any]) -> Iterator[tuple[ChatMessage, None]]:
     yield replies[0], None
 
 
-_GOVERNED = governed(_owner, _described, answers=_answers, text=lambda chunk: chunk.content)
+asks = governed(
+    _owner,
+    _described,
+    answers=_answers,
+    text=lambda chunk: chunk.content,
+    # Where the app has none, none is added: it makes a stream.
+    callback="streaming_callback",
+)
