@@ -35,18 +35,20 @@ DEPTH = 3
 def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     """Of a pipeline, an agent or a fallback: what asks inside is its."""
     mark, around = PLACE.mark_of(subject), step_around()
-    if around is None if mark is None else around and isinstance(subject, FallbackChatGenerator):
+    hooks = getattr(mark or around, "hooks", None)
+    if hooks is None or (around and isinstance(subject, FallbackChatGenerator)):
         return None
-    name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
-    name = name or _tool_in(around)
-    return deeper(
-        subject,
-        name,
-        None if mark is None else mark.hooks,
-        session_id=_said([*args, kwargs], SESSIONS),
-        user_id=_said([*args, kwargs], USERS),
-        conversation=subject,
-    )
+    with hooks.guard("run"):
+        name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
+        return deeper(
+            subject,
+            name or _tool_in(around),
+            hooks,
+            session_id=_said([*args, kwargs], SESSIONS),
+            user_id=_said([*args, kwargs], USERS),
+            conversation=subject,
+        )
+    return None
 
 
 def _said(given: Any, names: tuple[str, ...], depth: int = DEPTH) -> object:
