@@ -133,7 +133,14 @@ if TYPE_CHECKING:
     )
     from ce_engine.schema.events import Deletion, Event, EventType, Verification
     from ce_engine.schema.export import json_schema
-    from ce_engine.schema.facts import IngestOptions, Original, Retrieval, RetrievedDoc, ToolRun
+    from ce_engine.schema.facts import (
+        IngestOptions,
+        Original,
+        Retrieval,
+        RetrievedDoc,
+        TaskRun,
+        ToolRun,
+    )
     from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
     from ce_engine.schema.plain import canonical_json
     from ce_engine.schema.replay import (
@@ -296,6 +303,7 @@ __all__ = [
     "SyncCallError",
     "SyncEngine",
     "Task",
+    "TaskRun",
     "TaskStatus",
     "TiktokenEstimator",
     "TokenEstimator",
@@ -346,7 +354,7 @@ _HOMES = {
     "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
     "schema.events": "Deletion Event EventType Verification",
     "schema.export": "json_schema",
-    "schema.facts": "IngestOptions Original Retrieval RetrievedDoc ToolRun",
+    "schema.facts": "IngestOptions Original Retrieval RetrievedDoc TaskRun ToolRun",
     "schema.migration": "MigrateResult Migrator parse_document",
     "schema.plain": "canonical_json",
     "schema.replay": "InspectedLayer Inspection Replay ReplayProblem Sent SentPart",

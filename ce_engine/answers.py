@@ -220,6 +220,8 @@ def _model_usage(
         params["estimated"] = True
     if usage.cached:
         params["cached"] = True
+    if turn.sub_task_id:
+        params["sub_task_id"] = ingest.id(turn.sub_task_id)
     stage = ModelUsageStage.TOOL_CALL if answer.message.tool_calls else ModelUsageStage.ANSWER
     if turn.row.purpose != "chat":
         stage = ModelUsageStage.OTHER
@@ -235,6 +237,7 @@ def _model_usage(
         first_token_latency_ms=usage.first_token_latency_ms,
         latency_ms=usage.latency_ms,
         status=ModelUsageStatus.ERROR if status is TurnStatus.FAILED else ModelUsageStatus.SUCCESS,
+        task_id=ingest.id(turn.task_id) or None,
     )
 
 

@@ -176,4 +176,5 @@ class BlockSource(Tracing):
         if not await journal.settle(scope):
             raise StoreUnavailableError("what this session keeps cannot be read now")
         tasks = await journal.read(lambda: store.list_tasks(scope), list)
+        tasks = [task for task in tasks if task.framework is None]
         return tasks, await journal.read(lambda: store.list_context_blocks(scope), list)

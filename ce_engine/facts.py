@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.recording import record_content, record_retrieval, record_tool_run, stored_error
+from ce_engine.recording_tasks import record_tasks
 from ce_engine.records import Records
 from ce_engine.schema.document import (
     Evidence,
@@ -17,7 +18,7 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.events import EventType
-from ce_engine.schema.facts import Retrieval, ToolRun
+from ce_engine.schema.facts import Retrieval, TaskRun, ToolRun
 from ce_engine.schema.rows import AppendModelUsage, ToolCallRow
 from ce_engine.schema.scope import Scope
 
@@ -96,6 +97,26 @@ class FactRecorder(ABC):
             ephemeral,
             framework,
             [hit, *hit.documents],
+        )
+
+    def post_tasks(
+        self,
+        scope: Scope,
+        runs: Sequence[TaskRun],
+        *,
+        request_id: str = "",
+        ephemeral: bool = False,
+        framework: str = "",
+        lane_key: str = "",
+    ) -> None:
+        """Hand over where tasks of a framework stand, without waiting; they go into the to-do list."""
+        lane = lane_key or scope.agent_id
+        self._post(
+            scope,
+            lambda r: record_tasks(r, runs, request_id, lane),
+            ephemeral,
+            framework,
+            [text for run in runs for text in run.texts],
         )
 
     async def record_tool_call(

@@ -10,6 +10,7 @@ from ce_engine.errors import ConfigError
 from ce_engine.facts import FactRecorder
 from ce_engine.ports import TokenEstimator
 from ce_engine.recording import record_content, record_retrieval, record_tool_run
+from ce_engine.recording_tasks import MAX_TASK_CHARS
 from ce_engine.records import Records
 from ce_engine.schema.document import (
     ContextBlock,
@@ -24,10 +25,6 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.facts import IngestOptions, Retrieval, ToolRun
 from ce_engine.schema.rows import PutBlocks, UpsertTasks
 from ce_engine.schema.scope import Scope, as_scope
-
-
-MAX_TASK_CHARS = 2000
-"""A task's name and error: what is longer, redacted, is cut off."""
 
 
 class Ingestion(FactRecorder):

@@ -358,6 +358,7 @@ class Preparation:
             row.tip_message_id = view.log[self.question].message_id
         turn = OpenTurn(handle, row, self.question, Report(turn_id=row.turn_id), len(view.log))
         turn.config, turn.tags = call.config, call.tags
+        turn.task_id, turn.sub_task_id = call.task_id, call.sub_task_id
         turn.restores = self.history.is_brought_in
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose

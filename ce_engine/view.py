@@ -77,6 +77,8 @@ class OpenTurn:
     tags: Mapping[str, str] = field(default_factory=dict)
     chunks: dict[int, str] = field(default_factory=dict)
     restores: bool = False  # the host sent no history: what was said before is brought in
+    task_id: str = ""
+    sub_task_id: str = ""
 
 
 class SessionView:

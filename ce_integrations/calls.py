@@ -121,7 +121,7 @@ class GovernedCall(Generic[Native]):
                 turn.left = True
                 raise
             finally:
-                hooks.hear(turn, said, at)
+                turn.hear(said, at)
 
         def push(chunk: Any, *args: Any, **kwargs: Any) -> Any:
             with heard(chunk):
@@ -183,6 +183,7 @@ class GovernedCall(Generic[Native]):
         source = None
         try:
             goes = self._prepare()
+            self._gives_pieces()
             with self._governing():
                 source = start(goes)
             while True:
@@ -216,6 +217,7 @@ class GovernedCall(Generic[Native]):
         source = None
         try:
             goes = await self._aprepare()
+            self._gives_pieces()
             with self._governing():
                 source = start(goes)
             while True:
@@ -246,6 +248,10 @@ class GovernedCall(Generic[Native]):
         """From now on who drives the stream closes the turn, and knows what came of it."""
         if self._unread is not None:
             self._unread.detach()
+
+    def _gives_pieces(self) -> None:
+        if self._turn is not None:
+            self._turn.is_streamed = True
 
     def _prepare(self) -> Sequence[Any]:
         if self._goes_on is not None:

@@ -92,12 +92,10 @@ class Hooks(Generic[Native]):
             adapter.parts,
             adapter.alike,
         )
-        engine.caches.add(self._known)
         self._handed_over: set[Future[None]] = set()
         self.asked = AskedTools()
         """The calls of tools that models asked for, until a run claims them."""
-
-    # Before the model call
+        engine.caches.update((self._known, self.asked))
 
     def before_model(
         self, natives: list[Native], info: CallInfo
@@ -185,6 +183,8 @@ class Hooks(Generic[Native]):
             parent_turn_id=outer.turn_id if outer is not None else None,
             role=role,
             want=want,
+            task_id=info.task_id,
+            sub_task_id=info.sub_task_id,
         )
 
     def _asks_history(self, resolved: Resolved) -> bool:
@@ -219,6 +219,7 @@ class Hooks(Generic[Native]):
     ) -> tuple[list[Native], Turn]:
         resolved = Resolved(call.scope, call.ephemeral, conversation_of(info))
         turn = Turn(prepared.turn, prepared, resolved, provider=info.provider, agent=info.agent)
+        turn.tell = self.chunk
         if prepared.unchanged:
             return natives, turn
         with self.guard("to_native"):
@@ -227,8 +228,6 @@ class Hooks(Generic[Native]):
 
     def _natives(self, natives: list[Native], prepared: Prepared) -> list[Native]:
         return natives_of(self.adapter, natives, prepared)
-
-    # After it
 
     def after_model(self, turn: Turn | None, native: Native, usage: Usage | None = None) -> None:
         """Record a whole answer."""
@@ -272,12 +271,6 @@ class Hooks(Generic[Native]):
                     turn.first = time.perf_counter()
                 turn.chunks[index] = text
                 self.engine.chunk(turn.handle, index, text)
-
-    def hear(self, turn: Turn | None, text: str, at: float | None = None) -> None:
-        """Note a piece of an answer that the framework pushes to the app, which is given the whole, too."""
-        if turn is not None:
-            turn.hear(text, at)
-            self.chunk(turn, len(turn.heard) - 1, text)
 
     def finalize(self, turn: Turn | None, usage: Usage | None = None) -> None:
         """Record a streamed answer of which the host gives no whole: its chunks are joined."""
@@ -357,13 +350,14 @@ class Hooks(Generic[Native]):
 
     def tool_call(self, info: CallInfo, run: ToolRun) -> None:
         """Hand a tool's run over; never waits, so that it has no async twin."""
-        self._post("tool_call", info, self.engine.post_tool_run, run)
+        self.post("tool_call", info, self.engine.post_tool_run, run)
 
     def retrieval(self, info: CallInfo, hit: Retrieval) -> None:
         """Hand a retrieval over; never waits, so that it has no async twin."""
-        self._post("retrieval", info, self.engine.post_retrieval, hit)
+        self.post("retrieval", info, self.engine.post_retrieval, hit)
 
-    def _post(self, where: str, info: CallInfo, post: Callable[..., None], fact: object) -> None:
+    def post(self, where: str, info: CallInfo, post: Callable[..., None], fact: object) -> None:
+        """Hand a fact of another kind to one of the engine's `post_` methods; never waits."""
         with self.guard(where):
             if self.active:
                 resolved = resolve(info, self.choice)

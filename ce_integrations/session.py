@@ -49,11 +49,14 @@ class CallInfo:
         opaque: the input is one text that somebody put together: nothing is brought into it.
         conversation: the object that the framework hands from run to run, with the messages (a
             memory, an agent or team that keeps its own); known weakly, by identity. Where nobody
-            named a session, the same ephemeral one goes on with it.
+            named a session, the same ephemeral one goes on with it. `Stateless(agent)` for an agent that
+            is handed them all and keeps none: a list goes on with the session of an answer that is in it.
         context: where the app asked, if this runs elsewhere, in a task that inherits nothing of it:
             what was said there (`ce_session`, `ce_role`) counts, and not what is said here.
         asked: where the run that this is a part of began, if in a generator's block: what was said
             there counts where nothing certain is said here.
+        task_id: the task of the framework's own for which this is done, and `sub_task_id` one inside it,
+            which an agent handed to another.
         metadata: the framework's metadata of this call, for callables of the user; never stored.
         mode: the name of the entry point that was called.
     """
@@ -77,6 +80,8 @@ class CallInfo:
     conversation: object = None
     context: Context | None = None
     asked: Context | None = field(default=None, compare=False)
+    task_id: str = ""
+    sub_task_id: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     mode: str = ""
 

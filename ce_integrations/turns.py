@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
@@ -40,15 +40,23 @@ class Turn:
     """Pieces of an answer that the framework streams to others while it gives us the whole."""
     chunks: dict[int, str] = field(default_factory=dict)
     """Pieces of a streamed answer, by their index."""
+    tell: Callable[[Turn, int, str], None] = lambda *_: None
+    """Tells a piece of the answer on, by its index."""
+    is_streamed: bool = False
     left: bool = False
     """Whether the app left it: its callback, which is given the pieces, raised."""
     _open: list[bool] = field(default_factory=lambda: [True])
 
     def hear(self, text: str, at: float | None = None) -> None:
-        """Note a piece of the answer, which came now or at that time."""
+        """Note a piece of the answer, which came now or at that time.
+
+        It is told on, but of a stream that we give the app ourselves: those pieces are told as they go.
+        """
         if text and self.first is None:
             self.first = time.perf_counter() if at is None else at
         self.heard.append(text)
+        if not self.is_streamed:
+            self.tell(self, len(self.heard) - 1, text)
 
     def used(self, told: Usage | None) -> Usage | None:
         """What the call used: as its answer told, or those inside it together, if that is more."""
@@ -134,6 +142,13 @@ def note_usage(usage: Usage | None) -> None:
     around = call_around()
     if usage is not None and around is not None and around.turn is not None:
         around.turn.inner.append(usage)
+
+
+def note_piece(text: str) -> None:
+    """Note a piece of the answer of the call around us, which a framework tells by an event inside it."""
+    around = call_around()
+    if around is not None and around.turn is not None:
+        around.turn.hear(text)
 
 
 _aside: ContextVar[bool] = ContextVar("ce_aside", default=False)

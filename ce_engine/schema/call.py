@@ -109,6 +109,8 @@ class ModelCall:
         role: who calls, in a team of agents; map-reduce's workers, planners and reducers have a share
             of the context only (E-05).
         want: sections that such a caller asks for, such as `knowledge__context`.
+        task_id: the task of the session's to-do list that the call is made for; its usage is told of that.
+        sub_task_id: a task inside that one, which an agent handed to another; in the usage's `params`.
     """
 
     scope: Scope
@@ -133,6 +135,8 @@ class ModelCall:
     tags: Mapping[str, str] = field(default_factory=dict)
     role: CallerRole = "agent"
     want: frozenset[str] = frozenset()
+    task_id: str = ""
+    sub_task_id: str = ""
 
     @property
     def lane(self) -> str:

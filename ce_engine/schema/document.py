@@ -126,7 +126,11 @@ class Summary(Schema):
 
 
 class Task(Schema):
-    """One task of a to-do list, with what it produced."""
+    """One task of a to-do list, with what it produced.
+
+    `framework` names the framework that works through it and tells its agents of it: it is recorded, and
+    not brought into prompts.
+    """
 
     task_id: str
     name: str
@@ -134,6 +138,7 @@ class Task(Schema):
     depends_on: list[str] = Field(default_factory=list)
     result_evidence_ids: list[str] = Field(default_factory=list)
     error: str = ""
+    framework: str | None = additive()
 
 
 class TodoList(Schema):

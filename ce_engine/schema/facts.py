@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ce_engine.errors import SchemaValidationError
-from ce_engine.schema.enums import ProviderKind, ToolCallStatus
+from ce_engine.schema.enums import ProviderKind, TaskStatus, ToolCallStatus
 
 
 @dataclass(slots=True)
@@ -86,6 +86,30 @@ def _mcp_text(result: Mapping[str, Any]) -> str:
     if not parts and result.get("structuredContent") is not None:
         return json.dumps(result["structuredContent"], ensure_ascii=False, default=str)
     return "\n".join(parts)
+
+
+@dataclass(slots=True)
+class TaskRun:
+    """Where a task of the framework's own stands. Live content: it is redacted before anything is stored.
+
+    Attributes:
+        task_id: names it in its session; what is told of it later replaces what was told before.
+        depends_on: the ids of the tasks that it waits for.
+        result: what it gave.
+        error: what it failed with, in words.
+    """
+
+    task_id: str
+    name: str
+    status: TaskStatus = TaskStatus.PENDING
+    depends_on: Sequence[str] = ()
+    result: str = ""
+    error: str = ""
+
+    @property
+    def texts(self) -> tuple[Any, ...]:
+        """What may be long."""
+        return self.name, self.result, self.error
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from ce_integrations.testing.adapter_pictures import Pictures
 from ce_integrations.testing.adapter_turns_taken import TurnsTaken
 from ce_integrations.testing.answers import Answer, JsonObject, error, text
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS
-from ce_integrations.testing.framework_apps import FrameworkApps, needs, ways
+from ce_integrations.testing.framework_apps import AWAITED, FrameworkApps, needs, ways
 from ce_integrations.testing.trial import Trial
 from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
@@ -34,6 +34,8 @@ METHODS: dict[str, tuple[str, ...]] = {
     "async": ("aask",),
     "stream": ("stream",),
     "astream": ("astream",),
+    "push": ("push",),
+    "apush": ("apush",),
     "teams": ("make_team",),
     "groups": ("make_group",),
     "helpers": ("make_helped", "aside"),
@@ -141,7 +143,7 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
             assert said == [f"{person} says so", f"heard: {person} says so"]
 
     def _talk_at_once(self, trial: Trial, targets: list[Any], way: Way) -> None:
-        if way in ("async", "astream"):
+        if way in AWAITED:
             trial.run(self._tasks(trial, targets, way))
             return
         ready = Barrier(len(PEOPLE), timeout=20)
@@ -192,7 +194,7 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
         assert ours.installation is not None
         assert {fault.kind for fault in ours.installation.faults} == {"LookupError"}
 
-    @ways("async", "astream")
+    @ways(*AWAITED)
     @pytest.mark.parametrize("moment", ["before the call", "after it", "after it failed"])
     def test_who_waits_for_the_store_does_not_hold_the_app_s_loop(
         self, trial: Trial, way: Way, moment: str
@@ -206,8 +208,9 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
             return error(500, "overloaded") if moment == "after it failed" else text(ANSWERS[0])
 
         late: list[object] = []  # the engine says so when it gives the store up
+        logger = getLogger("ce_engine.store")  # of all engines, those of other tests too
         trial.patch.setattr(
-            getLogger("ce_engine.store"), "warning", lambda *args: late.append(args)
+            logger, "warning", lambda _, url, why: late.append(why) if url == store.url else None
         )
 
         async def let_go() -> None:

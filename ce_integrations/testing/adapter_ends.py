@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, closing
+from collections.abc import Callable
+from contextlib import aclosing, closing, suppress
 from typing import Any
 
 import pytest
 
-from ce_engine import ToolCallStatus
+from ce_engine import Event, EventType, ToolCallStatus
 from ce_integrations.base import Way
 from ce_integrations.testing.adapter_data import Data
 from ce_integrations.testing.answers import cut, error, hang, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken
-from ce_integrations.testing.framework_apps import needs, ways
+from ce_integrations.testing.framework_apps import AWAITED, PIECEWISE, needs, ways
 from ce_integrations.testing.trial import SESSION, Raised, Trial
 from ce_integrations.testing.wire import Wire
 
@@ -32,10 +33,35 @@ TIMEOUT = 20
 """Seconds until a test gives up."""
 
 
+class EnoughError(Exception):
+    """What an app's callback raises that wants no more pieces."""
+
+
 class Ends(Data):
     """Streams that are left, tasks that are cancelled, errors of providers and tools."""
 
-    @ways("stream", "astream")
+    @ways(*PIECEWISE)
+    def test_the_pieces_of_an_answer_are_noted_as_they_come(self, trial: Trial, way: Way) -> None:
+        """With the moment of the first; subscribers hear their lengths, and no text."""
+        heard: list[Event] = []
+        trial.engine.bus.on(EventType.ASSISTANT_CHUNK_RECEIVED, heard.append)
+        plain = trial.plain(trial.asking(QUESTIONS[:1], way), text(LONG))
+        ours = trial.ours(trial.asking(QUESTIONS[:1], way), text(LONG))
+        assert ours.result == plain.result
+        (usage,) = trial.document().session.model_usage
+        assert usage.first_token_latency_ms is not None
+        assert usage.first_token_latency_ms <= usage.latency_ms
+        trial.run(self._told(heard))
+        assert sum(event.payload["length"] for event in heard) == len(LONG)
+
+    async def _told(self, heard: list[Event]) -> None:
+        """Subscribers hear on a thread of their own, in their own time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TIMEOUT):
+                while sum(event.payload["length"] for event in heard) < len(LONG):  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0.01)
+
+    @ways(*PIECEWISE)
     def test_a_stream_that_is_left_is_recorded_once(self, trial: Trial, way: Way) -> None:
         plain = trial.plain(lambda target: self.leave(trial, target, way), text(LONG))
         ours = trial.ours(lambda target: self.leave(trial, target, way), text(LONG))
@@ -43,7 +69,9 @@ class Ends(Data):
         assert ours.result == plain.result
         taken = "".join(plain.result)
         (turn,) = trial.turns()
-        (said,) = [m for m in trial.document().session.messages if m.role == "assistant"]
+        answers = [m for m in trial.document().session.messages if m.role == "assistant"]
+        assert len(answers) == 1, "what there was of the answer is recorded once"
+        (said,) = answers
         # A framework may read ahead of its app: what it read is recorded.
         # One that is left behind its last word and before its end is whole, and not committed.
         assert turn.status in (
@@ -52,7 +80,7 @@ class Ends(Data):
         assert said.content.startswith(taken)
         assert LONG.startswith(said.content)
 
-    @ways("stream", "astream")
+    @ways(*PIECEWISE)
     def test_a_stream_that_breaks_gives_what_there_was(self, trial: Trial, way: Way) -> None:
         """Who gathers a stream before the app gets it has nothing to give.
 
@@ -70,7 +98,7 @@ class Ends(Data):
         (turn,) = trial.turns()
         assert turn.status == ("failed" if theirs else "committed")
 
-    @ways("async", "astream")
+    @ways(*AWAITED)
     def test_a_call_that_is_cancelled_is_recorded_once(self, trial: Trial, way: Way) -> None:
         with Wire(hang(HANGS, after_chunks=TAKEN, then=text(LONG))) as wire:
             target = self.make_target(wire)
@@ -78,7 +106,8 @@ class Ends(Data):
                 trial.run(self.cancel(trial, target, wire, way))
                 assert installation.flush()
             (turn,) = trial.turns()
-        assert (turn.status, turn.attempt) == ("incomplete", 1)
+        ends = "incomplete" if self.adapter.capabilities.cancels else "committed"
+        assert (turn.status, turn.attempt) == (ends, 1)
         said = [m.content for m in trial.document().session.messages if m.role == "assistant"]
         assert len(said) <= 1
         assert all(LONG.startswith(words) for words in said)
@@ -120,11 +149,19 @@ class Ends(Data):
         try:
             if way == "astream":
                 trial.run(listen())
-            else:
+            elif way == "stream":
                 pieces.extend(self.stream(target, QUESTIONS[0], SESSION))
+            else:
+                self._pushed(trial, target, way, pieces.append)
         except Exception as error:  # noqa: BLE001 - whatever the framework lets through
-            return pieces, Raised(type(error), str(error))
+            return pieces, Raised.of(error)
         return pieces, None  # some take it for the end
+
+    def _pushed(self, trial: Trial, target: Any, way: Way, heard: Callable[[str], None]) -> None:
+        if way == "push":
+            self.push(target, QUESTIONS[0], SESSION, heard)
+        else:
+            trial.run(self.apush(target, QUESTIONS[0], SESSION, heard))
 
     def leave(self, trial: Trial, target: Any, way: Way) -> list[str]:
         """Take some pieces of an answer, and go."""
@@ -133,7 +170,24 @@ class Ends(Data):
                 taken = [next(pieces) for _ in range(TAKEN)]
             trial.run(self._closed(trial))  # a framework may read on, on a thread of its own
             return taken
+        if way in ("push", "apush"):
+            return self._raise(trial, target, way)
         return list(trial.run(self._aleave(trial, target)))
+
+    def _raise(self, trial: Trial, target: Any, way: Way) -> list[str]:
+        """Take some pieces by a callback that raises then: where that is swallowed, more come."""
+        taken: list[str] = []
+
+        def take(piece: str) -> None:
+            if piece and len(taken) < TAKEN:
+                taken.append(piece)
+            if len(taken) == TAKEN:
+                raise EnoughError
+
+        with suppress(Exception):  # whatever the framework makes of it
+            self._pushed(trial, target, way, take)
+        trial.run(self._closed(trial))
+        return taken
 
     async def _aleave(self, trial: Trial, target: Any) -> list[str]:
         taken = await self._take(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -58,7 +59,7 @@ class Messages(Transparency):
                 before = [host.message.content for host in known(mine)]
                 assert [host.message.content for host in known(mine)] == before
                 for name, value in _attributes(self._changed(mine)):
-                    object.__setattr__(mine, name, value)
+                    _put(mine, name, value)
                 assert [host.message.content for host in known(mine)] == [NEW] * len(before)
 
     @needs("tools")
@@ -104,10 +105,21 @@ class Messages(Transparency):
 
 
 def _attributes(native: Any) -> Iterator[tuple[str, Any]]:
-    """What a message holds, by name, be it a model, a dataclass or a plain object."""
+    """What a message holds, by name, be it a model, a dataclass, a dict or a plain object."""
+    if isinstance(native, Mapping):
+        yield from native.items()
+        return
     if is_dataclass(native) and not hasattr(native, "__dict__"):
         yield from ((each.name, getattr(native, each.name)) for each in fields(native))
     else:
         yield from vars(native).items()
         extra = getattr(native, "__pydantic_extra__", None)
         yield from (extra.items() if isinstance(extra, Mapping) else ())
+
+
+def _put(native: Any, name: str, value: object) -> None:
+    """Change a message in place."""
+    if isinstance(native, Mapping):
+        operator.setitem(native, name, value)  # type: ignore[call-overload]  # apps have dicts
+    else:
+        object.__setattr__(native, name, value)

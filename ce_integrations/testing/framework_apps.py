@@ -21,6 +21,10 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 MODEL = "gpt-4"
 """The model that every app asks: the vocabulary that counts its tokens comes with the test tools."""
 
+AWAITED: tuple[Way, ...] = ("async", "astream", "apush")
+PIECEWISE: tuple[Way, ...] = ("stream", "astream", "push", "apush")
+"""The ways that are awaited, and those in which an app gets pieces."""
+
 SYSTEM = "You look words up. 请用用户的语言回答。"
 """The system prompt of every app, as its first message."""
 
@@ -126,6 +130,19 @@ class FrameworkApps:
 
     def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
         """The same, awaited (`astream`)."""
+        raise NotImplementedError
+
+    def push(self, target: Any, text: str, session_id: str, heard: Callable[[str], None]) -> str:
+        """Ask for a whole answer, whose pieces the framework hands to `heard` as they come (`push`).
+
+        `heard` may raise, which goes where the framework lets a callback's error go.
+        """
+        raise NotImplementedError
+
+    async def apush(
+        self, target: Any, text: str, session_id: str, heard: Callable[[str], None]
+    ) -> str:
+        """The same, awaited (`apush`)."""
         raise NotImplementedError
 
     async def aclose(self) -> None:

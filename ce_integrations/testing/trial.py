@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from traceback import format_exception
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,10 +35,23 @@ Drive = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What an app raised, to be compared."""
+    """What an app raised, to be compared.
+
+    Attributes:
+        chain: the whole of it with all that led to it, for people: frameworks wrap what is raised.
+    """
 
     kind: type[BaseException]
     text: str
+    chain: str = field(default="", compare=False, repr=False)
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        return cls(type(error), str(error), "".join(format_exception(error)))
+
+    def __repr__(self) -> str:
+        """Shown where a comparison fails."""
+        return f"Raised({self.kind.__name__}: {self.text})\n{self.chain}"
 
 
 @dataclass
@@ -126,12 +140,18 @@ class Trial:
             return self.apps.ask(target, text, session_id)
         if way == "stream":
             return "".join(self.apps.stream(target, text, session_id))
+        if way == "push":
+            pieces: list[str] = []
+            return _whole(pieces, self.apps.push(target, text, session_id, pieces.append))
         return str(self.run(self.aask(target, text, way, session_id)))
 
     async def aask(self, target: Any, text: str, way: Way, session_id: str = SESSION) -> str:
         """The same inside a running loop."""
         if way == "async":
             return await self.apps.aask(target, text, session_id)
+        if way == "apush":
+            pieces: list[str] = []
+            return _whole(pieces, await self.apps.apush(target, text, session_id, pieces.append))
         return "".join([piece async for piece in self.apps.astream(target, text, session_id)])
 
     def run(self, work: Any) -> Any:
@@ -154,7 +174,7 @@ class Trial:
         try:
             return self.ask(target, text, way, session_id)
         except Exception as error:  # noqa: BLE001 - whatever the framework lets through
-            return Raised(type(error), str(error))
+            return Raised.of(error)
 
     # Playing
 
@@ -214,3 +234,10 @@ class Trial:
         assert self.engine.sync.flush()
         listed = self.store.list_sessions(user_id=None, ephemeral=ephemeral)
         return [found.session_id for found in self.engine.loop.run(listed)]
+
+
+def _whole(pieces: list[str], answer: str) -> str:
+    """What an app was pushed; what it is given in the end is the last of it."""
+    said = "".join(pieces)
+    assert said.endswith(answer), "the pieces that were pushed are not the answer"
+    return said

@@ -32,6 +32,8 @@ def tells(**wrong: Any) -> Mutate:
             return begin(self, natives, info)
 
         patch.setattr(Hooks, "_begin", told)
+        if "purpose" in wrong:
+            patch.setattr("ce_integrations.hooks.is_aside", lambda: False)
 
     mutate.__name__ = f"tells_wrong_{'_'.join(wrong)}"
     return mutate

@@ -14,7 +14,7 @@ SEES = "test_what_the_app_changes_in_its_message_is_seen"
 FAILED = "test_a_result_says_that_its_tool_failed"
 COUNTED = "test_over_budget_the_tools_are_counted"
 
-EXTRAS = ("name", "additional_kwargs", "response_metadata", "source", "speaker")
+EXTRAS = ("name", "additional_kwargs", "response_metadata", "source", "speaker", "_meta", "_name")
 """Fields of the frameworks' messages beside their text, which an adapter may lose."""
 
 
@@ -26,9 +26,10 @@ def loses_what_it_does_not_map(patch: Patch, adapter: Adapter[Any, Any]) -> None
         made = to_native(self, step, native)
         if native is not None:
             text = self.to_schema(made).message.content
-            for name, value in list(vars(made).items()):
+            held = made if isinstance(made, dict) else vars(made)
+            for name, value in list(held.items()):
                 if name in EXTRAS and text not in str(value):
-                    object.__setattr__(made, name, type(value)() if value else value)
+                    held[name] = type(value)() if value else value
         return made
 
     patch.setattr(type(adapter), "to_native", bare)

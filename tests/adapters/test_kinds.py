@@ -67,8 +67,8 @@ def asks(part: Any) -> bool:
 
 def replies(result: dict[str, Any]) -> Iterator[tuple[Line, Usage | None]]:
     (answer,) = result["replies"]
-    used = result["meta"]["tokens"]
-    yield answer, Usage(*used, sum(used))
+    prompt, completion = result["meta"]["tokens"]
+    yield answer, Usage(prompt, completion, prompt + completion)
 
 
 def as_tuple(_: Asked, sent: list[Line]) -> Any:

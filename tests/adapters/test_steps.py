@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,8 @@ from ce_engine import ContextEngine, MemoryStore, create_context_engine
 from ce_integrations import Adapter, CallInfo, ce_role, ce_session
 from ce_integrations.role import current_role
 from ce_integrations.session import Choice, resolve
-from ce_integrations.steps import Step, deeper, sent_from_here, step_around, stepping
+from ce_integrations.steps import Step, deeper, in_step, sent_from_here, step_around, stepping
+from ce_integrations.wrappers import within
 from tests.adapters.test_composite import NoteAdapter
 
 
@@ -208,3 +209,61 @@ async def test_a_step_lasts_while_one_of_its_own_does() -> None:
     assert found[0] is inner
     assert found[1] is not None
     assert found[1].request_id != inner.request_id
+
+
+class Worker:
+    """Begins to work in every way that Python has; what it gives is the step that is around it."""
+
+    def run(self) -> Any:
+        return step_around()
+
+    async def arun(self) -> Any:
+        await asyncio.sleep(0)
+        return step_around()
+
+    def pieces(self) -> Iterator[Any]:
+        yield step_around()
+        yield step_around()
+
+    async def apieces(self) -> AsyncIterator[Any]:
+        yield step_around()
+        await asyncio.sleep(0)
+        yield step_around()
+
+
+def begins(worker: Any) -> Step | None:
+    return deeper(worker, "worker") if worker.governed else None
+
+
+@pytest.mark.parametrize("way", ["run", "arun", "pieces", "apieces"])
+def test_a_method_works_in_one_step_a_call(runner: asyncio.Runner, way: str) -> None:
+    """Of a generator all steps are in it, and nobody who asks it is."""
+
+    async def aseen(pieces: AsyncIterator[Any]) -> list[Any]:
+        return [(piece, step_around()) async for piece in pieces]
+
+    def seen(worker: Any) -> list[Any]:
+        result = in_step(begins)(vars(Worker)[way])(worker)
+        if way == "arun":
+            result = runner.run(result)
+        if way == "pieces":
+            return [(piece, step_around()) for piece in result]
+        return runner.run(aseen(result)) if way == "apieces" else [(result, step_around())]
+
+    worker: Any = Worker()
+    worker.governed = True
+    first, second = seen(worker), seen(worker)
+    for found in (first, second):
+        assert {step.path for step, _ in found} == {("worker",)}
+        assert [around for _, around in found] == [None] * len(found)
+        assert len({id(step) for step, _ in found}) == 1
+    assert first[0][0].request_id != second[0][0].request_id
+    assert not first[0][0].at_work
+    worker.governed = False
+    assert {step for step, _ in seen(worker)} == {None}
+
+
+def test_a_step_is_a_context_for_within() -> None:
+    worker = Worker()
+    around = within(lambda _, worker: stepping(deeper(worker, "worker")))(vars(Worker)["run"])
+    assert around(worker).path == ("worker",)

@@ -332,3 +332,46 @@ async def test_one_thing_may_be_entered_for_each_step() -> None:
 
     assert len(list(wrapper(seeing)(3))) == len([p async for p in wrapper(aseeing)(3)]) == 4
     assert made == ["seeing", "aseeing"]
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    HEARD.append("begin")
+    try:
+        yield
+    except BaseException as error:
+        HEARD.append(type(error).__name__)
+        raise
+    HEARD.append("end")
+
+
+def ran(original: Any, heard: list[Any]) -> Any:
+    around = functools.partial(counted, original)
+    return run_within(around, original, (1,), {}, noted, heard.append)
+
+
+async def test_a_generator_lasts_from_its_first_step_to_its_end_and_is_heard() -> None:
+    heard: list[Any] = []
+    pieces, apieces = ran(seeing, heard), ran(aseeing, heard)
+    assert "begin" not in HEARD
+    assert list(pieces) == [(0, "seeing"), "last"]
+    assert [piece async for piece in apieces] == [(0, "aseeing"), "last"]
+    assert heard == [(0, "seeing"), "last", (0, "aseeing"), "last"]
+    assert [each for each in HEARD if each in ("begin", "end")] == ["begin", "end"] * 2
+
+
+async def test_how_a_generator_ended_is_known() -> None:
+    left, aleft, broken = ran(seeing, []), ran(aseeing, []), ran(seeing, [])
+    next(left)
+    left.close()
+    await anext(aleft)
+    await aleft.aclose()
+    next(broken)
+    with pytest.raises(ZeroDivisionError):
+        broken.throw(ZeroDivisionError())
+    ends = ("GeneratorExit", "ZeroDivisionError", "end")
+    assert [each for each in HEARD if each in ends] == [
+        "GeneratorExit",
+        "GeneratorExit",
+        "ZeroDivisionError",
+    ]

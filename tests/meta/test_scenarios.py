@@ -59,6 +59,21 @@ LLAMAINDEX = {
     13: "faults of ours and of the store",
 }
 """All 15 but two: the releases of 14 are in `tox.ini`; of 15, LlamaIndex publishes no tests with its package."""
+HAYSTACK = {
+    1: "with room the same bytes: pipelines, agents, streams, awaited or not",
+    2: "a long talk and three tools in a small budget: pairs are whole, the app's list is complete",
+    3: "dumped alike, loaded without us; a breakpoint's run goes on",
+    4: "documents are evidence once, whoever finds them, and rerankers keep them",
+    5: "a fallback's attempts",
+    6: "streams that are left",
+    7: "fifty at once, each in its session",
+    8: "one pipeline in eight threads",
+    9: "tools that fail, that do not exist, that are awaited only, that are asked for twice",
+    10: "Haystack's own compaction",
+    11: "taken away",
+    12: "other people's tracers",
+    13: "errors of the provider",
+}
 SEMANTIC_KERNEL = {
     1: "sixteen apps, installed twice: what is sent and given is the same",
     2: "a loop of ten steps in a small budget; the thread is whole and in order",
@@ -75,8 +90,23 @@ SEMANTIC_KERNEL = {
     13: "without protobuf",
     14: "a shorter result keeps its call's id",
 }
+CREWAI = {
+    1: "two tasks and a tool, the same bytes; what a crew says of itself",
+    2: "every way to have a model asked: each request governed, and once",
+    3: "the preflight: a history that fits once pruned is not summarised",
+    4: "usage by task: shared models, kickoffs again and for each, guardrails, converters, delegated work",
+    5: "parallel calls, unknown and failing ones, with their ids; agents that write their calls",
+    6: "flows with an id; two sessions on threads",
+    7: "copies, later models, taken away",
+    8: "the store is away",
+    9: "hooks of the app that block",
+    10: "requests that are too long for the provider",
+    11: "nobody is called but the model",
+}
 SCENARIOS = {
     "autogen": AUTOGEN,
+    "crewai": CREWAI,
+    "haystack": HAYSTACK,
     "langchain": LANGCHAIN,
     "llamaindex": LLAMAINDEX,
     "semantic_kernel": SEMANTIC_KERNEL,

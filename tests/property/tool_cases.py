@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
-
-from pydantic import BaseModel
 
 from ce_engine import (
     BudgetConfig,
@@ -45,7 +44,7 @@ TOOL = {
     },
 }
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M")
 """A message of the framework's."""
 
 
@@ -229,7 +228,7 @@ class Case(ABC, Generic[M]):
         return self.make.chance(self.copies)
 
     def copied(self, message: M) -> M:
-        return message.model_copy(deep=True)
+        return deepcopy(message)
 
     def goes_on(self, answer: M) -> None:
         self.adds(answer)
@@ -260,14 +259,14 @@ class Case(ABC, Generic[M]):
     @contextmanager
     def judged(self, given: Sequence[M], installed: Any) -> Iterator[None]:
         """Around one call: the host's list is what it was, nothing was refused, and what went out is right."""
-        before, objects = [repr(vars(m)) for m in given], [*map(id, given)]
+        before, objects = [*map(_held, given)], [*map(id, given)]
         refused = len(self.rig.wire.refusals)
         self.counts["calls"] += 1
         try:
             yield
         finally:
             assert [*map(id, given)] == objects, "the host's list is another"
-            assert [repr(vars(m)) for m in given] == before, "a message of the host's is another"
+            assert [*map(_held, given)] == before, "a message of the host's is another"
             found = self.rig.wire.refusals[refused:]
             assert found == [], f"refused: {found[0]}"
         report = installed.last_report("s")
@@ -346,3 +345,8 @@ def judge_budget(budget: int | None, report: Report, tokens: int) -> None:
         assert report.token_used > budget
     else:
         assert tokens <= budget, f"{tokens} of {budget} tokens; told: {report.token_used}"
+
+
+def _held(message: Any) -> str:
+    """All that a message holds, be it an object or a dict."""
+    return repr(message if isinstance(message, dict) else vars(message))

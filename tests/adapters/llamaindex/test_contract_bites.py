@@ -12,6 +12,7 @@ from tests.adapters.llamaindex.contract_mutants import OWN
 from tests.adapters.message_mutants import MESSAGES
 from tests.adapters.mutants import SHARED, Mutant, Patch
 from tests.adapters.picture_mutants import PICTURES
+from tests.adapters.push_mutants import STREAMED
 
 
 class Agent(AgentApps, AdapterContract):
@@ -25,7 +26,9 @@ class Plain(ChatApps, AdapterContract):
 @pytest.mark.req("A-27")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(
-    "mutant", [*SHARED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN], ids=lambda mutant: mutant.name
+    "mutant",
+    [*SHARED, *STREAMED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN],
+    ids=lambda mutant: mutant.name,
 )
 def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)

@@ -1,0 +1,166 @@
+"""CrewAI's messages, plain dicts, as the schema's, and the plan's steps as such dicts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crewai.utilities.agent_utils import extract_tool_call_info
+from crewai.utilities.i18n import I18N
+
+import ce_engine as ce
+from ce_integrations.blocks import BYTES_PER_TOKEN, call_args, changed, text_of
+from ce_integrations.messages import ROLES, host_message
+from ce_integrations.usage import usage_of
+
+
+_ACTION = re.compile(
+    r"^Action:[ ]*(.+?)\s*^Action Input:[ ]*(\{.*\})\s*\Z", re.DOTALL | re.MULTILINE
+)
+"""The call of an agent whose model calls no functions, as it writes it."""
+
+OBSERVED = "\nObservation: "
+"""Behind it an agent without function calls writes what its tool gave, into the model's own words."""
+
+_i18n = I18N()
+PROMPTS = frozenset(
+    {
+        _i18n.slice("post_tool_reasoning"),
+        _i18n.errors("force_final_answer"),
+        _i18n.slice("summarizer_system_message"),
+    }
+)
+"""What the framework says in the user's role, and nobody asked."""
+
+
+FRAMES = [
+    tuple(_i18n.slice(name).rstrip().split("{input}"))
+    for name in ("task", "task_no_tools", "native_task")
+]
+"""Before and behind an agent's question."""
+
+
+def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
+    """Map one message; whatever else it has stays in it."""
+    content = native.get("content")
+    role, origin = ROLES.get(native.get("role") or "user", ROLES["user"])
+    calls = [_call(call) for call in native.get("tool_calls") or ()]
+    text = text_of(content)
+    if role is ce.Role.ASSISTANT and (written := _ACTION.search(text)):
+        calls = [ce.ToolRequest(name=written[1], args=call_args({"args": written[2]}))]
+    if calls:
+        origin = ce.Origin.TOOL_CALL
+    elif role is ce.Role.USER and text in PROMPTS:
+        origin = ce.Origin.HELPER
+    before, text, behind = _framed(role, text)
+    message = ce.Message(role=role, content=text, tool_calls=calls or None)
+    if role is ce.Role.TOOL:
+        message.tool_call_id = native.get("tool_call_id")
+    host = host_message(message, origin, content, protected=bool(native.get("files")))
+    host.media_tokens += -(-len(before + behind) // BYTES_PER_TOKEN)
+    return host
+
+
+def _framed(role: ce.Role, text: str) -> tuple[str, str, str]:
+    """What an agent was asked, and the framework's words around it: earlier questions have none."""
+    if role is ce.Role.USER:
+        for before, behind in FRAMES:
+            if text.startswith(before) and text.endswith(behind):
+                return before, text[len(before) : len(text) - len(behind)], behind
+    return "", text, ""
+
+
+def _call(call: Mapping[str, Any]) -> ce.ToolRequest:
+    told = call.get("function") or call
+    return ce.ToolRequest(name=told.get("name") or "", id=call.get("id"), args=call_args(told))
+
+
+def split(native: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """An answer and what its tool gave, where an agent writes both into one message."""
+    content = native.get("content")
+    if native.get("role") != "assistant" or not isinstance(content, str):
+        return (native,)
+    said, observed, result = content.partition(OBSERVED)
+    if not observed or not _ACTION.search(said):
+        return (native,)
+    answer = {**native, "content": said}
+    return answer, {"role": "tool", "content": result, "tool_call_id": None}
+
+
+def join(native: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A copy of such a message with what goes out of its parts."""
+    return {**native, "content": OBSERVED.join(part["content"] for part in parts)}
+
+
+# Answers
+
+
+def answer_of(result: Any) -> dict[str, Any]:
+    """What a call of a model gave as a message: a text, calls of tools, or an object that was asked for."""
+    calls = [_asked(call) for call in result] if isinstance(result, list) else []
+    if calls and all(calls):
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+    if hasattr(result, "model_dump_json"):
+        result = result.model_dump_json()
+    return {"role": "assistant", "content": "" if result is None else str(result)}
+
+
+def _asked(call: Any) -> dict[str, Any] | None:
+    """A call in whatever form a provider has, as the framework itself writes it into its messages."""
+    told = extract_tool_call_info(call)
+    if told is None:
+        return None
+    call_id, name, args = told
+    written = args if isinstance(args, str) else json.dumps(args)
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": written}}
+
+
+def usage_told(told: Any) -> ce.Usage | None:
+    """The usage that a provider told, in its own names or the framework's."""
+    if hasattr(told, "model_dump"):
+        told = told.model_dump()
+    if not isinstance(told, Mapping):
+        return None
+    names = {"cached_prompt_tokens": "cached_tokens", "reasoning_tokens": "reasoning_tokens"}
+    more = {name: told[key] for key, name in names.items() if told.get(key)}
+    usage = usage_of({"prompt_tokens_details": more, **told})
+    return usage if usage is not None and usage.total_tokens else None
+
+
+# Back
+
+
+def to_native(step: ce.Step, native: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Make the message of a step: a copy with another text and all else that the app's has."""
+    if isinstance(step, ce.Insert):
+        return {"role": step.role.value, "content": step.text}
+    if isinstance(step, ce.Restore):
+        return _restored(step.message)
+    if native is None:
+        raise ValueError(f"{type(step).__name__} needs the host's message")
+    content = native.get("content") or ""
+    if isinstance(content, str):
+        before, text, behind = _framed(to_schema(native).message.role, content)
+        return {**native, "content": before + changed(text, step) + behind}
+    return {**native, "content": changed(content, step)}
+
+
+def _restored(message: ce.Message) -> dict[str, Any]:
+    made: dict[str, Any] = {"role": message.role.value, "content": message.content}
+    if message.role is ce.Role.TOOL:
+        made["tool_call_id"] = message.tool_call_id or ""
+    if message.tool_calls:
+        made["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.name,
+                    "arguments": json.dumps(call.args, ensure_ascii=False),
+                },
+            }
+            for call in message.tool_calls
+        ]
+    return made

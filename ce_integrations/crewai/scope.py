@@ -1,0 +1,115 @@
+"""Whose a call is: crews, agents and flows at work, and the framework's own tasks that they work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from crewai import Agent, Crew, Flow
+from crewai.context import get_current_task_id
+from crewai.lite_agent import LiteAgent
+
+from ce_integrations.asking import Owner
+from ce_integrations.base import CallInfo, Hooks
+from ce_integrations.marks import Attribute, Mark
+from ce_integrations.patches import Make
+from ce_integrations.steps import Step, deeper, in_step, step_around
+from ce_integrations.wrappers import same_kind
+
+
+PLACE = Attribute("_ce_mark")
+"""Where an object has its mark: no field shows it, and shallow copies have it."""
+
+AGENTS: tuple[type, ...] = (Agent, LiteAgent)
+ROOTS: tuple[type, ...] = (Crew, Flow, *AGENTS)
+"""What an app calls to have models called; it says whose all the calls in it are."""
+
+_SESSION = ("session_id", "conversation_id", "thread_id", "chat_history_id")
+"""Inputs that name a conversation."""
+
+
+class CrewMark(Mark):
+    """Says of an object of the framework whose it is."""
+
+    copies = "share"
+
+    def __init__(self, hooks: Hooks[Any]) -> None:
+        super().__init__(hooks)
+        self.waiting: set[str] = set()
+        """Ids of tasks whose crew has begun and they have not."""
+
+
+def owner_of(subject: object) -> Owner | None:
+    """Who governs what happens here: what runs around us, else the object's own mark."""
+    step = step_around()
+    hooks = None if step is None else step.hooks
+    if hooks is not None and hooks.active and hooks.adapter.name == "crewai":
+        return step
+    return PLACE.mark_of(subject)
+
+
+def info_of(owner: Owner, subject: Any, from_task: Any = None) -> CallInfo:
+    """What is known of a call, a tool's run or a retrieval right here."""
+    if isinstance(owner, Mark):  # a model that is asked alone
+        owner = deeper(subject, hooks=owner.hooks, conversation=subject)
+    assert isinstance(owner, Step)
+    info = owner.info()
+    # What an agent hands to another is a task that its crew does not know.
+    given = "" if from_task is None else str(from_task.id)
+    info.task_id = str(get_current_task_id() or given)
+    info.sub_task_id = given if given != info.task_id else ""
+    # A flow asks with prompts of its own, and a crew works on tasks.
+    info.takes_history &= isinstance(owner.subject, AGENTS) and not info.task_id
+    return info
+
+
+def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
+    """The step of what an app calls, if anybody governs it."""
+    owner = owner_of(subject)
+    if owner is None or not (isinstance(subject, AGENTS) or PLACE.mark_of(subject)):
+        return (
+            None  # nobody's; or a part of what is at work, as an agent's executor is, a flow itself
+        )
+    given = kwargs.get("inputs", args[0] if args else None)
+    told = {**(given if isinstance(given, Mapping) else {}), **kwargs}
+    names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION
+    return deeper(
+        subject,
+        str(getattr(subject, "role", "")).strip(),
+        owner.hooks,
+        session_id=next((told[name] for name in names if told.get(name)), None),
+        user_id=told.get("user_id"),
+        conversation=subject,
+    )
+
+
+def _copied(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy of a crew or an agent is governed like the original: `kickoff_for_each` runs copies."""
+
+    @same_kind(original)
+    def copy(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(subject, *args, **kwargs)
+        if (mark := PLACE.mark_of(subject)) is not None and PLACE.mark_of(made) is None:
+            PLACE.put(made, mark)
+        return made
+
+    return copy
+
+
+_KICKOFFS = ("kickoff", "kickoff_async", "akickoff")
+_at_work = in_step(_begin)
+MAKERS: dict[type, dict[str, Make]] = {
+    Crew: {**dict.fromkeys(("kickoff", "akickoff", "replay"), _at_work), "copy": _copied},
+    Agent: {
+        **dict.fromkeys((*_KICKOFFS, "execute_task", "aexecute_task"), _at_work),
+        "copy": _copied,
+    },
+    LiteAgent: dict.fromkeys(_KICKOFFS, _at_work),
+    # From 1.14 on its methods are its bases'.
+    **{
+        base: dict.fromkeys((*_KICKOFFS, "resume", "resume_async", "handle_turn"), _at_work)
+        for base in Flow.__mro__
+        if base.__module__.startswith("crewai.")
+    },
+}
+"""What an app calls. `Crew.kickoff_async` and the rest end in these, on threads that know the caller's context."""

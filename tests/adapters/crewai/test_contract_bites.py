@@ -1,0 +1,38 @@
+"""The contract suite catches what adapters get wrong: each mutant of the real one fails the test that is for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ce_integrations.testing.adapter_contract import AdapterContract
+from tests.adapters.budget_mutants import BUDGET
+from tests.adapters.crewai.contract_apps import AgentApps, PlainApps
+from tests.adapters.crewai.contract_mutants import OVERTAKEN, OWN
+from tests.adapters.data_mutants import DATA
+from tests.adapters.message_mutants import MESSAGES
+from tests.adapters.mutants import SHARED, Mutant, Patch
+
+
+class Agent(AgentApps, AdapterContract):
+    pass
+
+
+class Plain(PlainApps, AdapterContract):
+    pass
+
+
+def applies(mutant: Mutant) -> bool:
+    """Whether CrewAI's apps have the test that is for it."""
+    suite = Agent if mutant.app == "agent" else Plain
+    has = getattr(suite, mutant.test, None) is not None and mutant.way != "streamed"
+    return has and mutant.name not in OVERTAKEN
+
+
+@pytest.mark.req("A-27")
+@pytest.mark.parametrize(
+    "mutant",
+    [each for each in [*SHARED, *DATA, *BUDGET, *MESSAGES, *OWN] if applies(each)],
+    ids=lambda mutant: mutant.name,
+)
+def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
+    mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)

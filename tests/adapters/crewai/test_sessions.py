@@ -1,0 +1,92 @@
+"""Sessions: what a flow or a crew is started with says whose it is, and two at once never mix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from crewai import Flow
+from crewai.flow.flow import start
+
+from ce_engine import SessionDocument
+from ce_integrations import ce_session
+from ce_integrations.testing.answers import text
+from ce_integrations.testing.wire import Wire
+from tests.adapters.crewai.apps import agent, crew, model, task
+
+
+pytestmark = [pytest.mark.scenario(6), pytest.mark.req("A-24", "B-13")]
+
+Stored = Callable[..., SessionDocument]
+
+
+def flow_of(llm: Any) -> Any:
+    class Asking(Flow[dict[str, Any]]):
+        @start()
+        def begin(self) -> str:
+            return str(llm.call([{"role": "user", "content": self.state["text"]}]))
+
+    return Asking(suppress_flow_events=True)
+
+
+def said(document: SessionDocument) -> list[str]:
+    return [message.content for message in document.session.messages]
+
+
+def test_the_id_of_a_flow_is_its_session(install: Any, engine: Any, stored: Stored) -> None:
+    with Wire("So.") as wire:
+        flow = flow_of(model(wire))
+        with install(flow, engine=engine):
+            flow.kickoff(inputs={"id": "talk-7", "text": "lane?"})
+    assert said(stored("talk-7")) == ["lane?", "So."]
+
+
+@pytest.mark.parametrize("name", ["session_id", "conversation_id", "thread_id"])
+def test_inputs_of_a_crew_name_session_and_user(
+    install: Any, engine: Any, stored: Stored, name: str
+) -> None:
+    with Wire("So.") as wire:
+        made = crew(task(agent(model(wire))))
+        with install(made, engine=engine):
+            made.kickoff(inputs={"text": "车道?", name: "talk-8", "user_id": "ann"})
+    assert said(stored("talk-8", "ann"))[-1] == "So."
+
+
+def test_what_the_app_says_wins(install: Any, engine: Any, stored: Stored) -> None:
+    with Wire("So.") as wire:
+        made = crew(task(agent(model(wire))))
+        with install(made, engine=engine), ce_session("talk-9"):
+            made.kickoff(inputs={"text": "lane?", "session_id": "another"})
+    assert said(stored("talk-9"))[-1] == "So."
+
+
+def test_a_flow_or_crew_without_an_id_is_in_no_named_session(
+    install: Any, engine: Any, sessions: Any
+) -> None:
+    with Wire("So.") as wire:
+        for made in (flow_of(model(wire)), crew(task(agent(model(wire))))):
+            with install(made, engine=engine):
+                made.kickoff(inputs={"text": "lane?"})
+    assert [found.ephemeral for found in sessions()] == [True, True]
+
+
+def test_two_sessions_on_threads_never_mix(install: Any, engine: Any, stored: Stored) -> None:
+    with Wire(lambda body: text(f"heard: {body['messages'][-1]['content']}")) as wire:
+        flows = [flow_of(model(wire)) for _ in range(2)]
+        for flow in flows:
+            install(flow, engine=engine)
+
+        def talk(n: int) -> None:
+            for turn in range(3):
+                flows[n].kickoff(inputs={"id": f"talk {n}", "text": f"{n} says {turn}"})
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(talk, range(2)))
+    for n in range(2):
+        words = said(stored(f"talk {n}"))
+        assert [each for each in words if not each.startswith("heard")] == [
+            f"{n} says {turn}" for turn in range(3)
+        ]
+        assert all(f"{n} says" in each for each in words)
