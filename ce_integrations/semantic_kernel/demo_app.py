@@ -19,6 +19,7 @@ from semantic_kernel.data.vector import (
     VectorStoreCollectionDefinition,
     VectorStoreField,
 )
+from semantic_kernel.exceptions import ServiceResponseException
 from semantic_kernel.functions import KernelArguments, KernelPlugin, kernel_function
 from semantic_kernel.prompt_template import PromptTemplateConfig
 

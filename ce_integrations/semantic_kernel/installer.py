@@ -46,7 +46,7 @@ class SemanticKernelAdapter(Adapter[Any, "ChatMessageContent"]):
     """Semantic Kernel. Nothing is imported before an installation, and what wants protobuf never is."""
 
     name = "semantic_kernel"
-    requires = ("semantic-kernel>=1.45,<2",)
+    requires = ("semantic-kernel>=1.42,<2",)
     targets = "a Kernel, a chat service, an agent, an AgentGroupChat or an orchestration"
     capabilities = Capabilities(
         ways=("async", "astream"),

@@ -23,6 +23,7 @@ PACKAGES = {
     "haystack": ("haystack",),
     "langchain": ("langchain", "langgraph"),
     "llamaindex": ("llama_index", "workflows"),
+    "semantic_kernel": ("semantic_kernel",),
 }
 """How the modules of a framework begin, by its adapter."""
 RUN = 8

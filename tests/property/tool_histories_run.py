@@ -19,6 +19,7 @@ CASES = {
     "crewai": "tests.property.tool_crewai",
     "langchain": "tests.property.tool_langchain",
     "llamaindex": "tests.property.tool_llamaindex",
+    "semantic_kernel": "tests.property.tool_semantic_kernel",
 }
 
 

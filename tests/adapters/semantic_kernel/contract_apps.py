@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from semantic_kernel import Kernel
 from semantic_kernel.agents import (
@@ -21,13 +19,11 @@ from semantic_kernel.agents import (
 )
 from semantic_kernel.agents.orchestration.orchestration_base import OrchestrationBase
 from semantic_kernel.agents.runtime import InProcessRuntime
-from semantic_kernel.connectors.ai.embedding_generator_base import EmbeddingGeneratorBase
 from semantic_kernel.connectors.ai.function_choice_behavior import FunctionChoiceBehavior
 from semantic_kernel.connectors.ai.open_ai import (
     OpenAIChatCompletion,
     OpenAIChatPromptExecutionSettings,
 )
-from semantic_kernel.connectors.in_memory import AttributeDict, InMemoryCollection
 from semantic_kernel.contents import (
     AuthorRole,
     ChatHistory,
@@ -36,7 +32,6 @@ from semantic_kernel.contents import (
     ImageContent,
     TextContent,
 )
-from semantic_kernel.data.vector import VectorStoreCollectionDefinition, VectorStoreField
 from semantic_kernel.functions import KernelPlugin, kernel_function
 
 from ce_integrations.base import Adapter
@@ -55,6 +50,7 @@ from ce_integrations.testing.wire import Wire
 from ce_integrations.walk import walk
 from tests.adapters.clients import no_certificates
 from tests.adapters.semantic_kernel.contract_surfaces import SURFACES
+from tests.adapters.semantic_kernel.shelves import shelf
 
 
 ROUNDS = 50
@@ -102,42 +98,9 @@ def behaviour() -> FunctionChoiceBehavior:
     return made
 
 
-SHELF = VectorStoreCollectionDefinition(
-    fields=[
-        VectorStoreField("key", name="key"),
-        VectorStoreField("data", name="text"),
-        VectorStoreField("data", name="source"),
-        VectorStoreField("vector", name="vector", dimensions=2),
-    ]
-)
-"""Pages of which each has its own text and where it is from."""
-
-
 SUM_UP = (
     "Sum up the dialog. 请总结。" + "Leave out no name, no number and no open question of it. " * 19
 )
-
-
-class Embedder(EmbeddingGeneratorBase):
-    """Every question is the same vector, so that a page's own vector says how near it is."""
-
-    async def generate_embeddings(self, texts: list[str], settings: Any = None, **_: Any) -> Any:
-        return np.array([[1.0, 0.0] for _ in texts])
-
-
-def shelf(pages: Sequence[Page]) -> InMemoryCollection[str, dict[str, Any]]:
-    """The pages, each as near to every question as its score says."""
-    made: InMemoryCollection[str, dict[str, Any]] = InMemoryCollection(
-        record_type=dict,
-        collection_name="shelf",
-        definition=SHELF,
-        embedding_generator=Embedder(ai_model_id="vectors"),
-    )
-    for page in pages:
-        vector = [page.score, math.sqrt(1 - page.score**2)]
-        record = {"key": page.uri, "text": page.text, "source": page.uri, "vector": vector}
-        made.inner_storage[page.uri] = AttributeDict(record)
-    return made
 
 
 class KernelApps(FrameworkApps):

@@ -14,7 +14,7 @@ from ce_integrations.semantic_kernel import install_ce
 from ce_integrations.testing.framework_apps import Page
 from ce_integrations.testing.wire import Wire, text, tool_calls
 from tests.adapters.semantic_kernel.configurations import agent
-from tests.adapters.semantic_kernel.contract_apps import shelf
+from tests.adapters.semantic_kernel.shelves import shelf
 
 
 PAGES = (
