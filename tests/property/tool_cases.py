@@ -13,8 +13,6 @@ from random import Random
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from pydantic import BaseModel
-
 from ce_engine import (
     BudgetConfig,
     ContextEngine,
@@ -46,7 +44,7 @@ TOOL = {
     },
 }
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M")
 """A message of the framework's."""
 
 
