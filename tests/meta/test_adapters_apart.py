@@ -20,6 +20,7 @@ STORED = "ce_engine/stores/packing.py"
 """Words by whose places data are stored: bytes of the format, which may not change."""
 PACKAGES = {
     "autogen": ("autogen_",),
+    "crewai": ("crewai",),
     "langchain": ("langchain", "langgraph"),
     "llamaindex": ("llama_index", "workflows"),
 }
