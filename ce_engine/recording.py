@@ -267,6 +267,11 @@ def _lane_of(view: SessionView, message_id: str) -> str:
     return view.rows[n].lane_key if n is not None else ""
 
 
+def _finder(source: EvidenceSource, document_id: str) -> EvidenceSource:
+    """Who finds a document, as far as it tells documents apart: of one id it is the same, whoever does."""
+    return source.model_copy(update={"name": ""}) if document_id else source
+
+
 def record_retrieval(
     records: Records, hit: Retrieval, request_id: str, lane_key: str = ""
 ) -> list[str]:
@@ -277,8 +282,8 @@ def record_retrieval(
     for rank, document in enumerate(hit.documents):
         metadata = dict(document.metadata)
         name = ingest.id(document.id)  # a number is no id because our own field says so
-        metadata |= {"rank": rank, "score": document.score, "score_kind": hit.score_kind}
-        metadata["document_id"] = name
+        metadata |= {"rank": rank, "score": document.score, "document_id": name}
+        metadata["score_kind"] = hit.score_kind
         source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
         row = ingest.evidence_row(
             document.text,
@@ -288,9 +293,7 @@ def record_retrieval(
             metadata={field: value for field, value in metadata.items() if value not in (None, "")},
             confidence=by_rule(SourceKind.RAG, score=document.score, of=hit.score_kind),
         )
-        # Of one id it is the same document, whichever of several retrievers finds it.
-        place = source.model_copy(update={"name": ""}) if name else source
-        row.dedup_key = ingest.dedup_key(place, document.text)
+        row.dedup_key = ingest.dedup_key(_finder(source, name), document.text)
         row.lane_key = lane_key
         evidence_id = records.add_evidence(row, request_id)
         ids.append(evidence_id)
