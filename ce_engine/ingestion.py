@@ -140,6 +140,7 @@ class Ingestion(FactRecorder):
                         "result_evidence_ids": [key(each) for each in task.result_evidence_ids],
                         "name": name(task.name, MAX_TASK_CHARS),
                         "error": name(task.error, MAX_TASK_CHARS),
+                        "framework": key(task.framework),
                     }
                 )
                 for task in tasks

@@ -20,6 +20,16 @@ from ce_integrations.session import CallInfo
 from ce_integrations.unnamed import Stateless
 
 
+__all__ = [
+    "OpenRuns",
+    "RunTree",
+    "Work",
+    "as_text",
+    "at_work",
+    "retrieved_doc",
+    "working",
+]
+
 Id = TypeVar("Id", bound=Hashable)
 Owner = TypeVar("Owner")
 

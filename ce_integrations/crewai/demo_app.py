@@ -72,7 +72,9 @@ class App:
             return str(self.flow.kickoff(inputs={"question": turn.text}))
         self._said.append({"role": "user", "content": turn.text})
         answer: Any = self.agent.kickoff(list(self._said))
-        self._said.append({"role": "assistant", "content": answer.raw})
+        self._said = [each for each in answer.messages if each["role"] != "system"]
+        if self._said[-1]["role"] != "assistant":
+            self._said.append({"role": "assistant", "content": answer.raw})
         return str(answer.raw)
 
 

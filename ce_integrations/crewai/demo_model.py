@@ -9,7 +9,8 @@ from typing import Any
 from crewai.llms.base_llm import BaseLLM
 from pydantic import PrivateAttr
 
-from ce_integrations.blocks import call_args, text_of
+from ce_integrations.blocks import call_args
+from ce_integrations.crewai.mapper import to_schema
 from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Said
 
 
@@ -75,4 +76,5 @@ def _said(message: Mapping[str, Any]) -> Said:
         for call in message.get("tool_calls") or ()
     ]
     answers = str(message.get("tool_call_id") or "")
-    return Said(message["role"], text_of(message.get("content")), calls, answers)
+    # Of an agent's question what it was asked, without CrewAI's words around it.
+    return Said(message["role"], to_schema(message).message.content, calls, answers)

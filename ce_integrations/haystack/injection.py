@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from haystack.components.agents import Agent
@@ -29,8 +28,6 @@ SESSIONS = ("session_id", "chat_history_id", "conversation_id", "thread_id")
 USERS = ("user_id",)
 DEPTH = 3
 
-CALLBACK = "streaming_callback"
-
 
 # Runs
 
@@ -38,18 +35,20 @@ CALLBACK = "streaming_callback"
 def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     """Of a pipeline, an agent or a fallback: what asks inside is its."""
     mark, around = PLACE.mark_of(subject), step_around()
-    if around is None if mark is None else around and isinstance(subject, FallbackChatGenerator):
+    hooks = getattr(mark or around, "hooks", None)
+    if hooks is None or (around and isinstance(subject, FallbackChatGenerator)):
         return None
-    name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
-    name = name or _tool_in(around)
-    return deeper(
-        subject,
-        name,
-        None if mark is None else mark.hooks,
-        session_id=_said([*args, kwargs], SESSIONS),
-        user_id=_said([*args, kwargs], USERS),
-        conversation=subject,
-    )
+    with hooks.guard("run"):
+        name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
+        return deeper(
+            subject,
+            name or _tool_in(around),
+            hooks,
+            session_id=_said([*args, kwargs], SESSIONS),
+            user_id=_said([*args, kwargs], USERS),
+            conversation=subject,
+        )
+    return None
 
 
 def _said(given: Any, names: tuple[str, ...], depth: int = DEPTH) -> object:
@@ -75,12 +74,6 @@ def streams(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # Models
-
-
-def asks(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The wrapper of a chat generator's `run` and `run_async`; a callback is never added: it makes a stream."""
-    takes = CALLBACK in inspect.signature(original).parameters
-    return replace(_GOVERNED, callback=CALLBACK if takes else "")(original)
 
 
 def _owner(subject: object) -> Step | Mark | None:
@@ -144,4 +137,11 @@ def _answers(result: Mapping[str, Any]) -> Iterator[tuple[ChatMessage, None]]:
     yield replies[0], None
 
 
-_GOVERNED = governed(_owner, _described, answers=_answers, text=lambda chunk: chunk.content)
+asks = governed(
+    _owner,
+    _described,
+    answers=_answers,
+    text=lambda chunk: chunk.content,
+    # Where the app has none, none is added: it makes a stream.
+    callback="streaming_callback",
+)

@@ -31,7 +31,11 @@ class HaystackAdapter(Adapter[Any, "ChatMessage"]):
     requires = ("haystack-ai>=3.0,<4",)
     targets = "a Pipeline, an Agent, a SuperComponent or a chat generator"
     capabilities = Capabilities(
-        several_system_messages=True, helpers=True, retrieval=True, history=True
+        several_system_messages=True,
+        ways=("sync", "async", "astream", "push", "apush"),
+        helpers=True,
+        retrieval=True,
+        history=True,
     )
     mapper = "ce_integrations.haystack.mapper"
 

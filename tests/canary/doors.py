@@ -232,6 +232,8 @@ def model_calls(v: Visitor) -> None:
                 config=v.config(),
                 framework=c("ModelCall.framework"),
                 parent_turn_id=c("ModelCall.parent_turn_id"),
+                task_id=c("ModelCall.task_id"),
+                sub_task_id=c("ModelCall.sub_task_id"),
                 retry_of=c("ModelCall.retry_of"),
                 tags={c("ModelCall.tags"): c("ModelCall.tags")},
             )

@@ -27,6 +27,7 @@ from ce_engine import (
     Scope,
     SourceKind,
     StoreConfig,
+    TaskRun,
     ToolRun,
     create_context_engine,
 )
@@ -150,6 +151,7 @@ def kept(v: Visitor) -> None:
     stored = document.session.task_state.todo_list.tasks
     assert len(stored) == len(tasks)
     assert stored[1].depends_on == [stored[0].task_id]
+    _of_a_framework(v)
 
 
 def ruled(v: Visitor) -> None:
@@ -196,3 +198,20 @@ def read(v: Visitor) -> None:
 
 
 MORE_DOORS = (ingested, kept, ruled, shared, looked, read)
+
+
+def _of_a_framework(v: Visitor) -> None:
+    """Tasks that a framework tells of."""
+    c, names = v.canary, ("request_id", "framework", "lane_key")
+    runs = [
+        TaskRun(
+            c("TaskRun.task_id"),
+            c("TaskRun.name"),
+            depends_on=[c("TaskRun.depends_on")],
+            result=c("TaskRun.result"),
+            error=c("TaskRun.error"),
+        )
+    ]
+    v.engine.post_tasks(v.scope, runs, **{name: c(f"post_tasks.{name}") for name in names})
+    task = Task(task_id="third", name="n", framework=c("Task.framework"))
+    v.sync.upsert_tasks(v.scope, [task])

@@ -21,6 +21,7 @@ STORED = "ce_engine/stores/packing.py"
 PACKAGES = {
     "autogen": ("autogen_",),
     "haystack": ("haystack",),
+    "crewai": ("crewai",),
     "langchain": ("langchain", "langgraph"),
     "llamaindex": ("llama_index", "workflows"),
     "semantic_kernel": ("semantic_kernel",),

@@ -22,6 +22,8 @@ PROJECT: dict[str, Any] = PYPROJECT["project"]
 ADAPTERS: dict[str, str] = PROJECT["entry-points"]["ce_integrations.adapters"]
 DEMOS: dict[str, str] = PROJECT["entry-points"]["ce_integrations.demos"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+ALONE = {"crewai"}
+"""Frameworks that pin what others need newer: their tests have a tox environment of that name."""
 
 
 def tox() -> ConfigParser:
@@ -101,6 +103,9 @@ def test_tox_has_every_line_that_an_adapter_supports(name: str) -> None:
     assert all(required.specifier.contains(line) for line in tested.values())
     assert min(line.release[:2] for line in tested.values()) == lowest.release[:2]
     assert set(tested) <= set(tox()["tox"]["labels"].replace(",", " ").split())
+    if name in ALONE:
+        check_its_own_environment(name)
+        return
     installed = Version(version(required.name))
     assert installed > max(tested.values())
     if too_high.major == 0:  # each minor is a line of its own
@@ -114,10 +119,20 @@ def test_tox_has_every_line_that_an_adapter_supports(name: str) -> None:
     assert "py" in tox()["tox"]["env_list"].replace(",", " ").split()
 
 
+def check_its_own_environment(name: str) -> None:
+    """It pins nothing, is in the default run, and `py` leaves its tests out by name."""
+    assert name in tox_extras()[name]
+    assert tox()[f"testenv:{name}"]["dependency_groups"] == "test"
+    assert f"tests/adapters/{name}" in tox()[f"testenv:{name}"]["commands"]
+    assert name in tox()["tox"]["env_list"].replace(",", " ").split()
+    py = tox()["testenv:py{,311,312,313}{,-full}"]["commands"].strip().splitlines()
+    assert all(f"--ignore=tests/adapters/{name}" in command for command in py)
+
+
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
 def test_tox_tests_and_types_have_the_adapter(name: str) -> None:
     having = [environment for environment, extras in tox_extras().items() if name in extras]
-    assert any(environment.startswith("py") for environment in having)
+    assert any(environment.startswith("py") or environment in ALONE for environment in having)
     assert "types" in having
 
 

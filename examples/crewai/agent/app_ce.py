@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import metadata
+from typing import Any
 
 from crewai import LLM, Agent
 from crewai.tools import tool
@@ -36,10 +37,10 @@ def main(questions: list[str]) -> None:
     )
     install_ce(librarian, session_id="distributions")
 
-    said = []
+    said: list[Any] = []
     for question in questions:
         said.append({"role": "user", "content": question})
-        answer = librarian.kickoff(said)
+        answer: Any = librarian.kickoff(said)
         said.append({"role": "assistant", "content": answer.raw})
         print(answer.raw)
 

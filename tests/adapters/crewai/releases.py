@@ -12,10 +12,11 @@ CREWAI = Version(version("crewai"))
 HAS = {
     "preflight": Version("1.15.20") <= CREWAI,
     "failures": Version("1.15") <= CREWAI,
-    "roles_in_kickoff": Version("1.15") <= CREWAI,
+    "talks": Version("1.15") <= CREWAI,
 }
 """What tests need, as in `@pytest.mark.needs("preflight")`.
 
 preflight: before each call it is asked whether the history fits, and it is summarised if it does not.
 failures: what tools report as failed is told with their end.
+talks: an agent that is asked alone goes on with a conversation, in the roles that its messages have.
 """

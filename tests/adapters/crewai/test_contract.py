@@ -8,6 +8,7 @@ from ce_integrations.testing.adapter_contract import AdapterContract
 from tests.adapters.crewai.contract_apps import AgentApps, PlainApps
 
 
+@pytest.mark.needs("talks")
 @pytest.mark.req("A-23", "A-24", "A-27")
 class TestAgent(AgentApps, AdapterContract):
     pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ce_integrations.testing.adapter_contract import AdapterContract
@@ -21,6 +23,12 @@ class Plain(PlainApps, AdapterContract):
     pass
 
 
+def given(mutant: Mutant) -> Any:
+    """Where an agent cannot be given a conversation, its mutants are not tried."""
+    marks = [pytest.mark.needs("talks")] if mutant.app == "agent" else []
+    return pytest.param(mutant, marks=marks, id=mutant.name)
+
+
 def applies(mutant: Mutant) -> bool:
     """Whether CrewAI's apps have the test that is for it."""
     suite = Agent if mutant.app == "agent" else Plain
@@ -31,8 +39,7 @@ def applies(mutant: Mutant) -> bool:
 @pytest.mark.req("A-27")
 @pytest.mark.parametrize(
     "mutant",
-    [each for each in [*SHARED, *DATA, *BUDGET, *MESSAGES, *OWN] if applies(each)],
-    ids=lambda mutant: mutant.name,
+    [given(each) for each in [*SHARED, *DATA, *BUDGET, *MESSAGES, *OWN] if applies(each)],
 )
 def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)

@@ -37,7 +37,8 @@ class TestDemo(DemoTests):
 
 
 def test_the_offline_model_asks_for_tools() -> None:
-    tools = [{"type": "function", "function": {"name": "lookup", "parameters": {}}}]
+    schema = {"properties": {"distribution": {"type": "string"}}}
+    tools = [{"type": "function", "function": {"name": "lookup", "parameters": schema}}]
     model = OfflineModel.of(QuotingModel(frozenset({"pydantic"})))
     (call,) = model.call("Which licence does `pydantic` have?", tools)
     assert json.loads(call["function"]["arguments"]) == {"distribution": "pydantic"}

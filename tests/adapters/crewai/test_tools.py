@@ -41,7 +41,7 @@ def test_parallel_calls_have_the_provider_s_ids_and_say_how_they_ended(
     with Wire(script) as wire:
         who = agent(model(wire), tools=[search, boom])
         with install(who, engine=engine), ce_session("s1"):
-            assert who.kickoff("Look.").raw == "Done."
+            assert said_by(who, "Look.") == "Done."
     session = stored("s1").session
     (caller,) = [m for m in session.messages if m.tool_calls]
     names = {f"{caller.message_id}:{n}": call.id for n, call in enumerate(caller.tool_calls or ())}
@@ -64,12 +64,16 @@ def test_a_tool_that_is_not_there_is_an_error(install: Any, engine: Any, stored:
     assert (run.tool, str(run.status)) == ("unknown", "error")
 
 
+def said_by(who: Any, question: str) -> str:
+    return str(who.kickoff(question).raw)
+
+
 class Written(BaseLLM):
     """A model that calls no functions: the agent reads what it writes."""
 
     answers: list[str]
 
-    def call(self, messages: Any, *_: Any, **__: Any) -> str:
+    def call(self, messages: Any, *_: Any, **__: Any) -> Any:
         return self.answers[sum(message["role"] == "assistant" for message in messages)]
 
     def supports_function_calling(self) -> bool:
@@ -88,7 +92,7 @@ def test_calls_that_an_agent_writes_are_runs_and_pairs(
     written = Written(model="own", answers=WRITTEN)
     who = agent(written, tools=[search])
     with install(who, engine=engine), ce_session("s1"):
-        assert "A line" in who.kickoff("What is it?").raw
+        assert "A line" in said_by(who, "What is it?")
     session = stored("s1").session
     (run,) = session.tool_state.tool_calls
     assert (run.tool, str(run.status), run.args_digest) == ("search", "success", {"word": "车道"})

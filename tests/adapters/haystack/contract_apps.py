@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import queue
-import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextvars import copy_context
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -23,7 +19,6 @@ from haystack.utils import Secret
 from ce_integrations.base import Adapter
 from ce_integrations.haystack.installer import HaystackAdapter
 from ce_integrations.haystack.roles import found
-from ce_integrations.scoped import handing_over
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,
@@ -56,10 +51,6 @@ class Model(OpenAIChatGenerator):
     def _prepare_api_call(self, **given: Any) -> Any:
         self.received.append(given["messages"])
         return super()._prepare_api_call(**given)
-
-
-class Left(Exception):  # noqa: N818 - it is no error
-    """The app wants no more of a stream."""
 
 
 class HaystackApps(FrameworkApps):
@@ -130,70 +121,23 @@ class HaystackApps(FrameworkApps):
         with in_session(session_id):
             return await self.arun(target, said, session_id)
 
-    def stream(self, target: Any, text: str, session_id: str) -> Iterator[str]:
-        """The framework pushes, on the thread that asks; who reads is on another one."""
-        pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        go_on = threading.Semaphore(0)
-        left = threading.Event()
-
+    def push(self, target: Any, text: str, session_id: str, heard: Callable[[str], None]) -> str:
         def push(chunk: Any) -> None:
             if chunk.content:
-                pieces.put(chunk.content)
-                go_on.acquire()
-            if left.is_set():
-                raise Left
+                heard(chunk.content)
 
-        def work() -> None:
-            try:
-                with in_session(session_id):
-                    self.run(target, ChatMessage.from_user(text), session_id, push)
-            except BaseException as error:
-                pieces.put(error)
-            else:
-                pieces.put(None)
+        with in_session(session_id):
+            return self.run(target, ChatMessage.from_user(text), session_id, push)
 
-        with handing_over():  # a thread that is begun in a generator knows of its block
-            thread = threading.Thread(target=copy_context().run, args=(work,))
-        thread.start()
-        try:
-            while isinstance(piece := pieces.get(), str):
-                yield piece
-                go_on.release()
-        except GeneratorExit:
-            left.set()
-            raise
-        finally:
-            go_on.release()
-            thread.join()
-        if piece is not None:
-            raise piece
-
-    async def astream(self, target: Any, text: str, session_id: str) -> AsyncIterator[str]:
-        pieces: asyncio.Queue[Any] = asyncio.Queue(1)
-
+    async def apush(
+        self, target: Any, text: str, session_id: str, heard: Callable[[str], None]
+    ) -> str:
         async def push(chunk: Any) -> None:
             if chunk.content:
-                await pieces.put(chunk.content)
+                heard(chunk.content)
 
-        async def work() -> None:
-            try:
-                with in_session(session_id):
-                    await self.arun(target, ChatMessage.from_user(text), session_id, push)
-            except Exception as error:
-                await pieces.put(error)
-            else:
-                await pieces.put(None)
-
-        with handing_over():
-            task = asyncio.create_task(work())
-        try:
-            while isinstance(piece := await pieces.get(), str):
-                yield piece
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-        if piece is not None:
-            raise piece
+        with in_session(session_id):
+            return await self.arun(target, ChatMessage.from_user(text), session_id, push)
 
 
 def _image(png: bytes) -> ImageContent:
@@ -203,9 +147,14 @@ def _image(png: bytes) -> ImageContent:
 
 
 class Agents(HaystackAdapter):
-    """An agent of these tests looks nothing up and asks for nothing on the side."""
+    """An agent of these tests looks nothing up and asks for nothing on the side; it has no `stream`."""
 
-    capabilities = replace(HaystackAdapter.capabilities, helpers=False, retrieval=False)
+    capabilities = replace(
+        HaystackAdapter.capabilities,
+        ways=("sync", "async", "push", "apush"),
+        helpers=False,
+        retrieval=False,
+    )
 
 
 class AgentApps(HaystackApps):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ce_integrations.calls import GovernedCall
-from ce_integrations.haystack import injection, recorder, roles
+from ce_integrations.haystack import injection, marking, recorder, roles
 from ce_integrations.haystack.installer import HaystackAdapter
 from ce_integrations.recorders import Outcome
 from ce_integrations.steps import deeper
@@ -43,7 +42,8 @@ def takes_each_call_for_the_app_s(patch: Patch, _: object) -> None:
         info.request_id = deeper(object()).request_id + str(id(asked))
         return natives, info
 
-    patch.setattr(injection, "_GOVERNED", replace(injection._GOVERNED, describe=alone))
+    patch.setattr(injection, "asks", replace(injection.asks, describe=alone))
+    patch.setitem(marking._MAKERS, "generator", injection.asks)
 
 
 def hears_other_results(patch: Patch, _: object) -> None:
@@ -60,14 +60,6 @@ def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
         return replace(made, _content=made._content[:1], _meta={})
 
     patch.setattr(HaystackAdapter, "to_native", bare)
-
-
-def hears_other_words(patch: Patch, _: object) -> None:
-    """What is pushed to the app is heard as something else."""
-    pushing = GovernedCall.pushing
-    patch.setattr(
-        GovernedCall, "pushing", lambda self, call, _: pushing(self, call, lambda _: "else")
-    )
 
 
 def takes_framework_s_components_for_the_app_s(patch: Patch, _: object) -> None:
@@ -96,7 +88,6 @@ OWN = [
     Mutant(takes_each_call_for_the_app_s, "agent", ONCE),
     Mutant(hears_other_results, "agent", ROWS),
     Mutant(drops_calls_that_it_shortens, "agent", MADE, ""),
-    Mutant(hears_other_words, "plain", "test_a_stream_that_is_left_is_recorded_once", "streamed"),
     Mutant(takes_framework_s_components_for_the_app_s, "plain", ASIDE),
     Mutant(overlooks_what_finds, "plain", FOUND),
     Mutant(names_no_tool_s_agent, "agent", TEAM),

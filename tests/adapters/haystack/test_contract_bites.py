@@ -12,6 +12,7 @@ from tests.adapters.haystack.contract_mutants import GROUPS, OWN, PULLED
 from tests.adapters.message_mutants import MESSAGES
 from tests.adapters.mutants import SHARED, Mutant, Patch
 from tests.adapters.picture_mutants import PICTURES
+from tests.adapters.push_mutants import PUSHED, STREAMED
 
 
 class Agent(AgentApps, AdapterContract):
@@ -22,7 +23,7 @@ class Plain(PipelineApps, AdapterContract):
     pass
 
 
-MUTANTS = [*SHARED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN]
+MUTANTS = [*SHARED, *STREAMED, *PUSHED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN]
 
 
 @pytest.mark.req("A-27")
