@@ -17,6 +17,7 @@ CASES = {
     "autogen": "tests.property.room_autogen",
     "langchain": "tests.property.room_langchain",
     "llamaindex": "tests.property.room_llamaindex",
+    "semantic_kernel": "tests.property.room_semantic_kernel",
 }
 
 
