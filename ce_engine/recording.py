@@ -277,8 +277,8 @@ def record_retrieval(
     for rank, document in enumerate(hit.documents):
         metadata = dict(document.metadata)
         name = ingest.id(document.id)  # a number is no id because our own field says so
-        metadata |= {"rank": rank, "score": document.score, "document_id": name}
-        metadata["score_kind"] = hit.score_kind
+        metadata |= {"rank": rank, "score": document.score, "score_kind": hit.score_kind}
+        metadata["document_id"] = name
         source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
         row = ingest.evidence_row(
             document.text,
@@ -289,8 +289,8 @@ def record_retrieval(
             confidence=by_rule(SourceKind.RAG, score=document.score, of=hit.score_kind),
         )
         # Of one id it is the same document, whichever of several retrievers finds it.
-        found_in = source.model_copy(update={"name": ""}) if name else source
-        row.dedup_key = ingest.dedup_key(found_in, document.text)
+        place = source.model_copy(update={"name": ""}) if name else source
+        row.dedup_key = ingest.dedup_key(place, document.text)
         row.lane_key = lane_key
         evidence_id = records.add_evidence(row, request_id)
         ids.append(evidence_id)

@@ -13,8 +13,9 @@ from haystack.tools.tool import Tool
 from haystack.tools.utils import flatten_tools_or_toolsets
 
 from ce_integrations.asking import Asked, governed, schema_of
-from ce_integrations.base import CallInfo
+from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.haystack.roles import PLACE, components
+from ce_integrations.hooks import Hooks
 from ce_integrations.marks import Mark
 from ce_integrations.recorders import Run
 from ce_integrations.runs import at_work
@@ -35,7 +36,7 @@ DEPTH = 3
 def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     """Of a pipeline, an agent or a fallback: what asks inside is its."""
     mark, around = PLACE.mark_of(subject), step_around()
-    hooks = getattr(mark or around, "hooks", None)
+    hooks: Hooks[Any] | None = getattr(mark or around, "hooks", None)
     if hooks is None or (around and isinstance(subject, FallbackChatGenerator)):
         return None
     with hooks.guard("run"):

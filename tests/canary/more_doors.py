@@ -212,6 +212,7 @@ def _of_a_framework(v: Visitor) -> None:
             error=c("TaskRun.error"),
         )
     ]
-    v.engine.post_tasks(v.scope, runs, **{name: c(f"post_tasks.{name}") for name in names})
+    told: Any = {name: c(f"post_tasks.{name}") for name in names}
+    v.engine.post_tasks(v.scope, runs, **told)
     task = Task(task_id="third", name="n", framework=c("Task.framework"))
     v.sync.upsert_tasks(v.scope, [task])

@@ -27,8 +27,16 @@ ALONE = {"crewai"}
 
 
 def tox() -> ConfigParser:
+    """`tox.ini`, with what it says once of all frameworks in its places."""
+    text = (ROOT / "tox.ini").read_text(encoding="utf-8")
     parser = ConfigParser(interpolation=None)
-    parser.read_string((ROOT / "tox.ini").read_text(encoding="utf-8"))
+    parser.read_string(text)
+    for name, value in reversed(
+        list(parser["frameworks"].items())
+    ):  # a later one may have an earlier one
+        text = text.replace(f"{{[frameworks]{name}}}", value)
+    parser.clear()
+    parser.read_string(text)
     return parser
 
 

@@ -346,6 +346,10 @@ def from_contract(maker: Maker, apps: FrameworkApps, wire: Wire) -> App:
     return App(target, steps)
 
 
+def _hears(_: str) -> None:
+    """An app's callback."""
+
+
 def _ask(
     maker: Maker, apps: FrameworkApps, target: Any, question: str, session: str, *, shows: bool
 ) -> Callable[[], Any]:
@@ -359,6 +363,8 @@ def _ask(
         return lambda: apps.aask(target, question, session)
     if way == "stream":
         return lambda: list(apps.stream(target, question, session))
+    if way in ("push", "apush"):
+        return lambda: getattr(apps, way)(target, question, session, _hears)
 
     async def pieces() -> list[str]:
         return [piece async for piece in apps.astream(target, question, session)]
