@@ -155,62 +155,31 @@ def _actor(actor: Any, *_: Any, **__: Any) -> Step | None:
 
 function_step, _groups, _aside = in_step(_function), in_step(_group), within(aside)
 
-AGENTS = "semantic_kernel.agents."
-MAKERS: tuple[tuple[str, Mapping[str, Make]], ...] = (
-    (
-        "semantic_kernel.connectors.ai.chat_completion_client_base.ChatCompletionClientBase",
-        {
-            # What connectors override, and the kernel's loop calls at each step.
-            "_inner_get_chat_message_contents": _call,
-            "_inner_get_streaming_chat_message_contents": _call,
-            "get_chat_message_contents": in_step(_service),
-            "get_streaming_chat_message_contents": in_step(_service),
-        },
-    ),
-    (
-        f"{AGENTS}agent.Agent",
-        {
-            **dict.fromkeys(("get_response", "invoke", "invoke_stream"), in_step(_agent)),
-            "_ensure_thread_exists_with_messages": _threaded,
-        },
-    ),
-    (
-        f"{AGENTS}group_chat.agent_chat.AgentChat",
-        dict.fromkeys(("invoke", "invoke_stream"), _groups),
-    ),
-    (
-        f"{AGENTS}orchestration.orchestration_base.OrchestrationBase",
-        {"invoke": _groups, "_prepare": _preparing},
-    ),
-    (f"{AGENTS}orchestration.agent_actor_base.ActorBase", {"on_message_impl": in_step(_actor)}),
+SERVICE = "semantic_kernel.connectors.ai.chat_completion_client_base.ChatCompletionClientBase"
+AGENT, CHAT = "semantic_kernel.agents.agent.Agent", "semantic_kernel.agents.group_chat."
+ORCHESTRATION, STRATEGY = (
+    "semantic_kernel.agents.orchestration.",
+    "semantic_kernel.agents.strategies.",
+)
+REDUCER = "semantic_kernel.contents.history_reducer.chat_history_reducer.ChatHistoryReducer"
+ROUTES = "should_request_user_input should_terminate select_next_agent filter_results"
+PLANS = "plan replan create_progress_ledger prepare_final_answer"
+MAKERS: tuple[tuple[str, Make, str], ...] = (
+    # Connectors override the first two, and the kernel's loop calls them at each step.
+    (SERVICE, _call, "_inner_get_chat_message_contents"),
+    (SERVICE, _call, "_inner_get_streaming_chat_message_contents"),
+    (SERVICE, in_step(_service), "get_chat_message_contents get_streaming_chat_message_contents"),
+    (AGENT, in_step(_agent), "get_response invoke invoke_stream"),
+    (AGENT, _threaded, "_ensure_thread_exists_with_messages"),
+    (f"{CHAT}agent_chat.AgentChat", _groups, "invoke invoke_stream"),
+    (f"{ORCHESTRATION}orchestration_base.OrchestrationBase", _groups, "invoke"),
+    (f"{ORCHESTRATION}orchestration_base.OrchestrationBase", _preparing, "_prepare"),
+    (f"{ORCHESTRATION}agent_actor_base.ActorBase", in_step(_actor), "on_message_impl"),
     # What asks on the framework's own account
-    (
-        "semantic_kernel.contents.history_reducer.chat_history_reducer.ChatHistoryReducer",
-        {"reduce": _aside},
-    ),
-    (
-        f"{AGENTS}strategies.selection.selection_strategy.SelectionStrategy",
-        dict.fromkeys(("next", "select_agent"), _aside),
-    ),
-    (
-        f"{AGENTS}strategies.termination.termination_strategy.TerminationStrategy",
-        dict.fromkeys(("should_terminate", "should_agent_terminate"), _aside),
-    ),
-    (
-        f"{AGENTS}orchestration.group_chat.GroupChatManager",
-        dict.fromkeys(
-            [
-                "should_request_user_input",
-                "should_terminate",
-                "select_next_agent",
-                "filter_results",
-            ],
-            _aside,
-        ),
-    ),
-    (
-        f"{AGENTS}orchestration.magentic.MagenticManagerBase",
-        dict.fromkeys(["plan", "replan", "create_progress_ledger", "prepare_final_answer"], _aside),
-    ),
+    (REDUCER, _aside, "reduce"),
+    (f"{STRATEGY}selection.selection_strategy.SelectionStrategy", _aside, "next select_agent"),
+    (f"{STRATEGY}termination.termination_strategy.TerminationStrategy", _aside, "should_terminate"),
+    (f"{ORCHESTRATION}group_chat.GroupChatManager", _aside, ROUTES),
+    (f"{ORCHESTRATION}magentic.MagenticManagerBase", _aside, PLANS),
 )
 """What is wrapped, by the class: of those that the app has loaded, for orchestrations want protobuf."""

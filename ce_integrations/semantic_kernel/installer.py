@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -135,12 +135,15 @@ def _found(target: Any) -> list[Any]:
     return [*own, *(each for each in found if each is not target)]
 
 
-def _makers() -> dict[type, Mapping[str, Make]]:
+def _makers() -> dict[type, dict[str, Make]]:
     """What is wrapped of classes that are loaded, and of those that are derived from them later."""
     from ce_integrations.semantic_kernel import injection, recorder
 
-    makers = (*injection.MAKERS, *recorder.MAKERS)
-    return {cls: by_name for path, by_name in makers for cls in _loaded(path)}
+    found: dict[type, dict[str, Make]] = {}
+    for path, make, names in (*injection.MAKERS, *recorder.MAKERS):
+        for cls in _loaded(path):
+            found.setdefault(cls, {}).update(dict.fromkeys(names.split(), make))
+    return found
 
 
 ADAPTER = SemanticKernelAdapter()

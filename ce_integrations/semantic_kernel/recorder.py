@@ -170,15 +170,11 @@ def _nearness(score: float | None, field: Any, kind: str) -> float | None:
     return round(1 / (1 + score) if function in FARNESS else score, 6)
 
 
-MAKERS: tuple[tuple[str, Mapping[str, Make]], ...] = (
-    ("semantic_kernel.kernel.Kernel", {"invoke_function_call": _called}),
-    (
-        "semantic_kernel.functions.kernel_function.KernelFunction",
-        {
-            "invoke": lambda original: function_step(_noting(original)),
-            "invoke_stream": function_step,
-        },
-    ),
-    ("semantic_kernel.data.vector.VectorSearch", {"_inner_search": _search}),
+FUNCTION = "semantic_kernel.functions.kernel_function.KernelFunction"
+MAKERS: tuple[tuple[str, Make, str], ...] = (
+    ("semantic_kernel.kernel.Kernel", _called, "invoke_function_call"),
+    (FUNCTION, lambda original: function_step(_noting(original)), "invoke"),
+    (FUNCTION, function_step, "invoke_stream"),
+    ("semantic_kernel.data.vector.VectorSearch", _search, "_inner_search"),
 )
 """What is wrapped of kernels, functions and collections."""

@@ -18,6 +18,7 @@ CASES = {
     "haystack": "tests.property.room_haystack",
     "langchain": "tests.property.room_langchain",
     "llamaindex": "tests.property.room_llamaindex",
+    "semantic_kernel": "tests.property.room_semantic_kernel",
 }
 
 
