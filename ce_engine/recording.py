@@ -288,7 +288,9 @@ def record_retrieval(
             metadata={field: value for field, value in metadata.items() if value not in (None, "")},
             confidence=by_rule(SourceKind.RAG, score=document.score, of=hit.score_kind),
         )
-        row.dedup_key = ingest.dedup_key(source, document.text)
+        # Of one id it is the same document, whichever of several retrievers finds it.
+        found_in = source.model_copy(update={"name": ""}) if name else source
+        row.dedup_key = ingest.dedup_key(found_in, document.text)
         row.lane_key = lane_key
         evidence_id = records.add_evidence(row, request_id)
         ids.append(evidence_id)

@@ -11,7 +11,7 @@ from ce_integrations.bounded import BoundedMap
 from ce_integrations.session import CallInfo
 
 
-MAX_LINES = 1_000
+MAX_LINES = 256
 """Lines of runs whose calls are remembered."""
 
 MAX_ANSWERS = 16
@@ -33,6 +33,10 @@ class AskedTools:
             line = self._lines.put((call.request_id, call.lane_key or ""), [])
             line.append(dict(enumerate(asked)))
             del line[:-MAX_ANSWERS]
+
+    def clear(self) -> None:
+        """Forget all of them, such as when somebody's words were deleted."""
+        self._lines.forget(lambda _: True)
 
     def claim(self, info: CallInfo, name: str, args: Mapping[str, Any]) -> ToolRequest | None:
         """The call that a run with these arguments answers; each is claimed once.

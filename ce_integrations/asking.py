@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypedDict
@@ -71,6 +70,7 @@ def _is_answer(result: Any) -> Iterator[tuple[Any, None]]:
 class Form(TypedDict, total=False):
     """What a framework's methods take and give, in the words of `governed`."""
 
+    describe: Callable[[Asked], tuple[list[Any], CallInfo]]
     names: Sequence[str]
     replace: Callable[[Asked, list[Any]], Any]
     answers: Answers
@@ -144,19 +144,22 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
         return ask
 
     def _heard(
-        self, call: GovernedCall[Any], asked: Asked, place: int
+        self, call: GovernedCall[Any], asked: Asked, place: int | None
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        """The other arguments of a call, with a callback from which we hear the pieces, too."""
+        """The other arguments of a call, with a callback from which we hear the pieces, too.
+
+        The object's own is given to a method that takes one; others would not know what to do with it.
+        """
         rest, named = asked.rest, asked.named
-        placed = rest[place : place + 1]
+        placed = () if place is None else rest[place : place + 1]
         callback = placed[0] if placed else named.get(self.callback)
-        if callback is None:
+        if callback is None and place is not None:
             callback = getattr(asked.subject, self.callback, None)
         if callback is None:
             return rest, named
         heard = call.pushing(callback, self.text)
         if placed:
-            return (*rest[:place], heard, *rest[place + 1 :]), named
+            return tuple(heard if n == place else each for n, each in enumerate(rest)), named
         return rest, {**named, self.callback: heard}
 
     def _call(self, asked: Asked) -> GovernedCall[Any]:
@@ -174,10 +177,10 @@ class governed:  # noqa: N801 - reads like the maker of wrappers that it is
         )
 
 
-def _place_behind_the_first(original: Callable[..., Any], name: str) -> int:
-    """Where an argument of a method stands behind its object and the messages; far off, if it has no place."""
+def _place_behind_the_first(original: Callable[..., Any], name: str) -> int | None:
+    """Where an argument of a method stands behind its object and the messages; `None` if it has none."""
     names = list(inspect.signature(original).parameters)[2:] if name else []
-    return names.index(name) if name in names else sys.maxsize - 1
+    return names.index(name) if name in names else None
 
 
 def _way(original: Callable[..., Any], gives: Gives) -> str:

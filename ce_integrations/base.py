@@ -22,6 +22,7 @@ from ce_engine import (
     UnsupportedTargetError,
     Usage,
 )
+from ce_integrations.advice import Advice, advice_for
 from ce_integrations.calls import GovernedCall, begun_call
 from ce_integrations.guard import Fail
 from ce_integrations.hooks import Hooks
@@ -30,6 +31,7 @@ from ce_integrations.options import Options, check_one, kind_of
 from ce_integrations.requirements import check_requirements
 from ce_integrations.session import CallInfo, IdChoice, ScopeChoice
 from ce_integrations.turns import Turn, call_around, governing, is_inside
+from ce_integrations.unnamed import Stateless
 
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "GovernedCall",
     "Hooks",
     "Installation",
+    "Stateless",
     "Turn",
     "Way",
     "Wiring",
@@ -117,6 +120,13 @@ class Adapter(ABC, Generic[Target, Native]):
     targets: ClassVar[str] = ""
     mapper: ClassVar[str] = ""
     capabilities: ClassVar[Capabilities] = Capabilities()
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """What is known to go wrong with the framework beside its versions; for `ce doctor`."""
+        from packaging.requirements import Requirement  # noqa: PLC0415 - only `ce doctor` asks
+
+        return advice_for([Requirement(text).name for text in self.requires])
 
     @abstractmethod
     def accepts(self, target: object) -> bool:

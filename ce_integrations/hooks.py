@@ -92,10 +92,10 @@ class Hooks(Generic[Native]):
             adapter.parts,
             adapter.alike,
         )
-        engine.caches.add(self._known)
         self._handed_over: set[Future[None]] = set()
         self.asked = AskedTools()
         """The calls of tools that models asked for, until a run claims them."""
+        engine.caches.update((self._known, self.asked))
 
     def before_model(
         self, natives: list[Native], info: CallInfo

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, Unpack
 
 from ce_integrations.asking import Asked, Form, governed
 from ce_integrations.base import CallInfo, Detach, Hooks, share
-from ce_integrations.patches import ClassPatches, K, definitions, is_of
+from ce_integrations.patches import ClassPatches, Make, definitions, is_of
 from ce_integrations.runs import OpenRuns
 from ce_integrations.walk import walk
 from ce_integrations.wrappers import same_kind
@@ -169,17 +169,19 @@ class Marking:
         place: where an object has its mark; a text means the attribute with its listeners, a list.
         methods: names of such methods, by the class that defines them, or by a function that says
             whether an object is of the kind, where the framework looks for methods and not for classes.
+            Methods that do something else (begin to work, run a tool) stand with their `Make`.
         text: the text of a piece.
         join: the message that pieces make; without it their texts are joined.
         streams: names of methods that ask at once and give pieces, though they are no generators.
         packages: where to look into objects; those of the classes without it.
-        form: what else `governed` is to know: `names`, `replace`, `answers`, `is_last`, `callback`.
+        form: what else `governed` is to know, such as `answers`, `replace`, `callback`; and `describe`
+            in place of `Mark.info`, where a call's own arguments tell of it.
     """
 
     def __init__(
         self,
         place: Place | str,
-        methods: Mapping[K, Iterable[str]],
+        methods: Mapping[Any, Iterable[str] | Mapping[str, Make]],
         text: Callable[[Any], str] = str,
         join: Callable[[list[Any]], Any] = lambda _: None,
         *,
@@ -188,10 +190,12 @@ class Marking:
         **form: Unpack[Form],
     ) -> None:
         self.place: Place = Listed(place) if isinstance(place, str) else place
-        whole = governed(self.place.mark_of, _described, text=text, join=join, **form)
+        form.setdefault("describe", _described)
+        whole = governed(self.place.mark_of, text=text, join=join, **form)
         pieces = replace(whole, gives="stream")
+        asking = dict.fromkeys(streams, pieces)
         self._makers = {
-            kind: {name: pieces if name in streams else whole for name in names}
+            kind: names if isinstance(names, Mapping) else {n: asking.get(n, whole) for n in names}
             for kind, names in methods.items()
         }
         own = {cls.__module__.partition(".")[0] for cls in methods if isinstance(cls, type)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,7 +17,18 @@ from ce_integrations.bounded import BoundedMap
 from ce_integrations.hooks import Hooks
 from ce_integrations.scoped import asked_here
 from ce_integrations.session import CallInfo
+from ce_integrations.unnamed import Stateless
 
+
+__all__ = [
+    "OpenRuns",
+    "RunTree",
+    "Work",
+    "as_text",
+    "at_work",
+    "retrieved_doc",
+    "working",
+]
 
 Id = TypeVar("Id", bound=Hashable)
 Owner = TypeVar("Owner")
@@ -37,7 +48,7 @@ class _Run:
     owner: weakref.ref[Any] | None = None
     tools: tuple[str, ...] = ()
     told: Mapping[str, Any] = field(default_factory=dict)
-    conversation: weakref.ref[Any] | None = None
+    conversation: Callable[[], Any] | None = None
 
 
 class RunTree(Generic[Id, Owner]):
@@ -115,7 +126,9 @@ def _innermost(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, 
     return {**outer, **said}
 
 
-def _weakly(value: object) -> weakref.ref[Any] | None:
+def _weakly(value: object) -> Callable[[], Any] | None:
+    if isinstance(value, Stateless):
+        return lambda: value  # made for this run; it keeps an agent, no conversation
     try:
         return None if value is None else weakref.ref(value)
     except TypeError:  # it is no conversation either: `unnamed` does not know it again
@@ -145,6 +158,11 @@ class OpenRuns(Generic[Id]):
 
     The seed's contract (A-23) calls these moments `on_tool_call_start` and `on_tool_call_end`. Runs
     that never end (cancelled) are forgotten in time; one that nobody began is not recorded.
+
+    An id lives from `begin` to the end of the run, and names it in the store from then on: where no
+    message asked for the run, the row has it as its id. So it is unique in the session, also after a
+    restart: one of the framework that counts from zero with each run is joined with the run's own. Two
+    runs of the same id at once are one, the first to begin; the end of either ends it.
     """
 
     def __init__(self, hooks: Hooks[Any]) -> None:

@@ -49,7 +49,8 @@ class CallInfo:
         opaque: the input is one text that somebody put together: nothing is brought into it.
         conversation: the object that the framework hands from run to run, with the messages (a
             memory, an agent or team that keeps its own); known weakly, by identity. Where nobody
-            named a session, the same ephemeral one goes on with it.
+            named a session, the same ephemeral one goes on with it. `Stateless(agent)` for an agent that
+            is handed them all and keeps none: a list goes on with the session of an answer that is in it.
         context: where the app asked, if this runs elsewhere, in a task that inherits nothing of it:
             what was said there (`ce_session`, `ce_role`) counts, and not what is said here.
         asked: where the run that this is a part of began, if in a generator's block: what was said

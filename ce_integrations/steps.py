@@ -21,6 +21,17 @@ from ce_integrations.session import CallInfo, chosen_session
 from ce_integrations.wrappers import run_within, same_kind
 
 
+__all__ = [
+    "Step",
+    "deeper",
+    "in_step",
+    "sent_from_here",
+    "sent_from_nowhere",
+    "step_around",
+    "stepping",
+]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """An agent or team at work, and what is known of the calls that it makes.

@@ -15,6 +15,19 @@ from ce_integrations.session import Resolved
 from ce_integrations.usage import summed
 
 
+__all__ = [
+    "Governed",
+    "Turn",
+    "aside",
+    "call_around",
+    "governing",
+    "is_aside",
+    "is_inside",
+    "note_piece",
+    "note_usage",
+]
+
+
 @dataclass(eq=False, slots=True)
 class Turn:
     """One model call between its preparation and its record; an adapter only hands it around.

@@ -7,6 +7,7 @@ import itertools
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ce_engine import HostMessage, Message, Role
@@ -30,6 +31,17 @@ Name: TypeAlias = str | int
 """Of a message by the framework's id, or of the object that keeps them by a number."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stateless:
+    """The `conversation` of an agent that is handed all messages with each run, and keeps none of them.
+
+    Such an agent has many conversations: a list goes on with the one whose answer is in it, and no run
+    goes on with the newest one.
+    """
+
+    agent: object
+
+
 class Unnamed:
     """Of this process only, bounded; for recording and the cut: nothing is brought in (decision 9)."""
 
@@ -44,10 +56,13 @@ class Unnamed:
     def number_of(self, conversation: object) -> int | None:
         """Names an object that is handed from run to run, as long as it lives.
 
-        `None` where it cannot be held weakly: it might be another by then.
+        `None` where it cannot be held weakly: it might be another by then. Below zero where it keeps nothing.
         """
         if conversation is None:
             return None
+        if isinstance(conversation, Stateless):
+            number = self.number_of(conversation.agent)
+            return None if number is None else -number
         if self._numbers.get(conversation) is None:
             self._numbers.put(conversation, next(self._next))
         return self._numbers.get(conversation)
@@ -78,7 +93,7 @@ class Unnamed:
         listed, early, latest = messages(), self._early.get(run), None
         found = self._continued(owner, listed, conversation)
         if conversation is not None:
-            latest = self._latest.get((*owner, conversation))
+            latest = self._latest.get((*owner, conversation)) if conversation > 0 else None
             if found is None and not (listed and is_list):
                 session_id = early or latest or _fresh()
                 return self._early.put(run, session_id) if request_id else session_id
@@ -106,6 +121,7 @@ class Unnamed:
             self._note((*owner, host_id, said), session_id, is_shared=is_shared)
         if conversation is not None:
             self._note((*owner, conversation, said), session_id)
+        if conversation is not None and conversation > 0:
             self._latest.pop((*owner, conversation))
             self._latest.put((*owner, conversation), session_id)
 

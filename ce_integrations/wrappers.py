@@ -11,6 +11,18 @@ from types import FunctionType
 from typing import Any
 
 
+__all__ = [
+    "Arguments",
+    "Around",
+    "Silenced",
+    "as_function",
+    "bound",
+    "first_argument",
+    "run_within",
+    "same_kind",
+    "within",
+]
+
 Function = Callable[..., Any]
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # A developer's own settings must change no result: keys, endpoints, stores, tracers.
 FOREIGN = ("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "CE_")
 
+# Read when the framework is imported: it reports its use to its makers, and writes to the home folder.
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "false"
+
 # Each needs distributions of its own: `tox -e makebelieve` and `tox -e standard` name their folder.
 collect_ignore = ["makebelieve", "standard"]
 

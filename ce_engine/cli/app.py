@@ -17,6 +17,7 @@ COMMANDS = (
     "show",
     "trace",
     "report",
+    "compare",
     "replay",
     "inspect",
     "doctor",

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, metadata, version
+from importlib.metadata import (
+    Distribution,
+    EntryPoint,
+    PackageNotFoundError,
+    distributions,
+    entry_points,
+    metadata,
+    version,
+)
 
-from packaging.requirements import Requirement
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from ce_engine import environment
 from ce_engine.errors import ContextEngineError
@@ -17,6 +28,8 @@ from ce_engine.tokens.vocabulary import CARRIER, KNOWN, fetch_vocabulary, find_v
 
 
 DISTRIBUTION = "ce-integrations"
+PLAIN = {"extra": ""}
+"""Chooses what a distribution asks for without extras."""
 ADAPTERS_GROUP = "ce_integrations.adapters"
 
 
@@ -47,11 +60,15 @@ def python() -> Check:
 
 
 def adapters() -> Iterator[Check]:
-    """A check for each adapter: whether it loads, and whether its framework's release is in range."""
+    """Checks of each adapter: whether it loads, its framework's release is in range, and what else is known."""
     points = sorted(entry_points(group=ADAPTERS_GROUP))
-    found = [_adapter(point) for point in points]
-    yield from (check for check, _ in found)
-    if not any(installed for _, installed in found):
+    frameworks: set[str] = set()
+    for point in points:
+        check, wanted, advice = _adapter(point)
+        yield check
+        frameworks.update(wanted)
+        yield from advice
+    if not frameworks:
         yield Check(
             "frameworks",
             Status.WARN,
@@ -59,6 +76,49 @@ def adapters() -> Iterator[Check]:
             f'pip install "{DISTRIBUTION}[NAME]", NAME one of: '
             f"{', '.join(point.name for point in points)}",
         )
+    yield from pins(frameworks)
+
+
+def pins(frameworks: AbstractSet[str]) -> Iterator[Check]:
+    """A check for each package that these distributions, and those that extend them, want otherwise."""
+    by_name = {canonicalize_name(found.name): found for found in reversed([*distributions()])}
+    ours = {canonicalize_name(name) for name in frameworks}
+    right = 0
+    for name, found in sorted(by_name.items()):
+        wanted = _wanted(found)
+        if name in ours or ours & {canonicalize_name(each.name) for each in wanted}:
+            wrong = [_pin(found, each) for each in wanted if not _is_met(each)]
+            right += not wrong
+            yield from wrong
+    if right:
+        detail = f"packages of frameworks that get the versions they ask for: {right}"
+        yield Check("pins", Status.OK, detail)
+
+
+def _wanted(found: Distribution) -> list[Requirement]:
+    """What a distribution asks for here, without extras; nothing where that cannot be read."""
+    try:
+        wanted = [Requirement(text) for text in found.requires or ()]
+        return [each for each in wanted if each.marker is None or each.marker.evaluate(PLAIN)]
+    except (InvalidRequirement, UndefinedEnvironmentName):
+        return []
+
+
+def _is_met(wanted: Requirement) -> bool:
+    installed = _installed(wanted)
+    return installed is None or wanted.specifier.contains(installed, prereleases=True)
+
+
+def _pin(found: Distribution, wanted: Requirement) -> Check:
+    """What is not installed as it is asked for; what is not there at all, pip would have brought."""
+    pin = f"{wanted.name}{_range(wanted)}"
+    return Check(
+        f"pins {found.name}",
+        Status.WARN,
+        f"{found.name} {found.version} wants {pin}; {_installed(wanted)} is installed",
+        f'pip install "{pin}". If another package needs {_installed(wanted)}, give the app that uses '
+        f"{found.name} an environment of its own",
+    )
 
 
 def variables() -> Iterator[Check]:
@@ -102,34 +162,41 @@ def failed(name: str, error: ContextEngineError) -> Check:
     return Check(name, Status.FAIL, f"{what} [{error.code}]", cure or "See the message.")
 
 
-def _adapter(point: EntryPoint) -> tuple[Check, bool]:
-    """The check of one adapter, and whether its framework is installed."""
+def _adapter(point: EntryPoint) -> tuple[Check, list[str], list[Check]]:
+    """The check of one adapter, the distributions of its framework that are installed, and further checks."""
     name = f"adapter {point.name}"
     try:
         adapter = point.load()
         requires = [Requirement(text) for text in adapter.requires]
     except ImportError as error:
         if missing := [str(wanted) for wanted in _declared(point) if _installed(wanted) is None]:
-            return _absent(name, missing), False
-        return _broken(name, point, error), True
+            return _absent(name, missing), [], []
+        return _broken(name, point, error), [point.name], []
     except Exception as error:  # noqa: BLE001 - a stranger's module may fail in any way
-        return _broken(name, point, error), True
+        return _broken(name, point, error), [point.name], []
     absent = [wanted for wanted in requires if _installed(wanted) is None]
     if absent and len(absent) == len(requires):
-        return _absent(name, [str(wanted) for wanted in absent]), False
-    wrong = [
-        wanted
-        for wanted in requires
-        if wanted not in absent
-        and not wanted.specifier.contains(_installed(wanted) or "", prereleases=True)
-    ]
+        return _absent(name, [str(wanted) for wanted in absent]), [], []
+    names = [wanted.name for wanted in requires] or [point.name]
+    return _in_range(name, requires, absent), names, list(_advice(point.name, adapter))
+
+
+def _in_range(name: str, requires: Sequence[Requirement], absent: Sequence[Requirement]) -> Check:
+    wrong = [wanted for wanted in requires if not _is_met(wanted)]
     detail = ", ".join(
         f"{wanted.name} {_installed(wanted) or 'not installed'} (supported: {_range(wanted)})"
         for wanted in requires
     )
     if absent or wrong:
-        return Check(name, Status.FAIL, detail, _install([*absent, *wrong])), True
-    return Check(name, Status.OK, detail or "needs nothing"), True
+        return Check(name, Status.FAIL, detail, _install([*absent, *wrong]))
+    return Check(name, Status.OK, detail or "needs nothing")
+
+
+def _advice(name: str, adapter: object) -> Iterator[Check]:
+    """What the adapter itself knows to be wrong here (`ce_integrations.base.Adapter.advice`)."""
+    for item in getattr(adapter, "advice", ()):
+        if problem := item.problem():
+            yield Check(f"{name} {item.about}", Status.WARN, problem, item.cure)
 
 
 def _declared(point: EntryPoint) -> list[Requirement]:

@@ -15,7 +15,14 @@ from ce_integrations.blocks import media_digests
 from ce_integrations.guard import Guard
 from ce_integrations.llamaindex.mapper import media_of
 from ce_integrations.llamaindex.marking import owner_of
-from ce_integrations.llamaindex.spans import UNKNOWN, Span, SpanMark, tree, what_a_span_tells
+from ce_integrations.llamaindex.spans import (
+    UNKNOWN,
+    Span,
+    SpanMark,
+    task_here,
+    tree,
+    what_a_span_tells,
+)
 from ce_integrations.patches import Make
 from ce_integrations.runs import retrieved_doc
 from ce_integrations.wrappers import same_kind
@@ -73,6 +80,7 @@ def _entered(
         run=id_ if begins else around.run,
         before=parent if begins else around.before,
         agent=str(getattr(event, "current_agent_name", "") or around.agent),
+        caller=task_here() if begins else None,
     )
     tree.add(id_, parent, owner, name if work == "tool" and not is_part else "", **told)
     tree.begin(id_, span)

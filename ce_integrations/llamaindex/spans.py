@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -124,6 +126,7 @@ class Span:
         run: the span of the workflow's run around it, or its own.
         before: the span around that run.
         agent: who of the run's agents speaks.
+        caller: the task that began a run, which is not inside it.
     """
 
     place: str = ""
@@ -131,9 +134,23 @@ class Span:
     run: str = ""
     before: str | None = None
     agent: str = ""
+    caller: ref[Any] | None = None
 
 
 UNKNOWN = Span()
+
+
+def task_here() -> ref[Any] | None:
+    """The task that runs here."""
+    with suppress(RuntimeError):  # no loop runs
+        task = asyncio.current_task()
+        return None if task is None else ref(task)
+    return None
+
+
+def _is_outside(id_: str, span: Span) -> bool:
+    """Whether this is the task that began the run, which works in tasks of its own."""
+    return span.run == id_ and span.caller is not None and span.caller == task_here()
 
 
 class Spans(RunTree[str, SpanMark]):
@@ -148,7 +165,7 @@ class Spans(RunTree[str, SpanMark]):
         self._spans.put(id_, span)
 
     def end(self, id_: str) -> None:
-        """Note that a span ends. Before 0.14 a workflow's run stays the active one of its caller's task."""
+        """Note that a span ends."""
         if self.span(id_).run == id_:
             self._ended.put(id_, True)
 
@@ -156,8 +173,12 @@ class Spans(RunTree[str, SpanMark]):
         return (self._spans.get(id_) if id_ else None) or UNKNOWN
 
     def inside(self, id_: str | None) -> str | None:
-        """The span, if it is in no run that is at its end; else what was around that."""
-        while id_ and self._ended.get((span := self.span(id_)).run):
+        """The span, if it is in a run that we are in; else what was around that.
+
+        Before 0.14 a workflow's run stays the active span of its caller's task, after its end and, where
+        a generator waits between its pieces, for whoever asks in the same task meanwhile.
+        """
+        while id_ and (self._ended.get((span := self.span(id_)).run) or _is_outside(id_, span)):
             id_ = span.before
         return id_ or None
 

@@ -51,6 +51,7 @@ class Ends(Data):
         (usage,) = trial.document().session.model_usage
         assert usage.first_token_latency_ms is not None
         assert usage.first_token_latency_ms <= usage.latency_ms
+        trial.run(_all_heard(heard))
         assert sum(event.payload["length"] for event in heard) == len(LONG)
 
     @ways(*PIECEWISE)
@@ -208,4 +209,12 @@ class Ends(Data):
         """Let the app's loop go on: frameworks leave generators to be closed by it."""
         async with asyncio.timeout(TIMEOUT):
             while any(t.status == "open" for t in await asyncio.to_thread(trial.turns)):  # noqa: ASYNC110 - it is in the store
+                await asyncio.sleep(0.01)
+
+
+async def _all_heard(heard: list[Event]) -> None:
+    """Subscribers hear on a thread of their own, in their own time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TIMEOUT):
+            while sum(event.payload["length"] for event in heard) < len(LONG):  # noqa: ASYNC110 - on another thread
                 await asyncio.sleep(0.01)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ce_engine import ModelUsage, SessionDocument, check_invariants
-from ce_integrations.base import Way
+from ce_integrations.base import CallInfo, Hooks, Way
 from ce_integrations.testing.adapter_messages import Messages
 from ce_integrations.testing.answers import JsonObject, simple_count
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, lookup
@@ -38,6 +39,35 @@ class Recording(Messages):
         spoken = [words for words in said if words]
         assert len(spoken) == len(set(spoken)), "an answer is recorded twice"
         assert len({turn.lane for turn in trial.turns()}) > 1, "agents share a line"
+
+    @needs("tools")
+    def test_a_preview_is_what_goes_out_and_leaves_no_trace(self, trial: Trial, way: Way) -> None:
+        """Of each call of a conversation that outgrows its budget, asked for right before it."""
+        looked: list[tuple[list[Any], list[Any]]] = []
+        before, abefore = Hooks.before_model, Hooks.abefore_model
+
+        def before_model(hooks: Any, natives: Any, info: CallInfo) -> Any:
+            preview = hooks.preview(natives, replace(info))
+            prepared = before(hooks, natives, info)
+            looked.append((preview, prepared[0]))
+            return prepared
+
+        async def abefore_model(hooks: Any, natives: Any, info: CallInfo) -> Any:
+            preview = await hooks.apreview(natives, replace(info))
+            prepared = await abefore(hooks, natives, info)
+            looked.append((preview, prepared[0]))
+            return prepared
+
+        trial.patch.setattr(Hooks, "before_model", before_model)
+        trial.patch.setattr(Hooks, "abefore_model", abefore_model)
+        plain, ours = self.reading(trial, way, 900)
+        assert ours.result == plain.result
+        self.check_calls(trial, ours)
+        assert len(looked) == len(ours.raw)
+        for preview, sent in looked:
+            assert list(map(self.adapter.map_message, self._parts(preview))) == list(
+                map(self.adapter.map_message, self._parts(sent))
+            )
 
     def check_calls(self, trial: Trial, ours: Played) -> None:
         """As many preparations, turns and usages as requests."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ce_integrations import hooks
 from ce_integrations.base import Adapter, Hooks
 from ce_integrations.colleagues import host_message
 from ce_integrations.patches import ClassPatches
@@ -21,6 +22,8 @@ def tells(**wrong: Any) -> Mutate:
     """What is told of a call is wrong."""
 
     def mutate(patch: Patch, _: Adapter[Any, Any]) -> None:
+        if "purpose" in wrong:
+            patch.setattr(hooks, "is_aside", lambda: False)
         begin = Hooks._begin
 
         def told(self: Any, natives: Any, info: Any) -> Any:
@@ -29,6 +32,8 @@ def tells(**wrong: Any) -> Mutate:
             return begin(self, natives, info)
 
         patch.setattr(Hooks, "_begin", told)
+        if "purpose" in wrong:
+            patch.setattr("ce_integrations.hooks.is_aside", lambda: False)
 
     mutate.__name__ = f"tells_wrong_{'_'.join(wrong)}"
     return mutate

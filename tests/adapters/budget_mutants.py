@@ -9,6 +9,7 @@ import pytest
 from ce_engine import Keep, Role, Shorten
 from ce_engine.over_budget import OverBudgetLog
 from ce_integrations.base import Adapter, Hooks
+from ce_integrations.turns import is_aside
 from tests.adapters.agent_mutants import forgets_retrievals
 from tests.adapters.mutants import Mutant
 
@@ -38,7 +39,7 @@ def lets_helpers_pass(patch: Patch, _: Adapter[Any, Any]) -> None:
     begin = Hooks._begin
 
     def passes(self: Any, natives: Any, info: Any) -> Any:
-        return None if info.purpose == "helper" else begin(self, natives, info)
+        return None if info.purpose == "helper" or is_aside() else begin(self, natives, info)
 
     patch.setattr(Hooks, "_begin", passes)
 

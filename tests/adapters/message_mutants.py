@@ -14,7 +14,7 @@ SEES = "test_what_the_app_changes_in_its_message_is_seen"
 FAILED = "test_a_result_says_that_its_tool_failed"
 COUNTED = "test_over_budget_the_tools_are_counted"
 
-EXTRAS = ("name", "additional_kwargs", "response_metadata", "source", "speaker")
+EXTRAS = ("name", "additional_kwargs", "response_metadata", "source", "speaker", "_meta", "_name")
 """Fields of the frameworks' messages beside their text, which an adapter may lose."""
 
 

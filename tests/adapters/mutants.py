@@ -37,6 +37,8 @@ from tests.adapters.tool_mutants import (
     calls_errors_of_tools_results,
     fails_after_a_tool,
     forgets_which_call_a_result_answers,
+    looks_at_nothing,
+    prepares_where_it_looks,
 )
 
 
@@ -300,6 +302,7 @@ WHOLE = "test_over_budget_what_goes_out_fits_and_is_whole"
 LOOP = "test_who_waits_for_the_store_does_not_hold_the_app_s_loop"
 MADE = "test_a_message_of_a_plan_has_another_text_and_nothing_else"
 ONCE = "test_each_model_call_is_prepared_and_recorded_once"
+PREVIEW = "test_a_preview_is_what_goes_out_and_leaves_no_trace"
 ROWS = "test_the_rows_are_these_and_no_more"
 USAGE = "test_usage_is_the_provider_s_or_marked_as_estimated"
 NOBODY = "test_what_nobody_named_is_each_app_s_own"
@@ -342,6 +345,8 @@ SHARED = [
     ),
     Mutant(forgets_which_call_a_result_answers, "agent", ROWS),
     Mutant(fails_after_a_tool, "agent", ROWS),
+    Mutant(looks_at_nothing, "agent", PREVIEW),
+    Mutant(prepares_where_it_looks, "agent", PREVIEW),
     Mutant(installs_twice, "plain", "test_installing_twice_is_one_installation"),
     Mutant(the_first_takes_all, "plain", "test_each_who_installs_takes_away_its_own"),
     Mutant(the_last_takes_none, "plain", "test_each_who_installs_takes_away_its_own"),

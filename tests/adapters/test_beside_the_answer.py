@@ -190,6 +190,15 @@ async def test_a_preview_is_awaited_too(engine: ContextEngine) -> None:
     assert len(rows(engine)) == before
 
 
+def test_a_preview_begins_no_session(engine: ContextEngine) -> None:
+    talker = Talker()
+    with ADAPTER.install_ce(talker, engine=engine, config=NARROW) as installed:
+        history = [Line("user", "Tell me of item 1, 第1个. " * 9), Line("user", "And now?")]
+        installed.hooks.preview(history, CallInfo(session_id="s"))
+        assert installed.flush()
+    assert engine.loop.run(engine.store.list_sessions(user_id=None, ephemeral=True)) == []
+
+
 @pytest.mark.production_guard
 def test_a_preview_that_fails_is_the_app_s_own_list(
     engine: ContextEngine, monkeypatch: pytest.MonkeyPatch

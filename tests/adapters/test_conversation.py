@@ -13,7 +13,7 @@ from ce_engine import Answer, HostMessage, Message, Origin, Role, ToolRequest
 from ce_integrations import CallInfo, ce_role, ce_session
 from ce_integrations.role import current_role
 from ce_integrations.session import Choice, Resolved, conversation_of, remember_answer, resolve
-from ce_integrations.unnamed import MAX_REMEMBERED, Unnamed, unnamed
+from ce_integrations.unnamed import MAX_REMEMBERED, Stateless, Unnamed, unnamed
 
 
 class Memory:
@@ -149,6 +149,29 @@ def test_an_answer_of_two_sessions_tells_nothing() -> None:
     sessions = {one.ask("hi", "Hello!"), two.ask("hi", "Hello!")}
     assert len(sessions) == 2
     assert one.ask("two", "The second.") not in sessions
+
+
+def test_an_agent_that_keeps_nothing_has_many_conversations() -> None:
+    """Each list goes on with its own answer; what has no answer yet goes on with nobody's."""
+    agent = Memory()
+    ann, bob = Host(Stateless(agent)), Host(Stateless(agent))
+    first, second = ann.ask("one", "To Ann."), bob.ask("one", "To Bob.")
+    assert first != second
+    assert ann.ask("two", "To Ann again.") == first
+    assert bob.ask("two", "To Bob again.") == second
+    run = ann.start()
+    early = ann.early(run)
+    assert early not in (first, second)  # a tool before the list: whose it is, nobody knows
+    assert ann.early(run) == early
+    assert Host(Stateless(agent)).ask("one", "To nobody.") not in (first, second, early)
+    assert Host(Stateless(Slotted())).ask("one", "The first.") != first
+
+
+def test_an_answer_that_two_of_its_conversations_got_tells_nothing() -> None:
+    agent = Memory()
+    ann, bob = Host(Stateless(agent)), Host(Stateless(agent))
+    first, second = ann.ask("one", "Yes."), bob.ask("one", "Yes.")
+    assert ann.ask("two", "To Ann.") not in (first, second)
 
 
 @pytest.mark.parametrize(

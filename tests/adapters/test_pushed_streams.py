@@ -112,6 +112,7 @@ def test_the_pieces_are_the_app_s_and_we_hear_them(
     assert ended(engine) == ["committed"]
     assert said(engine) == ["What is a lane?", ANSWER]
     assert first_token(engine) is not None
+    engine.sync.close()  # subscribers hear on a thread of their own
     assert [event.payload["length"] for event in chunks] == [len(piece) for piece in PIECES]
 
 
@@ -146,6 +147,19 @@ async def test_an_awaited_callback_stays_one(engine: ContextEngine) -> None:
     assert tuple(heard) == PIECES
     assert ended(engine) == ["committed"]
     assert first_token(engine) is not None
+
+
+def test_a_method_that_takes_no_callback_is_given_none(engine: ContextEngine) -> None:
+    class Older(Pusher):
+        def tell(self, messages: list[Line]) -> Line:  # type: ignore[override]  # as in an older release
+            return super().tell(messages)
+
+    heard: list[str] = []
+    pusher = Older(streaming_callback=heard.append)
+    with ADAPTER.install_ce(pusher, engine=engine):
+        assert pusher.tell(ASKED).content == ANSWER
+    assert tuple(heard) == PIECES
+    assert ended(engine) == ["committed"]
 
 
 class EnoughError(Exception):
@@ -212,4 +226,5 @@ def test_pieces_that_an_event_tells_are_heard_too(
         pusher.tell(ASKED)
     assert ended(engine) == ["failed"]
     assert said(engine)[-1] == ANSWER
+    engine.sync.close()
     assert len(chunks) == len(PIECES)

@@ -260,6 +260,16 @@ def test_an_agent_in_a_tool_has_runs_of_its_own(engine: ContextEngine) -> None:
     assert sorted(str(row.args_digest["word"]) for row in runs(engine)) == ["a", "b"]
 
 
+@pytest.mark.req("A-30")
+def test_a_deletion_empties_what_is_remembered_of_calls(engine: ContextEngine) -> None:
+    agent = Agent([[("say", {"word": "my locker is 4711"})]])
+    hooks = AgentAdapter().install_ce(agent, engine=engine).hooks
+    with stepping(deeper(agent, "agent", hooks, session_id="s")) as step:
+        agent.ask([Note("user", "Say it.")])
+        engine.sync.delete_session(Scope(session_id="s"))
+        assert hooks.asked.claim(step.info(), "say", {"word": "my locker is 4711"}) is None
+
+
 @pytest.mark.production_guard
 def test_a_fault_of_ours_is_not_the_tool_s(engine: ContextEngine) -> None:
     def confused(_: object) -> Any:

@@ -45,3 +45,26 @@ def fails_after_a_tool(patch: Patch, _: Adapter[Any, Any]) -> None:
             raise LookupError(run.name)
 
     patch.setattr(Hooks, "tool_call", fails)
+
+
+def prepares_where_it_looks(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Who asks what would go out has a turn opened."""
+
+    def preview(self: Any, natives: Any, info: Any) -> Any:
+        return Hooks.before_model(self, natives, info)[0]
+
+    async def apreview(self: Any, natives: Any, info: Any) -> Any:
+        return (await Hooks.abefore_model(self, natives, info))[0]
+
+    patch.setattr(Hooks, "preview", preview)
+    patch.setattr(Hooks, "apreview", apreview)
+
+
+def looks_at_nothing(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What would go out is said to be all of it."""
+
+    async def everything(_: Any, natives: Any, __: Any) -> Any:
+        return natives
+
+    patch.setattr(Hooks, "preview", lambda _, natives, __: natives)
+    patch.setattr(Hooks, "apreview", everything)

@@ -14,7 +14,17 @@ from tests.canary.more_doors import MORE_DOORS, make_engine
 from tests.unit.cli_host import ce, url_of
 
 
-WORDS = ("show", "report", "trace", "replay", "inspect", "verify", "sessions", "constraints")
+WORDS = (
+    "show",
+    "report",
+    "compare",
+    "trace",
+    "replay",
+    "inspect",
+    "verify",
+    "sessions",
+    "constraints",
+)
 
 
 def commands(engine: ContextEngine) -> Iterator[tuple[str, ...]]:
@@ -25,6 +35,8 @@ def commands(engine: ContextEngine) -> Iterator[tuple[str, ...]]:
     yield ("sessions", "--all")
     yield ("constraints", "list", "--user", SCOPE.user_id, "--project", SCOPE.project_id)
     yield ("show", session, "--full")
+    yield ("compare", session, "--by", "tag:team")
+    yield ("compare", session, "--by", "agent")
     for name in ("show", "report", "inspect", "verify"):
         yield (name, session)
     turns = engine.loop.run(engine.store.list_turns(SCOPE))

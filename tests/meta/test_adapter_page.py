@@ -11,12 +11,20 @@ from tests.meta.pages import ROOT, blocks
 PAGE = "docs/write-an-adapter.md"
 HOME = ROOT / "tests" / "makebelieve" / "ce_acme"
 ADAPTER_LINES = 80
+LESS_FRIENDLY = ROOT / "tests" / "makebelieve" / "ce_bolt" / "ce_bolt.py"
+LESS_FRIENDLY_LINES = 150
 
 
 def test_the_page_has_the_whole_adapter() -> None:
     adapter = (HOME / "ce_acme.py").read_text(encoding="utf-8")
     assert blocks(PAGE, "python")[0].lstrip("\n") == adapter
     assert len(adapter.splitlines()) <= ADAPTER_LINES
+
+
+def test_the_page_has_the_one_for_a_less_friendly_framework() -> None:
+    adapter = LESS_FRIENDLY.read_text(encoding="utf-8")
+    assert blocks(PAGE, "python")[-1].lstrip("\n") == adapter
+    assert len(adapter.splitlines()) <= LESS_FRIENDLY_LINES
 
 
 def test_the_page_has_its_entry_point() -> None:

@@ -20,9 +20,11 @@ STORED = "ce_engine/stores/packing.py"
 """Words by whose places data are stored: bytes of the format, which may not change."""
 PACKAGES = {
     "autogen": ("autogen_",),
+    "haystack": ("haystack",),
     "crewai": ("crewai",),
     "langchain": ("langchain", "langgraph"),
     "llamaindex": ("llama_index", "workflows"),
+    "semantic_kernel": ("semantic_kernel",),
 }
 """How the modules of a framework begin, by its adapter."""
 RUN = 8

@@ -59,6 +59,37 @@ LLAMAINDEX = {
     13: "faults of ours and of the store",
 }
 """All 15 but two: the releases of 14 are in `tox.ini`; of 15, LlamaIndex publishes no tests with its package."""
+HAYSTACK = {
+    1: "with room the same bytes: pipelines, agents, streams, awaited or not",
+    2: "a long talk and three tools in a small budget: pairs are whole, the app's list is complete",
+    3: "dumped alike, loaded without us; a breakpoint's run goes on",
+    4: "documents are evidence once, whoever finds them, and rerankers keep them",
+    5: "a fallback's attempts",
+    6: "streams that are left",
+    7: "fifty at once, each in its session",
+    8: "one pipeline in eight threads",
+    9: "tools that fail, that do not exist, that are awaited only, that are asked for twice",
+    10: "Haystack's own compaction",
+    11: "taken away",
+    12: "other people's tracers",
+    13: "errors of the provider",
+}
+SEMANTIC_KERNEL = {
+    1: "sixteen apps, installed twice: what is sent and given is the same",
+    2: "a loop of ten steps in a small budget; the thread is whole and in order",
+    3: "parallel calls: unknown, with wrong arguments, raising",
+    4: "streams: usage, first piece, left, failed",
+    5: "a prompt as a function, an agent as one",
+    6: "five orchestrations: authors, helpers, kernels that are cloned",
+    7: "two agents on one service, one of them installed",
+    8: "services that come later, kernels that are given",
+    9: "twenty threads of one agent at once",
+    10: "reducers",
+    11: "searches: how near a hit is, whatever the function",
+    12: "processes",
+    13: "without protobuf",
+    14: "a shorter result keeps its call's id",
+}
 CREWAI = {
     1: "two tasks and a tool, the same bytes; what a crew says of itself",
     2: "every way to have a model asked: each request governed, and once",
@@ -72,7 +103,14 @@ CREWAI = {
     10: "requests that are too long for the provider",
     11: "nobody is called but the model",
 }
-SCENARIOS = {"autogen": AUTOGEN, "crewai": CREWAI, "langchain": LANGCHAIN, "llamaindex": LLAMAINDEX}
+SCENARIOS = {
+    "autogen": AUTOGEN,
+    "crewai": CREWAI,
+    "haystack": HAYSTACK,
+    "langchain": LANGCHAIN,
+    "llamaindex": LLAMAINDEX,
+    "semantic_kernel": SEMANTIC_KERNEL,
+}
 
 
 def scenarios_marked(source: str) -> list[int]:

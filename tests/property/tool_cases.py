@@ -228,9 +228,7 @@ class Case(ABC, Generic[M]):
         return self.make.chance(self.copies)
 
     def copied(self, message: M) -> M:
-        return (
-            message.model_copy(deep=True) if hasattr(message, "model_copy") else deepcopy(message)
-        )
+        return deepcopy(message)
 
     def goes_on(self, answer: M) -> None:
         self.adds(answer)

@@ -15,9 +15,11 @@ from tests.property import random_run
 
 CASES = {
     "autogen": "tests.property.tool_autogen",
+    "haystack": "tests.property.tool_haystack",
     "crewai": "tests.property.tool_crewai",
     "langchain": "tests.property.tool_langchain",
     "llamaindex": "tests.property.tool_llamaindex",
+    "semantic_kernel": "tests.property.tool_semantic_kernel",
 }
 
 

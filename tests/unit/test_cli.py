@@ -24,6 +24,7 @@ COMMANDS = (
     ["sessions"],
     ["show", "s"],
     ["report", "s"],
+    ["compare"],
     ["doctor"],
     ["demo"],
     ["verify", "s"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import subprocess
@@ -10,8 +9,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from importlib.metadata import entry_points, packages_distributions, requires
+from importlib.metadata import (
+    entry_points,
+    packages_distributions,
+    requires,
+)
 from pathlib import Path
 
 import pytest
@@ -19,45 +21,10 @@ from packaging.requirements import Requirement
 
 from ce_engine.tokens import vocabulary
 from tests.unit.cli_host import ce, fill, url_of
+from tests.unit.doctor_host import adapter, distribution, doctor, requiring, site
 
 
-@dataclass
-class Report:
-    exit_code: int
-    checks: dict[str, dict[str, str]]
-
-    def __getitem__(self, name: str) -> tuple[str, str, str]:
-        found = self.checks[name]
-        return found["status"], found["detail"], found["cure"]
-
-
-def doctor(*args: str) -> Report:
-    result = ce("doctor", "--json", *args)
-    found = json.loads(result.stdout)
-    assert all(set(check) == {"check", "status", "detail", "cure"} for check in found)
-    assert all(check["cure"] for check in found if check["status"] != "OK")
-    assert result.exit_code == int(any(check["status"] == "FAIL" for check in found))
-    return Report(result.exit_code, {check["check"]: check for check in found})
-
-
-def distribution(folder: Path, name: str, *metadata: str, entry_points: str = "") -> None:
-    """An installed distribution, as the import system finds it in `folder`."""
-    info = folder / f"{name.replace('-', '_')}-{metadata[0]}.dist-info"
-    info.mkdir()
-    lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {metadata[0]}", *metadata[1:]]
-    (info / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if entry_points:
-        (info / "entry_points.txt").write_text(entry_points, encoding="utf-8")
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of installed distributions beside the real ones."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    yield folder
-    sys.modules.pop("acme_ce", None)
+__all__ = ["site"]
 
 
 @pytest.fixture
@@ -76,76 +43,10 @@ def bare(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     vocabulary.find_vocabulary.cache_clear()
 
 
-def adapter(site: Path, name: str, body: str, *metadata: str) -> None:
-    """An adapter as a stranger ships one."""
-    (site / f"{name}_ce.py").write_text(body, encoding="utf-8")
-    points = f"[ce_integrations.adapters]\n{name} = {name}_ce:ADAPTER\n"
-    distribution(site, f"{name}-ce", "1.0", *metadata, entry_points=points)
-
-
-def requiring(*requires: str) -> str:
-    return f"class ADAPTER:\n    requires = {requires!r}\n"
-
-
 def test_python_and_release() -> None:
     status, detail, _ = doctor()["python"]
     assert status == "OK"
     assert "ce-integrations" in detail
-
-
-# Adapters
-
-
-def test_a_framework_in_range(site: Path) -> None:
-    distribution(site, "acme", "2.4.1")
-    adapter(site, "acme", requiring("acme>=2.3,<3"))
-    assert doctor()["adapter acme"] == ("OK", "acme 2.4.1 (supported: >=2.3,<3)", "")
-
-
-def test_a_framework_out_of_range_fails_with_its_cure(site: Path) -> None:
-    distribution(site, "acme", "3.0")
-    adapter(site, "acme", requiring("acme>=2.3,<3"))
-    status, detail, cure = doctor()["adapter acme"]
-    assert (status, cure) == ("FAIL", 'pip install "acme>=2.3,<3"')
-    assert "acme 3.0" in detail
-
-
-def test_half_a_framework_fails(site: Path) -> None:
-    distribution(site, "acme", "2.4.1")
-    adapter(site, "acme", requiring("acme>=2.3,<3", "acme-tools>=1"))
-    status, detail, cure = doctor()["adapter acme"]
-    assert (status, cure) == ("FAIL", 'pip install "acme-tools>=1"')
-    assert "acme-tools not installed" in detail
-
-
-def test_a_framework_that_is_not_installed_is_no_fault(site: Path) -> None:
-    adapter(site, "acme", requiring("acme>=2.3,<3"))
-    assert doctor()["adapter acme"][0] == "OK"
-
-
-def test_an_adapter_that_imports_a_framework_that_is_not_installed_is_no_fault(site: Path) -> None:
-    extra = 'Requires-Dist: acme<3,>=2.3; extra == "acme"'
-    adapter(site, "acme", "import acme_framework", "Provides-Extra: acme", extra)
-    status, detail, _ = doctor()["adapter acme"]
-    assert status == "OK"
-    assert "acme<3,>=2.3 not installed" in detail
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ("raise RuntimeError('out of order')", "RuntimeError: out of order"),
-        ("import no_such_module_anywhere", "ModuleNotFoundError"),
-        ("ADAPTER = 7", "AttributeError"),
-        (requiring("acme >> 2"), "InvalidRequirement"),
-    ],
-)
-def test_a_broken_adapter_is_a_line_and_no_crash(site: Path, body: str, words: str) -> None:
-    adapter(site, "acme", body)
-    status, detail, cure = doctor()["adapter acme"]
-    assert status == "FAIL"
-    assert words in detail
-    assert "acme-ce" in cure
 
 
 # Vocabularies

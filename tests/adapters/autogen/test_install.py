@@ -94,7 +94,8 @@ async def test_a_client_that_takes_the_place_of_another(
 
 
 async def test_a_client_of_a_class_that_is_made_later_is_governed(engine: Any, stored: Any) -> None:
-    ann = agent("ann", ReplayChatCompletionClient(["Yes."]))
+    first: Any = ReplayChatCompletionClient(["Yes."])
+    ann = agent("ann", first)
     with install_ce(ann, engine=engine) as installed, ce_session("s"):
 
         class Later(ReplayChatCompletionClient):

@@ -8,6 +8,7 @@ from inspect import getsource
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import retriever
 
 
 def _has_create_agent() -> bool:
@@ -26,6 +27,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "create_agent": ("langchain>=1", _has_create_agent),
     "event_streams": ("langchain-core>=1.7", lambda: hasattr(BaseChatModel, "stream_events")),
     "marked_helpers": ("langchain>=1.2.10", _marks_helpers),
+    "retriever_tools": ("langchain-core>=1.1", lambda: "partial(" not in getsource(retriever)),
     "profiles": ("langchain-core>=1.1", lambda: "profile" in BaseChatModel.model_fields),
 }
 """What tests need, as in `@pytest.mark.needs("create_agent")`: who has it, and how one sees that.
@@ -33,6 +35,8 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
 create_agent: agents with middleware. Before: `create_react_agent` of langgraph.
 event_streams: streams of events of version 3. Before: none that could be governed.
 marked_helpers: calls of middleware, and the messages it makes, say so.
+retriever_tools: agents take what `create_retriever_tool` makes. Before: partials, whose type hints
+    Python 3.11 does not give.
 profiles: models know how long their input may be. Before: no budget where none is given.
 """
 

@@ -77,7 +77,7 @@ def test_context_in_a_prompt_is_shortened_whatever_it_looks_like(
     assert body["messages"][-1]["content"].endswith("What of page 0? 第0页呢？")
 
 
-@pytest.mark.needs("create_agent")
+@pytest.mark.needs("create_agent", "retriever_tools")
 def test_what_a_retriever_gives_as_a_tool_is_shortened(chat: Any, engine: Any) -> None:
     from langchain.agents import create_agent
 

@@ -1,0 +1,172 @@
+"""The figures of a group of calls."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ce_engine.compare.prices import PriceTable
+from ce_engine.compare.records import CallRecord, grouping
+from ce_engine.schema.enums import TurnStatus
+
+
+UNFINISHED = (TurnStatus.OPEN, TurnStatus.INCOMPLETE, TurnStatus.ABANDONED)
+"""Calls without a whole answer that did not fail: left, cancelled, or of a process that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What half of the values are at most, and 95 of 100; `n` of them were told."""
+
+    p50: int
+    p95: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a group cost. `unpriced` calls are not in `amount`: their models have no price."""
+
+    amount: float
+    unpriced: int = 0
+    unpriced_models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The figures of a group; tokens by our count, but for those that the provider tells.
+
+    `cached_prefix` is a part of `tokens_sent`. `usage_told` counts the calls whose provider told its
+    tokens. `pruned` counts calls, `left_out` and `shortened` messages, `evidence_used` and `redactions`
+    different pieces.
+    """
+
+    calls: int
+    sessions: int
+    failed: int
+    unfinished: int
+    retries: int
+    from_cache: int
+    tokens_sent: int
+    tokens_before: int
+    cached_prefix: int
+    prompt_tokens: int
+    completion_tokens: int
+    provider_cached: int | None
+    usage_told: int
+    cost: Cost | None
+    latency_ms: Spread | None
+    first_token_ms: Spread | None
+    pruned: int
+    left_out: int
+    shortened: int
+    over_budget: int
+    tool_calls: int
+    tool_errors: int
+    evidence_used: int
+    redactions: int
+    degradations: int
+    degradation_codes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tokens_saved(self) -> int:
+        """Fewer tokens than without us; negative where more was brought in than left out."""
+        return self.tokens_before - self.tokens_sent
+
+    def as_json(self) -> dict[str, Any]:
+        """All of them as plain data."""
+        return {**asdict(self), "tokens_saved": self.tokens_saved}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Groups of calls by name, and all of them together; `by` says what the names are."""
+
+    by: str
+    groups: dict[str, Figures]
+    total: Figures
+    prices: PriceTable | None
+    first_at: str
+    last_at: str
+
+
+def compare(
+    calls: Sequence[CallRecord], by: str = "framework", prices: PriceTable | None = None
+) -> Comparison:
+    """Group the calls and sum each group up; names in order, calls without one last.
+
+    Raises:
+        ConfigError: nothing is grouped by `by`.
+    """
+    name_of = grouping(by)
+    groups: dict[str, list[CallRecord]] = {}
+    for call in calls:
+        groups.setdefault(name_of(call), []).append(call)
+    names = sorted(groups, key=lambda name: (not name, name))
+    times = [call.at for call in calls if call.at]
+    return Comparison(
+        by,
+        {name: figures(groups[name], prices) for name in names},
+        figures(calls, prices),
+        prices,
+        min(times, default=""),
+        max(times, default=""),
+    )
+
+
+def figures(calls: Sequence[CallRecord], prices: PriceTable | None = None) -> Figures:
+    """Sum the calls up."""
+    paid = [call for call in calls if not call.from_cache]
+    cached = [call.cached for call in paid if call.cached is not None]
+    codes = Counter(code for call in calls for code in call.degradations)
+    return Figures(
+        calls=len(calls),
+        sessions=len({(call.user, call.session) for call in calls}),
+        failed=sum(call.status == TurnStatus.FAILED for call in calls),
+        unfinished=sum(call.status in UNFINISHED for call in calls),
+        retries=sum(call.attempts - 1 for call in calls),
+        from_cache=len(calls) - len(paid),
+        tokens_sent=sum(call.sent for call in paid),
+        tokens_before=sum(call.before for call in paid),
+        cached_prefix=sum(min(call.prefix or 0, call.sent) for call in paid),
+        prompt_tokens=sum(call.prompt or 0 for call in paid),
+        completion_tokens=sum(call.completion for call in paid),
+        provider_cached=sum(cached) if cached else None,
+        usage_told=sum(call.prompt is not None for call in paid),
+        cost=_cost(paid, prices) if prices else None,
+        latency_ms=_spread(call.latency_ms for call in paid),
+        first_token_ms=_spread(call.first_token_ms for call in paid),
+        pruned=sum(bool(call.left_out or call.shortened) for call in calls),
+        left_out=sum(call.left_out for call in calls),
+        shortened=sum(call.shortened for call in calls),
+        over_budget=sum(call.over_budget for call in calls),
+        tool_calls=sum(call.tool_calls for call in calls),
+        tool_errors=sum(call.tool_errors for call in calls),
+        evidence_used=len(
+            {(call.user, call.session, one) for call in calls for one in call.evidence}
+        ),
+        redactions=len({(call.user, call.session, one) for call in calls for one in call.redacted}),
+        degradations=sum(codes.values()),
+        degradation_codes=dict(sorted(codes.items())),
+    )
+
+
+def _cost(calls: Sequence[CallRecord], prices: PriceTable) -> Cost:
+    costs = [(call.model, prices.cost(call)) for call in calls]
+    missing = [model for model, cost in costs if cost is None]
+    return Cost(
+        math.fsum(cost for _, cost in costs if cost is not None),
+        len(missing),
+        tuple(sorted(set(missing))),
+    )
+
+
+def _spread(values: Iterable[int | None]) -> Spread | None:
+    told = sorted(value for value in values if value is not None)
+    if not told:
+        return None
+    p50, p95 = (told[math.ceil(share * len(told)) - 1] for share in (0.5, 0.95))
+    return Spread(p50, p95, len(told))

@@ -1,0 +1,147 @@
+"""Puts the engine in front of every chat generator, and knows in which run of what it is asked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from haystack.components.agents import Agent
+from haystack.components.generators.chat import FallbackChatGenerator
+from haystack.dataclasses import ChatMessage
+from haystack.tools.tool import Tool
+from haystack.tools.utils import flatten_tools_or_toolsets
+
+from ce_integrations.asking import Asked, governed, schema_of
+from ce_integrations.base import CallInfo
+from ce_integrations.haystack.roles import PLACE, components
+from ce_integrations.marks import Mark
+from ce_integrations.recorders import Run
+from ce_integrations.runs import at_work
+from ce_integrations.scoped import handing_over
+from ce_integrations.steps import Step, deeper, in_step, step_around
+from ce_integrations.wrappers import same_kind
+
+
+SESSIONS = ("session_id", "chat_history_id", "conversation_id", "thread_id")
+"""Names by which the inputs of a run tell the conversation: in `hook_context`, or of a component."""
+USERS = ("user_id",)
+DEPTH = 3
+
+
+# Runs
+
+
+def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
+    """Of a pipeline, an agent or a fallback: what asks inside is its."""
+    mark, around = PLACE.mark_of(subject), step_around()
+    hooks = getattr(mark or around, "hooks", None)
+    if hooks is None or (around and isinstance(subject, FallbackChatGenerator)):
+        return None
+    with hooks.guard("run"):
+        name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
+        return deeper(
+            subject,
+            name or _tool_in(around),
+            hooks,
+            session_id=_said([*args, kwargs], SESSIONS),
+            user_id=_said([*args, kwargs], USERS),
+            conversation=subject,
+        )
+    return None
+
+
+def _said(given: Any, names: tuple[str, ...], depth: int = DEPTH) -> object:
+    """What the inputs of a run say under one of these names, the outermost first."""
+    inputs = [each for each in given if isinstance(each, Mapping)]
+    own = (each[name] for each in inputs for name in names if each.get(name))
+    inner = [value for each in inputs for value in each.values()]
+    return next(own, None) or (_said(inner, names, depth - 1) if inner and depth else None)
+
+
+runs = in_step(_step)
+
+
+def streams(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`Pipeline.stream`, which runs in a task of its own: what the app says where it asks holds there."""
+
+    @same_kind(original)
+    def stream(*args: Any, **kwargs: Any) -> Any:
+        with handing_over():
+            return original(*args, **kwargs)
+
+    return stream
+
+
+# Models
+
+
+def _owner(subject: object) -> Step | Mark | None:
+    """Who governs a call: the outermost run around it, else the installation of the model alone."""
+    step = step_around()
+    governs = step is not None and step.hooks is not None and step.hooks.active
+    return step if governs else PLACE.mark_of(subject)
+
+
+def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
+    model, own = asked.subject, vars(asked.subject)
+    named = {**_by_place(asked), **asked.named}
+    step = step_around() or deeper(model, conversation=model)
+    generation = {
+        **(own.get("generation_kwargs") or {}),
+        **(named.get("generation_kwargs") or {}),
+    }
+    tools = flatten_tools_or_toolsets(named.get("tools") or own.get("tools") or None)
+    info = step.info(
+        model=generation.get("model") or own.get("model"),
+        provider=type(model).__name__.removesuffix("ChatGenerator").lower(),
+        tools=[{"type": "function", "function": each.tool_spec} for each in tools],
+        response_format=schema_of(generation.get("response_format")),
+    )
+    tool = _tool_in(step)
+    if tool:
+        info.lane_key = "/".join((*step.path, tool))
+    elif not _is_of(model, step.subject):
+        info.takes_history = False
+        if isinstance(step.subject, Agent):
+            info.purpose = "helper"  # a hook of the agent's asks, such as one that compacts
+    if isinstance(asked.given, str):
+        return [ChatMessage.from_user(asked.given)], info
+    return asked.messages, info
+
+
+def _tool_in(step: Step | None) -> str:
+    """The tool at work right in a step: what it asks is on a line of its own."""
+    work = at_work()
+    is_here = isinstance(work.config, Run) and work.config.step is step
+    return work.subject.name if is_here and isinstance(work.subject, Tool) else ""
+
+
+def _is_of(model: object, subject: object) -> bool:
+    """Whether a pipeline or an agent asks this model itself, and not what it runs."""
+    held = [subject.chat_generator] if isinstance(subject, Agent) else components(subject)
+    return any(
+        model is each for one in held for each in (one, *getattr(one, "chat_generators", ()))
+    )
+
+
+def _by_place(asked: Asked) -> Mapping[str, Any]:
+    if not asked.rest:
+        return {}
+    names = list(inspect.signature(getattr(asked.subject, asked.mode)).parameters)[1:]
+    return dict(zip(names, asked.rest, strict=False))
+
+
+def _answers(result: Mapping[str, Any]) -> Iterator[tuple[ChatMessage, None]]:
+    replies = result.get("replies") or [ChatMessage.from_assistant("")]
+    yield replies[0], None
+
+
+asks = governed(
+    _owner,
+    _described,
+    answers=_answers,
+    text=lambda chunk: chunk.content,
+    # Where the app has none, none is added: it makes a stream.
+    callback="streaming_callback",
+)

@@ -1,0 +1,143 @@
+"""Haystack's messages as the schema's, and the plan's steps as Haystack's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from haystack.dataclasses import (
+    ChatMessage,
+    FileContent,
+    ImageContent,
+    TextContent,
+    ToolCall,
+)
+
+import ce_engine as ce
+from ce_integrations.blocks import changed
+from ce_integrations.messages import ROLES, author_of, host_message
+from ce_integrations.usage import usage_of
+
+
+COMPACTED = "context_compaction"
+"""The key of a message's metadata by which Haystack's own compaction names what it wrote."""
+
+
+def split(native: ChatMessage) -> list[ChatMessage]:
+    """A message with the results of several calls is as many messages."""
+    results = native.tool_call_results
+    if len(results) < 2:
+        return [native]
+    return [replace(native, _content=[result]) for result in results]
+
+
+def join(native: ChatMessage, parts: Sequence[ChatMessage]) -> ChatMessage:
+    """And those that go out are one again."""
+    return replace(native, _content=[each for part in parts for each in part._content])  # noqa: SLF001 - all of it has no public name
+
+
+def to_schema(native: ChatMessage) -> ce.HostMessage:
+    """Map one message; pictures and files count with digests and tokens and stay as they are."""
+    role, origin = ROLES[native.role.value]
+    result, calls = native.tool_call_result, native.tool_calls
+    content: Sequence[Any] = native._content  # noqa: SLF001 - as in `join`
+    if COMPACTED in native.meta:
+        origin = ce.Origin.HOST_SUMMARY
+    elif calls:
+        origin = ce.Origin.TOOL_CALL
+    message = ce.Message(role=role, content="", author=author_of(native.name, role))
+    if result is not None:
+        content = [TextContent(result.result)] if isinstance(result.result, str) else result.result
+        message.tool_call_id = result.origin.id or None
+        message.status = "error" if result.error else None
+    message.content = text_of(content)
+    message.tool_calls = [
+        ce.ToolRequest(name=call.tool_name, id=call.id, args=call.arguments) for call in calls
+    ] or None
+    return host_message(message, origin, beside(content))
+
+
+def text_of(content: Iterable[object]) -> str:
+    """The text of a message's parts, or of those of a tool's result."""
+    return "".join(part.text for part in content if isinstance(part, TextContent))
+
+
+def beside(content: Iterable[object]) -> list[dict[str, Any]]:
+    """Pictures and files, in the form that adapters share."""
+    blocks: list[dict[str, Any]] = []
+    for part in content:
+        if isinstance(part, ImageContent):
+            told = {"data": part.base64_image, "detail": part.detail}
+            blocks.append({"type": "image", "mime_type": part.mime_type, **told})
+        elif isinstance(part, FileContent):
+            told = {"data": part.base64_data, "filename": part.filename}
+            blocks.append({"type": "file", "mime_type": part.mime_type, **told})
+    return blocks
+
+
+# Answers
+
+
+def to_answer(native: ChatMessage) -> ce.Answer:
+    """Map what a model answered, with what it says of itself."""
+    host, meta = to_schema(native), native.meta
+    return ce.Answer(
+        host.message,
+        model=str(meta.get("model") or ""),
+        finish_reason=str(meta.get("finish_reason") or ""),
+        attachments=host.attachments,
+    )
+
+
+def map_model_usage(native: ChatMessage) -> ce.Usage | None:
+    """The usage that the provider told: a stream has none where nobody asked for it."""
+    usage = usage_of(native.meta.get("usage"))
+    return usage if usage is not None and usage.total_tokens else None
+
+
+# Back
+
+
+def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
+    """Make the message of a step; a copy keeps calls, pictures, reasoning, name and metadata."""
+    if isinstance(step, ce.Insert):
+        return _restored(ce.Message(role=step.role, content=step.text))
+    if isinstance(step, ce.Restore):
+        return _restored(step.message)
+    if native is None:
+        raise ValueError(f"{type(step).__name__} needs the host's message")
+    if isinstance(step, ce.Keep):
+        return native
+    content = native._content  # noqa: SLF001 - as in `join`
+    result = native.tool_call_result
+    if result is None:
+        return replace(native, _content=_changed(content, step))
+    said: Any = result.result
+    said = changed(said, step) if isinstance(said, str) else _changed(said, step)
+    return replace(native, _content=[replace(result, result=said)])
+
+
+def _changed(content: Sequence[Any], step: ce.Shorten | ce.Extend) -> list[Any]:
+    """Parts with another text, in the place of the first one: clients send no other of some roles."""
+    texts = [n for n, part in enumerate(content) if isinstance(part, TextContent)]
+    said = TextContent(changed(text_of(content), step))
+    at = texts[0] if texts else 0
+    before = [part for part in content[:at] if not isinstance(part, TextContent)]
+    return [*before, said, *(part for part in content[at:] if not isinstance(part, TextContent))]
+
+
+def _restored(message: ce.Message) -> ChatMessage:
+    if message.role is ce.Role.SYSTEM:
+        return ChatMessage.from_system(message.content)
+    if message.role is ce.Role.USER:
+        return ChatMessage.from_user(message.content)
+    if message.role is ce.Role.TOOL:
+        origin = ToolCall(tool_name="", arguments={}, id=message.tool_call_id)
+        failed = message.status == "error"
+        return ChatMessage.from_tool(message.content, origin=origin, error=failed)
+    calls = [
+        ToolCall(tool_name=call.name, arguments=dict(call.args), id=call.id)
+        for call in message.tool_calls or ()
+    ]
+    return ChatMessage.from_assistant(message.content or None, tool_calls=calls or None)

@@ -1,0 +1,107 @@
+"""Records what runs beside the model: tools, those that do not exist included, and what finds documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from inspect import isawaitable
+from typing import Any
+
+from haystack.components.agents import agent
+from haystack.dataclasses import Document
+from haystack.tools.tool import Tool
+
+from ce_engine import RetrievedDoc
+from ce_integrations.blocks import media_digests
+from ce_integrations.haystack.mapper import beside, text_of
+from ce_integrations.patches import Make, Place
+from ce_integrations.recorders import Called, Outcome, RetrievalRecorder, Run, RunInfo, ToolRecorder
+from ce_integrations.runs import as_text, retrieved_doc
+from ce_integrations.steps import Step, step_around
+from ce_integrations.wrappers import same_kind
+
+
+def _owner(_: object = None) -> Step | None:
+    step = step_around()
+    return step if step is not None and step.hooks is not None and step.hooks.active else None
+
+
+# Tools
+
+
+def _described(called: Called) -> RunInfo:
+    return RunInfo(called.subject.name, called.named, called.owner.info(conversation=None))
+
+
+def _outcome(_: Run, result: Any) -> Outcome:
+    """Texts, pictures and files go to the model as those."""
+    blocks = beside(result) if isinstance(result, list) else []
+    return Outcome(text_of(result), media=media_digests(blocks)) if blocks else Outcome(result)
+
+
+class _Recorder(ToolRecorder):
+    """What a tool raised is the cause of the framework's `ToolInvocationError`."""
+
+    def _failed(self, run: Run, error: BaseException) -> None:
+        super()._failed(run, error.__cause__ or error)
+
+
+def _batch(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs what an answer asks for; what there is no tool for is answered all the same, and recorded so."""
+
+    async def awaited(result: Any) -> Any:
+        return _answered(await result)
+
+    @same_kind(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        return awaited(result) if isawaitable(result) else _answered(result)
+
+    return run
+
+
+def _answered(result: Any) -> Any:
+    if (owner := _owner()) is not None and owner.hooks is not None:
+        with owner.hooks.guard("tools"):
+            for told in (message.tool_call_result for message in result[0]):
+                info, call = owner.info(conversation=None), told.origin
+                asked = owner.hooks.asked.claim(info, call.tool_name, call.arguments)
+                if asked is not None:
+                    called = Called(owner, None, (), call.arguments, "")
+                    run = Run(called, RunInfo(call.tool_name, call.arguments, info, call.id))
+                    run.ended(Outcome(as_text(told.result), told.error))
+    return result
+
+
+BATCHES: list[tuple[Place, str, Make]] = [
+    (agent, name, _batch) for name in ("_run_tool", "_run_tool_async")
+]
+"""Functions that an agent's module calls by these names in 3.0 to 3.4."""
+
+TOOLS: dict[type, dict[str, Make]] = {
+    Tool: dict.fromkeys(
+        ("invoke", "invoke_async"),
+        _Recorder(find=_owner, describe=_described, outcome=_outcome),
+    )
+}
+
+
+# Documents
+
+
+def _asked(called: Called) -> RunInfo:
+    given = called.by_name("query")
+    asked = given.get("query") or given.get("queries") or ""
+    name = getattr(called.subject, "__component_name__", "") or type(called.subject).__name__
+    # What a stateless pipeline finds before it asks goes on with nobody's earlier run.
+    query = asked if isinstance(asked, str) else "\n".join(map(str, asked))
+    return RunInfo(name, query, called.owner.info(conversation=None))
+
+
+def _hits(result: Any) -> Iterator[RetrievedDoc]:
+    found: list[Document] = result.get("documents") or []
+    for each in found:
+        score = {} if each.score is None else {"score": float(each.score)}
+        yield retrieved_doc(each.content or "", {**each.meta, **score}, each.id)
+
+
+searches = RetrievalRecorder(find=_owner, describe=_asked, documents=_hits)

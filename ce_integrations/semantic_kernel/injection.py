@@ -1,0 +1,216 @@
+"""Puts the engine in front of every call of a chat service, and knows who asks: agents, chats, functions."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import ref
+
+from semantic_kernel.agents.agent import Agent
+from semantic_kernel.contents import ChatHistory, ChatMessageContent
+
+from ce_integrations.asking import Asked, Owner, governed, schema_of
+from ce_integrations.base import CallInfo, Hooks
+from ce_integrations.bounded import BoundedMap
+from ce_integrations.marks import Attribute
+from ce_integrations.patches import Make
+from ce_integrations.semantic_kernel.mapper import whole
+from ce_integrations.steps import Step, deeper, in_step, step_around
+from ce_integrations.turns import aside
+from ce_integrations.wrappers import same_kind, within
+
+
+MADE = re.compile(r"thread_[0-9a-f]{32}")
+"""The id of a thread that nobody named."""
+
+MAX_RUNS = 10_000
+
+PLACE = Attribute("_ce_mark")
+"""Where an object has its mark: pydantic's fields, dumps and equality do not look there."""
+
+
+def hooks_of(*subjects: Any) -> Hooks[Any] | None:
+    """Those of the first of them that is marked."""
+    return next((mark.hooks for mark in map(PLACE.mark_of, subjects) if mark is not None), None)
+
+
+# The call
+
+
+def _owner(service: Any) -> Owner | None:
+    """Who governs a call: the outermost step's installation, else the service's own."""
+    step = step_around()
+    is_governed = step is not None and step.hooks is not None and step.hooks.active
+    return step if is_governed else PLACE.mark_of(service)
+
+
+def _described(asked: Asked) -> tuple[list[ChatMessageContent], CallInfo]:
+    """The messages of a history, which stays as it is: agents count what is added to it."""
+    step, service, history = step_around(), asked.subject, asked.given
+    settings = asked.rest[0] if asked.rest else asked.named.get("settings")
+    info = CallInfo(request_id=secrets.token_hex(8)) if step is None else step.info()
+    info.takes_history &= step is not None and isinstance(step.subject, Agent)
+    made = None if step is None else _threads.get((step.request_id, step.path))
+    info.conversation = info.conversation or (made() if made else None) or history
+    info.model = getattr(settings, "ai_model_id", None) or service.ai_model_id
+    info.provider = str(getattr(service, "MODEL_PROVIDER_NAME", ""))
+    tools = getattr(settings, "tools", None) or ()
+    info.tools = [tool for tool in tools if isinstance(tool, Mapping)]
+    info.response_format = schema_of(getattr(settings, "response_format", None))
+    return history.messages, info
+
+
+def _replaced(_: Asked, sent: list[ChatMessageContent]) -> ChatHistory:
+    return ChatHistory.model_construct(messages=sent, system_message=None)
+
+
+_call = governed(
+    _owner,
+    _described,
+    names=("chat_history",),
+    replace=_replaced,
+    answers=lambda contents: ((content, None) for content in contents[:1]),
+    text=lambda chunk: "".join(each.content for each in chunk if each.choice_index == 0),
+    join=whole,
+)
+
+
+# Who asks
+
+
+def _said(*told: Any) -> dict[str, Any]:
+    """Session and user, where arguments tell them."""
+    keys = ("session_id", "user_id")
+    maps = [each for each in told if isinstance(each, Mapping)]
+    return {key: each[key] for each in maps for key in keys if each.get(key)}
+
+
+def _agent(agent: Any, *_: Any, **given: Any) -> Step:
+    """An agent's step: its thread has the conversation, and names its session if the app named it."""
+    thread = given.get("thread")
+    thread_id = str(getattr(thread, "_id", None) or "")
+    named = {} if MADE.fullmatch(thread_id) else {"session_id": thread_id}
+    hooks = hooks_of(agent, given.get("kernel"), agent.kernel)
+    said = _said(named, given.get("arguments"), given)
+    return deeper(agent, agent.name, hooks, conversation=thread, **said)
+
+
+_threads: BoundedMap[tuple[str, tuple[str, ...]], ref[Any]] = BoundedMap(MAX_RUNS)
+"""Threads that agents make where they are given none: apps go on with the answer's."""
+
+
+def _threaded(original: Callable[..., Any]) -> Callable[..., Any]:
+    @same_kind(original)
+    async def ensure(self: Any, **kwargs: Any) -> Any:
+        thread, step = await original(self, **kwargs), step_around()
+        if step is not None and step.subject is self:
+            _threads.put((step.request_id, step.path), ref(thread))
+        return thread
+
+    return ensure
+
+
+def _function(
+    function: Any, kernel: Any = None, arguments: Any = None, *_: Any, **given: Any
+) -> Step:
+    """A prompt's or a native function's, in the line of who calls it."""
+    return deeper(function, "", hooks_of(kernel), **_said(arguments, given))
+
+
+def _service(service: Any, chat_history: Any = None, *_: Any, **given: Any) -> Step | None:
+    """A loop of model calls and functions; who is in a governed step already asks in that."""
+    around = step_around()
+    if around is not None and around.hooks is not None and around.hooks.active:
+        return None
+    history, hooks = given.get("chat_history", chat_history), hooks_of(service, given.get("kernel"))
+    return deeper(service, "", hooks, conversation=history, **_said(given.get("arguments")))
+
+
+def _group(group: Any, *_: Any, **__: Any) -> Step:
+    """A chat's or an orchestration's, whose agents speak in lines of their own."""
+    return deeper(group, "", hooks_of(group), conversation=group)
+
+
+_runs: BoundedMap[str, Step] = BoundedMap(MAX_RUNS)
+"""Steps of orchestrations by the topic that their actors have: those work in a runtime's own tasks."""
+
+
+def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of an orchestration: `_prepare(runtime, internal_topic_type, ...)`."""
+
+    @same_kind(original)
+    async def prepare(self: Any, runtime: Any, internal_topic_type: str, *a: Any, **kw: Any) -> Any:
+        if (step := step_around()) is not None:
+            _runs.put(internal_topic_type, step)
+        return await original(self, runtime, internal_topic_type, *a, **kw)
+
+    return prepare
+
+
+def _actor(actor: Any, *_: Any, **__: Any) -> Step | None:
+    return _runs.get(getattr(actor, "_internal_topic_type", ""))
+
+
+function_step, _groups, _aside = in_step(_function), in_step(_group), within(aside)
+
+AGENTS = "semantic_kernel.agents."
+MAKERS: tuple[tuple[str, Mapping[str, Make]], ...] = (
+    (
+        "semantic_kernel.connectors.ai.chat_completion_client_base.ChatCompletionClientBase",
+        {
+            # What connectors override, and the kernel's loop calls at each step.
+            "_inner_get_chat_message_contents": _call,
+            "_inner_get_streaming_chat_message_contents": _call,
+            "get_chat_message_contents": in_step(_service),
+            "get_streaming_chat_message_contents": in_step(_service),
+        },
+    ),
+    (
+        f"{AGENTS}agent.Agent",
+        {
+            **dict.fromkeys(("get_response", "invoke", "invoke_stream"), in_step(_agent)),
+            "_ensure_thread_exists_with_messages": _threaded,
+        },
+    ),
+    (
+        f"{AGENTS}group_chat.agent_chat.AgentChat",
+        dict.fromkeys(("invoke", "invoke_stream"), _groups),
+    ),
+    (
+        f"{AGENTS}orchestration.orchestration_base.OrchestrationBase",
+        {"invoke": _groups, "_prepare": _preparing},
+    ),
+    (f"{AGENTS}orchestration.agent_actor_base.ActorBase", {"on_message_impl": in_step(_actor)}),
+    # What asks on the framework's own account
+    (
+        "semantic_kernel.contents.history_reducer.chat_history_reducer.ChatHistoryReducer",
+        {"reduce": _aside},
+    ),
+    (
+        f"{AGENTS}strategies.selection.selection_strategy.SelectionStrategy",
+        dict.fromkeys(("next", "select_agent"), _aside),
+    ),
+    (
+        f"{AGENTS}strategies.termination.termination_strategy.TerminationStrategy",
+        dict.fromkeys(("should_terminate", "should_agent_terminate"), _aside),
+    ),
+    (
+        f"{AGENTS}orchestration.group_chat.GroupChatManager",
+        dict.fromkeys(
+            [
+                "should_request_user_input",
+                "should_terminate",
+                "select_next_agent",
+                "filter_results",
+            ],
+            _aside,
+        ),
+    ),
+    (
+        f"{AGENTS}orchestration.magentic.MagenticManagerBase",
+        dict.fromkeys(["plan", "replan", "create_progress_ledger", "prepare_final_answer"], _aside),
+    ),
+)
+"""What is wrapped, by the class: of those that the app has loaded, for orchestrations want protobuf."""

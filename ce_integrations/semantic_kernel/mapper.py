@@ -1,0 +1,153 @@
+"""Semantic Kernel's messages as the schema's, and the plan's steps as Semantic Kernel's messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+from semantic_kernel.contents import (
+    AuthorRole,
+    ChatMessageContent,
+    FunctionCallContent,
+    FunctionResultContent,
+    TextContent,
+)
+from semantic_kernel.contents.history_reducer.chat_history_reducer_utils import SUMMARY_METADATA_KEY
+
+from ce_engine import Answer, HostMessage, Insert, Keep, Message, Origin, Restore, Role, Step, Usage
+from ce_integrations.blocks import TEXT, changed, text_of, tool_requests
+from ce_integrations.messages import ROLES, author_of, host_message
+from ce_integrations.usage import usage_of
+
+
+def split(native: ChatMessageContent) -> list[ChatMessageContent]:
+    """A message with several results, as a filter that ends the loop leaves it, is as many messages."""
+    results = _of(native, FunctionResultContent)
+    if len(results) < 2:
+        return [native]
+    return [native.model_copy(update={"items": [result]}) for result in results]
+
+
+def join(native: ChatMessageContent, parts: Sequence[ChatMessageContent]) -> ChatMessageContent:
+    """And those that go out are one again."""
+    return native.model_copy(update={"items": [item for part in parts for item in part.items]})
+
+
+def to_schema(native: ChatMessageContent) -> HostMessage:
+    """Map one message; what is neither text nor a call counts, and stays as it is."""
+    role, origin = ROLES[native.role.value]
+    if result := next(iter(_of(native, FunctionResultContent)), None):
+        said, call_id = str(result.result), result.id or None
+        return HostMessage(Message(role=role, content=said, tool_call_id=call_id), origin)
+    calls, blocks = _of(native, FunctionCallContent), _blocks(native)
+    if native.metadata.get(SUMMARY_METADATA_KEY):
+        # A reducer's: the model said it to the framework, and nobody in the talk.
+        role, origin = Role.USER, Origin.HOST_SUMMARY
+    # A name goes out with an agent's instructions, too, and costs.
+    speaker = author_of(native.name, Role.ASSISTANT if role is Role.SYSTEM else role)
+    message = Message(role=role, content=text_of(blocks), author=speaker)
+    message.tool_calls = tool_requests(calls) or None
+    return host_message(message, Origin.TOOL_CALL if calls else origin, blocks)
+
+
+def _of(native: ChatMessageContent, kind: type[Any]) -> list[Any]:
+    return [item for item in native.items if isinstance(item, kind)]
+
+
+def _blocks(native: ChatMessageContent) -> list[Any]:
+    """The content in the form in which it goes out."""
+    apart = (FunctionCallContent, FunctionResultContent)
+    return [item.to_dict() for item in native.items if not isinstance(item, apart)]
+
+
+# Answers
+
+
+def whole(chunks: Iterable[list[Any]]) -> ChatMessageContent:
+    """The message that a stream makes: the first choice, with the usage that any chunk tells.
+
+    Semantic Kernel's own sum refuses chunks whose models have different names, as the one with the
+    usage may.
+    """
+    said = [each for chunk in chunks for each in chunk if each.choice_index == 0]
+    text = "".join(each.content for each in said)
+    asks = [
+        each.model_copy(update={"ai_model_id": None, "inner_content": None, "metadata": {}})
+        for each in said
+        if _of(each, FunctionCallContent)
+    ]
+    calls = _of(reduce(lambda one, other: one + other, asks), FunctionCallContent) if asks else []
+    usages = (usage for each in reversed(said) if (usage := each.metadata.get("usage")) is not None)
+    ends = (each.finish_reason for each in said if each.finish_reason is not None)
+    return ChatMessageContent(
+        role=AuthorRole.ASSISTANT,
+        items=[*([TextContent(text=text)] if text else []), *calls],
+        finish_reason=next(ends, None),
+        metadata={"usage": next(usages, None)},
+    )
+
+
+def to_answer(native: ChatMessageContent) -> Answer:
+    """Map what a model answered."""
+    end = native.finish_reason
+    host = to_schema(native)
+    return Answer(
+        host.message, finish_reason=end.value if end else "", attachments=host.attachments
+    )
+
+
+def map_model_usage(native: ChatMessageContent) -> Usage | None:
+    """The usage that the connector has from the provider."""
+    told: Any = native.metadata.get("usage")
+    return usage_of(told.model_dump()) if hasattr(told, "model_dump") else None
+
+
+# Back
+
+
+def to_native(step: Step, native: ChatMessageContent | None) -> ChatMessageContent:
+    """Make the message of a step; a copy keeps calls, pictures, the name and the metadata."""
+    if isinstance(step, Insert):
+        return ChatMessageContent(role=AuthorRole(step.role.value), content=step.text)
+    if isinstance(step, Restore):
+        return _restored(step.message)
+    if native is None:
+        raise ValueError(f"{type(step).__name__} needs the host's message")
+    if isinstance(step, Keep):
+        return native
+    return native.model_copy(update={"items": _changed(native.items, step)})
+
+
+def _changed(items: Sequence[Any], step: Any) -> list[Any]:
+    """The items with another text; a result keeps its call's id, and stays the first."""
+    if isinstance(items[0] if items else None, FunctionResultContent):
+        result, *others = items
+        said = changed(str(result.result), step)
+        return [result.model_copy(update={"result": said}), *others]
+    texts = [item for item in items if (item.to_dict() or {}).get("type") in TEXT]
+    if len(texts) == 1:
+        made = texts[0].model_copy(update={"text": changed(texts[0].text, step)})
+        return [made if item is texts[0] else item for item in items]
+    addition = TextContent(text=step.text)
+    if hasattr(step, "before"):
+        return [addition, *items] if step.before else [*items, addition]
+    return [addition, *(item for item in items if not any(item is text for text in texts))]
+
+
+def _restored(message: Message) -> ChatMessageContent:
+    role = AuthorRole(message.role.value)
+    name = message.author.id if message.author is not None else ""
+    if message.role is Role.TOOL:
+        result = FunctionResultContent(
+            id=message.tool_call_id or "", name=name or "tool", result=message.content
+        )
+        return ChatMessageContent(role=role, items=[result])
+    calls = [
+        FunctionCallContent(id=call.id or "", name=call.name, arguments=json.dumps(call.args))
+        for call in message.tool_calls or ()
+    ]
+    valid = 0 < len(name) <= 64 and name.isascii() and name.replace("-", "_").isidentifier()
+    texts = [TextContent(text=message.content)] if message.content or not calls else []
+    return ChatMessageContent(role=role, items=[*texts, *calls], name=name if valid else None)

@@ -1,0 +1,184 @@
+"""Records what runs beside the model: functions that it calls, and searches."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from semantic_kernel.contents import FunctionResultContent
+from semantic_kernel.data.vector import DistanceFunction
+
+from ce_engine import RetrievedDoc
+from ce_integrations.asking import Owner
+from ce_integrations.base import CallInfo
+from ce_integrations.blocks import call_args
+from ce_integrations.patches import Make
+from ce_integrations.recorders import Called, Outcome, Run, RunInfo, ToolRecorder
+from ce_integrations.runs import URI_KEYS, at_work, retrieved_doc
+from ce_integrations.semantic_kernel.injection import PLACE, function_step
+from ce_integrations.steps import Step, deeper, in_step, step_around
+from ce_integrations.wrappers import same_kind
+
+
+FARNESS = ("euclidean_distance", "euclidean_squared_distance", "manhattan", "hamming")
+"""Distances that begin at 0 and have no end."""
+
+
+def _owner(subject: Any) -> Owner | None:
+    """Who governs what runs here: the step's installation, else in no step the object's own."""
+    step = step_around()
+    return PLACE.mark_of(subject) if step is None else step if step.hooks is not None else None
+
+
+def _info() -> CallInfo:
+    step = step_around()
+    return deeper(None).info() if step is None else step.info()
+
+
+# Functions that a model calls
+
+
+_raised: WeakKeyDictionary[Run, BaseException] = WeakKeyDictionary()
+"""What the functions of runs raised, of which the kernel makes a text."""
+
+
+def _asked(called: Called) -> RunInfo:
+    call = called.args[1]
+    return RunInfo(str(call.name or ""), call_args(vars(call)), _info(), call.id)
+
+
+def _outcome(run: Run, given: tuple[Any, FunctionResultContent | None]) -> Outcome:
+    """What the model is told; of a wrong name or wrong arguments by the kernel itself, in its own words."""
+    if (error := _raised.pop(run, None)) is not None:
+        run.failed(error)
+    result = given[1]
+    return Outcome(str(result), failed=result is None or isinstance(result.inner_content, str))
+
+
+def _line(_: Any, __: Any, call: Any, *___: Any) -> Step:
+    return deeper(call, str(call.name or ""))
+
+
+@ToolRecorder(find=_owner, describe=_asked, outcome=_outcome)
+@in_step(_line)
+async def _run(kernel: Any, original: Any, call: Any, history: Any, kwargs: Any) -> Any:
+    """What the kernel gives, and the result that it added to the history."""
+    given = await original(kernel, call, history, **kwargs)
+    items = (item for message in reversed(history.messages) for item in message.items)
+    results = (item for item in items if isinstance(item, FunctionResultContent))
+    return given, next((each for each in results if each.id == (call.id or "unknown")), None)
+
+
+def _called(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a kernel: `invoke_function_call(function_call, chat_history, ...)`."""
+
+    @same_kind(original)
+    async def invoke(self: Any, function_call: Any, chat_history: Any, **kwargs: Any) -> Any:
+        return (await _run(self, original, function_call, chat_history, kwargs))[0]
+
+    return invoke
+
+
+def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a function: what it raises. The outermost one ends last, and it is what the model called."""
+
+    @same_kind(original)
+    async def invoke(*args: Any, **kwargs: Any) -> Any:
+        run = at_work().config
+        try:
+            given = await original(*args, **kwargs)
+        except (Exception, CancelledError) as error:
+            if isinstance(run, Run):
+                _raised[run] = error
+            raise
+        if isinstance(run, Run):
+            _raised.pop(run, None)
+        return given
+
+    return invoke
+
+
+# Searches
+
+
+def _search(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a collection: `_inner_search(search_type, options, values, vector)`."""
+
+    @same_kind(original)
+    async def search(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = await original(self, *args, **kwargs)
+        owner, results = _owner(self), found.results
+        if owner is None or not owner.hooks.active or not isinstance(results, AsyncGenerator):
+            return found
+        heard: Any = results
+        with owner.hooks.guard("search"):
+            called = Called(owner, self, args, kwargs, original.__name__)
+            told = called.by_name("search_type", "options", "values")
+            query = told.get("values")
+            asked = query if isinstance(query, str) else ""
+            name = getattr(self, "collection_name", type(self).__name__)
+            run = Run(called, RunInfo(name, asked, _info()))
+            heard = _heard(self, results, run, told.get("options"))
+        return found.model_copy(update={"results": heard}) if heard is not results else found
+
+    return search
+
+
+async def _heard(
+    collection: Any, results: AsyncGenerator[Any, None], run: Run, options: Any
+) -> AsyncGenerator[Any, None]:
+    """The hits as they come: they are looked up while they are read."""
+    hits: list[Any] = []
+    try:
+        async for hit in results:
+            hits.append(hit)
+            yield hit
+    finally:
+        await results.aclose()
+        with run.noting("search"):
+            run.found(_document(collection, hit, options) for hit in hits)
+
+
+def _document(collection: Any, hit: Any, options: Any) -> RetrievedDoc:
+    """A hit: its text is the field that is indexed as one, else the longest that names no origin."""
+    definition, record = collection.definition, hit.record
+    record = record if isinstance(record, Mapping) else vars(record)
+    told = {field.name: record.get(field.name) for field in definition.data_fields}
+    texts = [
+        (bool(field.is_full_text_indexed), len(value.encode("utf-8", "replace")), field.name)
+        for field in definition.data_fields
+        if isinstance(value := told[field.name], str) and field.name not in URI_KEYS
+    ]
+    text = str(told.pop(max(texts)[2])) if texts else ""
+    found = retrieved_doc(text, told, str(record.get(definition.key_name) or ""))
+    field = definition.try_get_vector_field(getattr(options, "vector_property_name", None))
+    return replace(found, score=_nearness(hit.score, field, type(collection).__name__))
+
+
+def _nearness(score: float | None, field: Any, kind: str) -> float | None:
+    """A similarity: of distances less is better. Collections in memory have a default of their own."""
+    function = getattr(field, "distance_function", None)
+    if function is DistanceFunction.DEFAULT and kind == "InMemoryCollection":
+        function = DistanceFunction.COSINE_DISTANCE
+    if score is None:
+        return None
+    if function is DistanceFunction.COSINE_DISTANCE:
+        score = 1 - score
+    return round(1 / (1 + score) if function in FARNESS else score, 6)
+
+
+MAKERS: tuple[tuple[str, Mapping[str, Make]], ...] = (
+    ("semantic_kernel.kernel.Kernel", {"invoke_function_call": _called}),
+    (
+        "semantic_kernel.functions.kernel_function.KernelFunction",
+        {
+            "invoke": lambda original: function_step(_noting(original)),
+            "invoke_stream": function_step,
+        },
+    ),
+    ("semantic_kernel.data.vector.VectorSearch", {"_inner_search": _search}),
+)
+"""What is wrapped of kernels, functions and collections."""

@@ -1,0 +1,282 @@
+"""Pipelines: dumped alike, what comes later is governed, copies are, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import inspect
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from haystack import Pipeline, SuperComponent, component
+from haystack.components.agents import Agent
+from haystack.components.builders import ChatPromptBuilder
+from haystack.components.generators.chat import OpenAIChatGenerator
+from haystack.dataclasses import ChatMessage
+from haystack.utils import Secret
+
+from ce_engine import ConfigError, ContextEngine, UnsupportedTargetError
+from ce_integrations import install_ce as install_on_anything
+from ce_integrations.haystack import install_ce
+from ce_integrations.session import ce_session
+from ce_integrations.testing.wire import Wire
+from tests.adapters.haystack.conftest import MakeModel, Stored
+from tests.adapters.haystack.contract_apps import Model
+from tests.adapters.haystack.contract_surfaces import prompting, said
+
+
+def ask(pipeline: Any, text: str = "lane? 车道", **more: Any) -> str:
+    done = pipeline.run({"prompt": {"question": text}, **more})
+    return str(done["llm"]["replies"][0].text)
+
+
+def dumpable() -> Pipeline:
+    """All of it is the framework's own, so that it can be loaded."""
+    made = Pipeline(metadata={"of": "测试"})
+    made.add_component("prompt", ChatPromptBuilder(template=said("In a word: {{question}}")))
+    made.add_component("llm", OpenAIChatGenerator(api_key=Secret.from_env_var("KEY")))
+    made.add_component(
+        "agent", Agent(chat_generator=OpenAIChatGenerator(api_key=Secret.from_env_var("KEY")))
+    )
+    made.connect("prompt", "llm")
+    made.connect("llm.replies", "agent.messages")
+    return made
+
+
+@pytest.mark.scenario(3)
+def test_it_is_dumped_as_before_and_loads_without_us(
+    engine: ContextEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "no key")
+    pipeline = dumpable()
+    before = pipeline.dumps()
+    loaded = Pipeline.loads(before).dumps()
+    with install_ce(pipeline, engine=engine):
+        assert pipeline.dumps() == before
+        assert Pipeline.loads(before).dumps() == loaded
+    assert "ce_" not in before
+    assert pipeline.dumps() == before
+    assert Pipeline.loads(before).dumps() == loaded
+
+
+@pytest.mark.scenario(3)
+def test_what_is_loaded_while_another_is_governed_is_its_own(
+    engine: ContextEngine, monkeypatch: pytest.MonkeyPatch, kept: Stored
+) -> None:
+    monkeypatch.setenv("KEY", "no key")
+    pipeline = dumpable()
+    with Wire("A line.") as wire, install_ce(pipeline, engine=engine):
+        text = pipeline.dumps().replace("api_base_url: null", f"api_base_url: {wire.base_url}")
+        loaded = Pipeline.loads(text)
+        loaded.run({"prompt": {"question": "lane?"}})
+        assert len(wire.requests) == 2
+    assert kept.sessions() == []
+
+
+@pytest.mark.scenario(3)
+def test_a_run_goes_on_behind_a_breakpoint_and_is_recorded_once(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    from haystack.core.errors import BreakpointException
+    from haystack.dataclasses.breakpoints import Breakpoint
+
+    data = {"prompt": {"question": "lane?"}}
+    with Wire("A line.") as wire:
+        pipeline = prompting(model(wire))
+        with install_ce(pipeline, engine=engine), ce_session("s"):
+            with pytest.raises(BreakpointException) as stopped:
+                pipeline.run(data, break_point=Breakpoint("llm"))
+            snapshot = stopped.value.pipeline_snapshot
+            done = pipeline.run({}, pipeline_snapshot=snapshot)
+        assert len(wire.requests) == 1
+    assert done["llm"]["replies"][0].text == "A line."
+    assert [str(turn.status) for turn in kept.turns()] == ["committed"]
+
+
+# What comes later
+
+
+def test_a_model_that_is_put_in_later_is_governed(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    with Wire("A line.") as wire:
+        pipeline = Pipeline()
+        pipeline.add_component("prompt", ChatPromptBuilder(template=said("{{question}}")))
+        with install_ce(pipeline, engine=engine), ce_session("s"):
+            pipeline.add_component("llm", model(wire))
+            pipeline.connect("prompt", "llm")
+            ask(pipeline)
+    assert [str(turn.status) for turn in kept.turns()] == ["committed"]
+
+
+def test_a_class_that_is_made_later_is_governed(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    with Wire("A line.") as wire:
+        inner = model(wire)
+        pipeline = prompting(inner)
+        with install_ce(pipeline, engine=engine), ce_session("s"):
+
+            @component
+            class Later:
+                """Its sockets are set as it is made."""
+
+                def __init__(self) -> None:
+                    component.set_output_types(self, replies=list[ChatMessage])
+
+                def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
+                    return {"replies": [ChatMessage.from_assistant(f"{len(messages)} 条")]}
+
+            plain = Later.run
+            pipeline.remove_component("llm")
+            pipeline.add_component("llm", Later())
+            pipeline.connect("prompt", "llm")
+            assert ask(pipeline) == "1 条"
+    assert Later.run is plain
+    assert [str(turn.status) for turn in kept.turns()] == ["committed"]
+    assert kept.document().session.messages[-1].content == "1 条"
+
+
+# Copies, names, several installations
+
+
+def test_a_copy_is_governed_and_so_is_a_clone(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    with Wire("A line.") as wire:
+        agent = Agent(chat_generator=model(wire), system_prompt="S.")
+        with install_ce(agent, engine=engine), ce_session("s"):
+            copies = [copy.copy(agent)]
+            if hasattr(agent, "clone"):
+                copies.append(agent.clone())
+            for each in copies:
+                each.run(messages=said("lane?"))
+    assert len(kept.turns()) == len(copies)
+
+
+def test_one_model_in_two_pipelines_is_governed_by_who_asks_it(
+    engine: ContextEngine, model: MakeModel
+) -> None:
+    with Wire("A line.") as wire:
+        shared = model(wire)
+        one, other = Agent(chat_generator=shared), Agent(chat_generator=shared)
+        with (
+            install_ce(one, engine=engine, session_id="one"),
+            install_ce(other, engine=engine, session_id="other"),
+        ):
+            one.run(messages=said("lane?"))
+            other.run(messages=said("cut?"))
+        assert len(wire.requests) == 2
+    stored = Stored(engine)
+    assert [m.content for m in stored.document("one").session.messages] == ["lane?", "A line."]
+    assert [m.content for m in stored.document("other").session.messages] == ["cut?", "A line."]
+
+
+@pytest.mark.scenario(11)
+def test_taken_away_it_is_as_it_was(engine: ContextEngine, model: MakeModel, kept: Stored) -> None:
+    with Wire("A line.") as wire:
+        pipeline = prompting(model(wire))
+        ask(pipeline)
+        plain, run = wire.requests[0].raw, OpenAIChatGenerator.run
+        installation = install_ce(pipeline, engine=engine, session_id="s")
+        assert inspect.signature(OpenAIChatGenerator.run) == inspect.signature(run)
+        ask(pipeline)
+        installation.uninstall()
+        assert OpenAIChatGenerator.run is run
+        ask(pipeline)
+        assert [sent.raw for sent in wire.requests] == [plain] * 3
+    assert len(kept.turns()) == 1
+
+
+@pytest.mark.scenario(11)
+def test_a_target_that_is_dropped_leaves_nothing(engine: ContextEngine) -> None:
+    run = OpenAIChatGenerator.run
+    with Wire("A line.") as wire:
+        install_ce(prompting(Model(wire)), engine=engine)
+        gc.collect()
+        install_ce(prompting(Model(wire)), engine=engine).uninstall()
+    assert OpenAIChatGenerator.run is run
+
+
+def test_what_it_is_installed_on(engine: ContextEngine, model: MakeModel) -> None:
+    with Wire("A line.") as wire:
+        for target in (
+            prompting(model(wire)),
+            Agent(chat_generator=model(wire)),
+            model(wire),
+            SuperComponent(prompting(model(wire))),
+        ):
+            with install_on_anything(target, engine=engine) as installation:
+                assert installation.hooks.adapter.name == "haystack"
+        with pytest.raises(UnsupportedTargetError, match="Pipeline"):
+            install_ce(ChatPromptBuilder(template=said("{{question}}")), engine=engine)
+        with pytest.raises(ConfigError, match="history"):
+            install_ce(model(wire), engine=engine, history=True)
+
+
+# Whose session
+
+
+def test_the_inputs_of_a_run_name_the_session(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    with Wire("A line.") as wire:
+        agent = Agent(chat_generator=model(wire))
+        pipeline = Pipeline()
+        pipeline.add_component("agent", agent)
+        with install_ce(pipeline, engine=engine):
+            given = {"messages": said("lane?"), "hook_context": {"session_id": "s", "user_id": "u"}}
+            pipeline.run({"agent": given})
+            agent.run(messages=said("cut?"), hook_context={"session_id": "default"})
+    asked = [m.content for m in kept.document("s", "u").session.messages if m.role == "user"]
+    assert asked == ["lane?"]
+    assert len(kept.sessions()) == 2
+
+
+@pytest.mark.scenario(7)
+def test_fifty_at_once_are_fifty_sessions(
+    engine: ContextEngine, model: MakeModel, kept: Stored, runner: asyncio.Runner
+) -> None:
+    async def one(n: int) -> None:
+        with ce_session(f"s{n}", user_id=f"u{n}"):
+            await pipeline.run_async({"prompt": {"question": f"lane {n}?"}})
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*map(one, range(50)))
+
+    with Wire(heard) as wire:
+        pipeline = prompting(model(wire))
+        with install_ce(pipeline, engine=engine):
+            runner.run(all_at_once())
+        assert len(wire.requests) == 50
+    for n in range(50):
+        messages = kept.document(f"s{n}", f"u{n}").session.messages
+        assert [m.content for m in messages] == [
+            f"In a word: lane {n}?",
+            f"heard: In a word: lane {n}?",
+        ]
+
+
+@pytest.mark.scenario(8)
+def test_eight_threads_share_a_pipeline(
+    engine: ContextEngine, model: MakeModel, kept: Stored
+) -> None:
+    def one(n: int) -> str:
+        with ce_session(f"s{n}"):
+            return ask(pipeline, f"lane {n}?") + ask(pipeline, f"cut {n}?")
+
+    with Wire(heard) as wire:
+        pipeline = prompting(model(wire))
+        pipeline.warm_up()
+        with install_ce(pipeline, engine=engine), ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(one, range(8)))
+    for n, answer in enumerate(answers):
+        assert answer == f"heard: In a word: lane {n}?heard: In a word: cut {n}?"
+        asked = [m.content for m in kept.document(f"s{n}").session.messages if m.role == "user"]
+        assert asked == [f"In a word: lane {n}?", f"In a word: cut {n}?"]
+
+
+def heard(body: Any) -> str:
+    return f"heard: {body['messages'][-1]['content']}"

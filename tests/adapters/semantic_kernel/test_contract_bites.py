@@ -1,0 +1,37 @@
+"""The contract suite catches what adapters get wrong: each mutant of the real one fails the test that is for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ce_integrations.testing.adapter_contract import AdapterContract
+from tests.adapters.budget_mutants import BUDGET
+from tests.adapters.data_mutants import DATA
+from tests.adapters.message_mutants import MESSAGES
+from tests.adapters.mutants import SHARED, Mutant, Patch
+from tests.adapters.picture_mutants import PICTURES
+from tests.adapters.semantic_kernel.contract_apps import AgentApps, PlainApps
+from tests.adapters.semantic_kernel.contract_mutants import OWN
+
+
+ALL = [*SHARED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN]
+NONE_HERE = ("calls_estimates_real",)
+"""Nothing is estimated: Semantic Kernel asks for the usage of every stream."""
+
+
+class Agent(AgentApps, AdapterContract):
+    pass
+
+
+class Plain(PlainApps, AdapterContract):
+    pass
+
+
+@pytest.mark.req("A-27")
+@pytest.mark.parametrize(
+    "mutant",
+    [mutant for mutant in ALL if mutant.name not in NONE_HERE],
+    ids=lambda mutant: mutant.name,
+)
+def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
+    mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)
