@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
+from contextlib import suppress
+from pkgutil import resolve_name
 from typing import Any
 
 from crewai.llms.base_llm import BaseLLM
@@ -20,27 +21,19 @@ from ce_integrations.wrappers import same_kind, within
 _BEHIND = ("tools", "callbacks", "available_functions", "from_task", "from_agent", "response_model")
 """The arguments of a model's `call` behind the messages."""
 
-_ASIDE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("utilities.converter", "Converter", ("to_pydantic", "ato_pydantic", "to_json", "ato_json")),
-    ("tasks.llm_guardrail", "LLMGuardrail", ("__call__",)),
-    (
-        "memory.unified_memory",
-        "Memory",
-        ("remember", "remember_many", "extract_memories", "recall", "update"),
-    ),
-    ("utilities.planning_handler", "CrewPlanner", ("_handle_crew_planning",)),
-    ("utilities.reasoning_handler", "AgentReasoning", ("handle_agent_reasoning",)),
-    (
-        "utilities.evaluators.task_evaluator",
-        "TaskEvaluator",
-        ("evaluate", "evaluate_training_data"),
-    ),
-    ("agents.planner_observer", "PlannerObserver", ("observe",)),
-    ("agent.core", "Agent", ("_get_knowledge_search_query",)),
-    ("llms.base_llm", "BaseLLM", ("summarize_messages",)),
-    ("utilities.agent_utils", "", ("summarize_messages",)),
-)
-"""What asks models for itself: module, class, functions; not every release has all of them."""
+_ASIDE = """
+utilities.converter.Converter to_pydantic ato_pydantic to_json ato_json
+tasks.llm_guardrail.LLMGuardrail __call__
+memory.unified_memory.Memory remember remember_many extract_memories recall update
+utilities.planning_handler.CrewPlanner _handle_crew_planning
+utilities.reasoning_handler.AgentReasoning handle_agent_reasoning
+utilities.evaluators.task_evaluator.TaskEvaluator evaluate evaluate_training_data
+agents.planner_observer.PlannerObserver observe
+agent.core.Agent _get_knowledge_search_query
+llms.base_llm.BaseLLM summarize_messages
+utilities.agent_utils summarize_messages
+"""
+"""What asks models for itself: where, and by which functions; not every release has all of them."""
 
 
 def _messages(given: Any) -> list[Any]:
@@ -93,15 +86,11 @@ def _tracked(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def asides() -> Iterator[tuple[Any, str, Make]]:
     """What of `_ASIDE` this release has, to be wrapped."""
-    for module, cls, names in _ASIDE:
-        try:
-            place: Any = import_module(f"crewai.{module}")
-        except ImportError:
-            continue
-        place = getattr(place, cls, None) if cls else place
-        for name in names:
-            if name in vars(place or object):
-                yield place, name, within(aside)
+    for line in _ASIDE.strip().splitlines():
+        where, *names = line.split()
+        with suppress(ImportError, AttributeError):
+            place = resolve_name(f"crewai.{where}")
+            yield from ((place, name, within(aside)) for name in names if name in vars(place))
 
 
 MAKERS: dict[type, dict[str, Make]] = {

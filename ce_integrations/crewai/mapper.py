@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from crewai.utilities.i18n import I18N
 
 import ce_engine as ce
 from ce_integrations.blocks import BYTES_PER_TOKEN, call_args, changed, text_of
+from ce_integrations.chat_form import call_dict, message_dict, tool_request
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
 
@@ -46,7 +46,7 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     """Map one message; whatever else it has stays in it."""
     content = native.get("content")
     role, origin = ROLES.get(native.get("role") or "user", ROLES["user"])
-    calls = [_call(call) for call in native.get("tool_calls") or ()]
+    calls = [tool_request(call) for call in native.get("tool_calls") or ()]
     text = text_of(content)
     if role is ce.Role.ASSISTANT and (written := _ACTION.search(text)):
         calls = [ce.ToolRequest(name=written[1], args=call_args({"args": written[2]}))]
@@ -72,11 +72,6 @@ def _framed(role: ce.Role, text: str) -> tuple[str, str, str]:
     return "", text, ""
 
 
-def _call(call: Mapping[str, Any]) -> ce.ToolRequest:
-    told = call.get("function") or call
-    return ce.ToolRequest(name=told.get("name") or "", id=call.get("id"), args=call_args(told))
-
-
 def split(native: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """An answer and what its tool gave, where an agent writes both into one message."""
     content = native.get("content")
@@ -99,22 +94,12 @@ def join(native: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[
 
 def answer_of(result: Any) -> dict[str, Any]:
     """What a call of a model gave as a message: a text, calls of tools, or an object that was asked for."""
-    calls = [_asked(call) for call in result] if isinstance(result, list) else []
-    if calls and all(calls):
+    told = [extract_tool_call_info(call) for call in result] if isinstance(result, list) else []
+    if calls := [call_dict(*each) for each in told if each is not None]:
         return {"role": "assistant", "content": None, "tool_calls": calls}
     if hasattr(result, "model_dump_json"):
         result = result.model_dump_json()
     return {"role": "assistant", "content": "" if result is None else str(result)}
-
-
-def _asked(call: Any) -> dict[str, Any] | None:
-    """A call in whatever form a provider has, as the framework itself writes it into its messages."""
-    told = extract_tool_call_info(call)
-    if told is None:
-        return None
-    call_id, name, args = told
-    written = args if isinstance(args, str) else json.dumps(args)
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": written}}
 
 
 def usage_told(told: Any) -> ce.Usage | None:
@@ -137,7 +122,7 @@ def to_native(step: ce.Step, native: Mapping[str, Any] | None) -> dict[str, Any]
     if isinstance(step, ce.Insert):
         return {"role": step.role.value, "content": step.text}
     if isinstance(step, ce.Restore):
-        return _restored(step.message)
+        return message_dict(step.message)
     if native is None:
         raise ValueError(f"{type(step).__name__} needs the host's message")
     content = native.get("content") or ""
@@ -145,22 +130,3 @@ def to_native(step: ce.Step, native: Mapping[str, Any] | None) -> dict[str, Any]
         before, text, behind = _framed(to_schema(native).message.role, content)
         return {**native, "content": before + changed(text, step) + behind}
     return {**native, "content": changed(content, step)}
-
-
-def _restored(message: ce.Message) -> dict[str, Any]:
-    made: dict[str, Any] = {"role": message.role.value, "content": message.content}
-    if message.role is ce.Role.TOOL:
-        made["tool_call_id"] = message.tool_call_id or ""
-    if message.tool_calls:
-        made["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {
-                    "name": call.name,
-                    "arguments": json.dumps(call.args, ensure_ascii=False),
-                },
-            }
-            for call in message.tool_calls
-        ]
-    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 
 import ce_engine as ce
 from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, REASONING, call_args, changed
+from ce_integrations.chat_form import call_dict
 from ce_integrations.llamaindex.written import Written, read
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
@@ -182,7 +182,6 @@ def _restored(message: ce.Message) -> ChatMessage:
             told = {"tool_call_id": call.id, "tool_name": call.name, "tool_kwargs": call.args}
             blocks.append(ToolCallBlock(**told))
         else:
-            function = {"name": call.name, "arguments": json.dumps(call.args, ensure_ascii=False)}
-            asked = {"id": call.id, "type": "function", "function": function}
+            asked = call_dict(call.id, call.name, call.args)
             beside.setdefault("tool_calls", []).append(asked)
     return ChatMessage(role=message.role.value, blocks=blocks, additional_kwargs=beside)
