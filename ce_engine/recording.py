@@ -280,10 +280,9 @@ def record_retrieval(
     request_id, lane_key = ingest.id(request_id), ingest.id(lane_key)
     key, ids = ingest.id(hit.run_id) or ingest.ids.generate(), []
     for rank, document in enumerate(hit.documents):
-        metadata = dict(document.metadata)
         name = ingest.id(document.id)  # a number is no id because our own field says so
-        metadata |= {"rank": rank, "score": document.score, "document_id": name}
-        metadata["score_kind"] = hit.score_kind
+        known = {"rank": rank, "score": document.score, "score_kind": hit.score_kind}
+        metadata = {**document.metadata, **known, "document_id": name}
         source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
         row = ingest.evidence_row(
             document.text,

@@ -13,7 +13,7 @@ from haystack.tools.tool import Tool
 from haystack.tools.utils import flatten_tools_or_toolsets
 
 from ce_integrations.asking import Asked, governed, schema_of
-from ce_integrations.base import CallInfo, Hooks
+from ce_integrations.base import CallInfo
 from ce_integrations.haystack.roles import PLACE, components
 from ce_integrations.hooks import Hooks
 from ce_integrations.marks import Mark

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tests.parity.rows import ABSENT, Key, Row, rows
-from tests.parity.scenario import BUDGET, ERROR, FACT, PAGES, Outcome, Part, largest
+from tests.parity.scenario import (
+    BUDGET,
+    ERROR,
+    FACT,
+    PAGES,
+    STREAMED_WAYS,
+    Outcome,
+    Part,
+    largest,
+)
 
 
 YES, NO = "yes", "no"
@@ -100,7 +109,7 @@ def _place(outcome: Outcome) -> str:
 
 
 def _stream_usage(outcome: Outcome) -> str:
-    return _usage(outcome.streaming) if "stream" in outcome.streaming.way else "no streams"
+    return _usage(outcome.streaming) if outcome.streaming.way in STREAMED_WAYS else "no streams"
 
 
 def _usage(part: Part) -> str:
@@ -109,7 +118,7 @@ def _usage(part: Part) -> str:
 
 
 def _first_token(outcome: Outcome) -> str:
-    if "stream" not in outcome.streaming.way:
+    if outcome.streaming.way not in STREAMED_WAYS:
         return "no streams"
     usages = outcome.streaming.document.session.model_usage
     return _yes(bool(usages) and all(u.first_token_latency_ms is not None for u in usages))

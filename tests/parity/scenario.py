@@ -187,8 +187,11 @@ def _finding(apps: FrameworkApps) -> Part:
         return _part(trial, wire, target, [QUESTION], _way(apps))
 
 
+STREAMED_WAYS = ("stream", "astream", "push", "apush")
+
+
 def _streaming(apps: FrameworkApps) -> Part:
-    ways: Sequence[Way] = [way for way in apps.adapter.capabilities.ways if "stream" in way]
+    ways: Sequence[Way] = [way for way in apps.adapter.capabilities.ways if way in STREAMED_WAYS]
     with Trial(apps) as trial, Wire(text("A cut leaves older turns out, 截断。")) as wire:
         target = apps.make_target(wire)
         return _part(trial, wire, target, [STREAMED], next(iter(ways), _way(apps)))

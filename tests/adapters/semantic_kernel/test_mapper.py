@@ -37,10 +37,12 @@ def test_a_message_with_several_results_is_as_many_and_one_again() -> None:
     assert {host.origin for host in hosts} == {Origin.TOOL_RESULT}
     shorter = mapper.to_native(Shorten(1, "short"), parts[1])
     joined = mapper.join(native, [parts[0], shorter])
-    assert [item.result for item in joined.items] == ["一", "short"]
-    assert [item.id for item in joined.items] == ["c1", "c2"]
+    items: Any = joined.items
+    assert [item.result for item in items] == ["一", "short"]
+    assert [item.id for item in items] == ["c1", "c2"]
     assert joined.name == "ann"
-    assert native.items[1].result == ["b"]
+    given: Any = native.items
+    assert given[1].result == ["b"]
 
 
 def test_a_summary_is_nobody_s_word() -> None:
