@@ -278,6 +278,9 @@ class SyncEngine:
     ) -> Inspection:
         return self._run(self._engine.inspect(call, actor=actor))
 
+    def preview(self, call: ModelCall) -> Prepared:
+        return self._run(self._engine.preview(call))
+
     def original(self, scope: Scope, piece_id: str, *, actor: str) -> Original:
         return self._run(self._engine.original(scope, piece_id, actor=actor))
 

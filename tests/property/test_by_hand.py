@@ -30,6 +30,8 @@ NOT_CALLED = {
         ("list_turns", "list_reports", "list_events"), "keyed by each store's own secret"
     ),
     "check_possible": "what an installation asks once; nothing is said of a session",
+    "preview": "records nothing: the tests of what is beside an answer, and CrewAI's, have it",
+    "post_tasks": "the tasks of a framework: CrewAI's tests and the canaries have it",
     "recorded_call": "a part of `ce inspect`, whose tests have it",
 }
 
