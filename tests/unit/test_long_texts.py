@@ -308,7 +308,7 @@ def test_eight_texts_without_end_at_once_stop_no_other_session() -> None:
         await asyncio.gather(*hostile)
 
     asyncio.run(run())
-    assert ended[:3] == ["bystander 0", "bystander 1", "bystander 2"]
+    assert ended[-1].startswith("hostile")  # a queue would let all of them end first
     assert len(ended) == 11
     assert "Quentin" not in everything(engine, Scope(session_id="hostile 7"))
     assert "[HOPELESS_1]" in everything(engine, Scope(session_id="bystander 0"))
