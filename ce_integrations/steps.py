@@ -24,6 +24,7 @@ from ce_integrations.wrappers import run_within, same_kind
 __all__ = [
     "Step",
     "deeper",
+    "governing_step",
     "in_step",
     "sent_from_here",
     "sent_from_nowhere",
@@ -97,6 +98,12 @@ def step_around() -> Step | None:
     """
     step = _step.get()
     return step if step is None or step.at_work else replace(_first(_here()), hooks=step.hooks)
+
+
+def governing_step() -> Step | None:
+    """The innermost step around us, where an installation governs it."""
+    step = step_around()
+    return step if step is not None and step.hooks is not None and step.hooks.active else None
 
 
 def sent_from_here() -> Step:

@@ -17,7 +17,7 @@ from ce_integrations.autogen.routing import prompt_of
 from ce_integrations.autogen.told import as_given, as_told
 from ce_integrations.base import CallInfo, call_around
 from ce_integrations.patches import Make
-from ce_integrations.steps import Step, step_around
+from ce_integrations.steps import Step, governing_step, step_around
 
 
 NAME = "autogen"
@@ -31,11 +31,10 @@ def _owner(client: Any) -> Owner | None:
 
     Nobody does inside another one's call: clients ask clients, and their bases.
     """
-    step, around = step_around(), call_around()
+    around = call_around()
     if around is not None and around.adapter == NAME:
         return None
-    governed = step is not None and step.hooks is not None and step.hooks.active
-    return step if governed else PLACE.mark_of(client)
+    return governing_step() or PLACE.mark_of(client)
 
 
 def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:

@@ -13,7 +13,7 @@ from ce_integrations.asking import Owner
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.marks import Attribute, Mark
 from ce_integrations.patches import Make
-from ce_integrations.steps import Step, deeper, in_step, step_around
+from ce_integrations.steps import Step, deeper, governing_step, in_step
 from ce_integrations.wrappers import same_kind
 
 
@@ -41,9 +41,8 @@ class CrewMark(Mark):
 
 def owner_of(subject: object) -> Owner | None:
     """Who governs what happens here: what runs around us, else the object's own mark."""
-    step = step_around()
-    hooks = None if step is None else step.hooks
-    if hooks is not None and hooks.active and hooks.adapter.name == "crewai":
+    step = governing_step()
+    if step is not None and step.hooks is not None and step.hooks.adapter.name == "crewai":
         return step
     return PLACE.mark_of(subject)
 
@@ -67,9 +66,8 @@ def _begin(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     """The step of what an app calls, if anybody governs it."""
     owner = owner_of(subject)
     if owner is None or not (isinstance(subject, AGENTS) or PLACE.mark_of(subject)):
-        return (
-            None  # nobody's; or a part of what is at work, as an agent's executor is, a flow itself
-        )
+        # Nobody's; or a part of what is at work, as an agent's executor is, a flow itself.
+        return None
     given = kwargs.get("inputs", args[0] if args else None)
     told = {**(given if isinstance(given, Mapping) else {}), **kwargs}
     names = (*_SESSION, "id") if isinstance(subject, Flow) else _SESSION

@@ -20,7 +20,7 @@ from ce_integrations.marks import Mark
 from ce_integrations.recorders import Run
 from ce_integrations.runs import at_work
 from ce_integrations.scoped import handing_over
-from ce_integrations.steps import Step, deeper, in_step, step_around
+from ce_integrations.steps import Step, deeper, governing_step, in_step, step_around
 from ce_integrations.wrappers import same_kind
 
 
@@ -79,9 +79,7 @@ def streams(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _owner(subject: object) -> Step | Mark | None:
     """Who governs a call: the outermost run around it, else the installation of the model alone."""
-    step = step_around()
-    governs = step is not None and step.hooks is not None and step.hooks.active
-    return step if governs else PLACE.mark_of(subject)
+    return governing_step() or PLACE.mark_of(subject)
 
 
 def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:

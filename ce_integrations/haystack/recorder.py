@@ -16,13 +16,12 @@ from ce_integrations.haystack.mapper import beside, text_of
 from ce_integrations.patches import Make, Place
 from ce_integrations.recorders import Called, Outcome, RetrievalRecorder, Run, RunInfo, ToolRecorder
 from ce_integrations.runs import as_text, retrieved_doc
-from ce_integrations.steps import Step, step_around
+from ce_integrations.steps import Step, governing_step
 from ce_integrations.wrappers import same_kind
 
 
 def _owner(_: object = None) -> Step | None:
-    step = step_around()
-    return step if step is not None and step.hooks is not None and step.hooks.active else None
+    return governing_step()
 
 
 # Tools

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import Any, Literal
 
 from haystack import Pipeline
@@ -66,9 +66,9 @@ def _parameters(function: Any) -> Container[str]:
         return ()
 
 
-def classes(found: Iterable[object] = ()) -> list[type]:
-    """Those of all components that are defined by now, and of objects that set their sockets themselves."""
-    return [*component.registry.values(), Pipeline, *map(type, found)]
+def classes() -> list[type]:
+    """Those of all components that are defined by now."""
+    return [*component.registry.values(), Pipeline]
 
 
 def found(target: object) -> list[Any]:

@@ -17,7 +17,7 @@ from ce_integrations.bounded import BoundedMap
 from ce_integrations.marks import Attribute
 from ce_integrations.patches import Make
 from ce_integrations.semantic_kernel.mapper import whole
-from ce_integrations.steps import Step, deeper, in_step, step_around
+from ce_integrations.steps import Step, deeper, governing_step, in_step, step_around
 from ce_integrations.turns import aside
 from ce_integrations.wrappers import same_kind, within
 
@@ -41,9 +41,7 @@ def hooks_of(*subjects: Any) -> Hooks[Any] | None:
 
 def _owner(service: Any) -> Owner | None:
     """Who governs a call: the outermost step's installation, else the service's own."""
-    step = step_around()
-    is_governed = step is not None and step.hooks is not None and step.hooks.active
-    return step if is_governed else PLACE.mark_of(service)
+    return governing_step() or PLACE.mark_of(service)
 
 
 def _described(asked: Asked) -> tuple[list[ChatMessageContent], CallInfo]:
@@ -121,8 +119,7 @@ def _function(
 
 def _service(service: Any, chat_history: Any = None, *_: Any, **given: Any) -> Step | None:
     """A loop of model calls and functions; who is in a governed step already asks in that."""
-    around = step_around()
-    if around is not None and around.hooks is not None and around.hooks.active:
+    if governing_step() is not None:
         return None
     history, hooks = given.get("chat_history", chat_history), hooks_of(service, given.get("kernel"))
     return deeper(service, "", hooks, conversation=history, **_said(given.get("arguments")))

@@ -50,11 +50,14 @@ def _asked(called: Called) -> RunInfo:
     return RunInfo(str(call.name or ""), call_args(vars(call)), _info(), call.id)
 
 
-def _outcome(run: Run, given: tuple[Any, FunctionResultContent | None]) -> Outcome:
+def _outcome(run: Run, given: tuple[Any, Any, Any]) -> Outcome:
     """What the model is told; of a wrong name or wrong arguments by the kernel itself, in its own words."""
     if (error := _raised.pop(run, None)) is not None:
         run.failed(error)
-    result = given[1]
+    _, call, history = given
+    items = (item for message in reversed(history.messages) for item in message.items)
+    results = (item for item in items if isinstance(item, FunctionResultContent))
+    result = next((each for each in results if each.id == (call.id or "unknown")), None)
     return Outcome(str(result), failed=result is None or isinstance(result.inner_content, str))
 
 
@@ -65,11 +68,8 @@ def _line(_: Any, __: Any, call: Any, *___: Any) -> Step:
 @ToolRecorder(find=_owner, describe=_asked, outcome=_outcome)
 @in_step(_line)
 async def _run(kernel: Any, original: Any, call: Any, history: Any, kwargs: Any) -> Any:
-    """What the kernel gives, and the result that it added to the history."""
-    given = await original(kernel, call, history, **kwargs)
-    items = (item for message in reversed(history.messages) for item in message.items)
-    results = (item for item in items if isinstance(item, FunctionResultContent))
-    return given, next((each for each in results if each.id == (call.id or "unknown")), None)
+    """What the kernel gives, beside what tells which result it added to the history."""
+    return await original(kernel, call, history, **kwargs), call, history
 
 
 def _called(original: Callable[..., Any]) -> Callable[..., Any]:
