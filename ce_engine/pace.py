@@ -7,7 +7,7 @@ each time they wait for anything. So long work rests as often as it works, and l
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -78,6 +78,13 @@ def breathe() -> None:
     pace = _PACE.get()
     if pace is not None and time.perf_counter() > pace.rests_at:
         pace.stop()
+
+
+def breathing(parts: Iterable[T]) -> Iterator[T]:
+    """Give the parts of a text one by one, and `breathe` at each."""
+    for part in parts:
+        breathe()
+        yield part
 
 
 def paced(work: Callable[[], T]) -> T:

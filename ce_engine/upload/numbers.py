@@ -34,8 +34,11 @@ class Number(NamedTuple):
         return self.accept in (_identity, _bank_card)
 
 
-NEAR_DIGITS = re.compile(r"[0-9](?:[ .\-_/()（）]{0,3}[0-9]){4,}")
+_NEXT_DIGIT = r"(?:[ .\-_/()（）]{0,3}[0-9])"
+NEAR_DIGITS = re.compile(rf"[0-9]{_NEXT_DIGIT}{{4,255}}")
 """Where digits stand so close together that a number, plain or labelled, is worth trying."""
+MORE_DIGITS = re.compile(rf"{_NEXT_DIGIT}{{1,255}}")
+"""How that goes on. Matched by pieces: all other threads wait for one match, and a text may be digits only."""
 
 _SIGN_BEFORE = frozenset(" =([,")  # of a negative number
 _MONEY = frozenset("$¥￥€£")
@@ -254,6 +257,8 @@ def _numbers() -> tuple[Number, ...]:
 
 
 NUMBERS = _numbers()
+NUMBER_REACH = 80
+"""More characters than any of these patterns looks at."""
 _HEX = re.compile("[0-9A-F]+")
 
 _HEX_LOWER = re.compile("[0-9a-f]+")

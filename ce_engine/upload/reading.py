@@ -6,6 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
+from ce_engine.pace import breathe, breathing
+
 
 HOLE = "\ufdd0"
 """Stands where something was already taken out; Unicode promises that no text uses it."""
@@ -54,7 +56,7 @@ def substitute(text: str, cuts: Iterable[tuple[int, int, str]]) -> tuple[str, Ca
     pieces: list[str] = []
     places, origins = [0], [0]  # where a stretch begins, in the result and in the text
     length = done = 0
-    for start, end, sign in cuts:
+    for start, end, sign in breathing(cuts):
         pieces += (text[done:start], sign)
         length += start - done + len(sign)
         places.append(length)
@@ -76,9 +78,10 @@ def around(text: str, sign: str, reach: int) -> list[str]:
     parts: list[tuple[int, int]] = []
     at = text.find(sign)
     while at >= 0:
+        breathe()
         first = max(0, at - reach)
         if parts and first <= parts[-1][1]:
             first = parts.pop()[0]
         parts.append((first, at + reach))
         at = text.find(sign, at + 1)
-    return [text[first:last] for first, last in parts]
+    return [text[first:last] for first, last in breathing(parts)]

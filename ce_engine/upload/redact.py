@@ -12,7 +12,7 @@ from typing import Any
 
 from ce_engine.config import RedactionRules
 from ce_engine.errors import RedactionError
-from ce_engine.pace import breathe
+from ce_engine.pace import breathe, breathing
 from ce_engine.ports import RedactedData, RedactResult, Restored
 from ce_engine.schema.rows import Placeholder
 from ce_engine.upload.dictionaries import Custom, dictionary_rules
@@ -173,14 +173,13 @@ class PatternRedactor:
         """Replace in a text that stands under `key`, which may be the label of what is in it."""
         context = f"{_NO_LABEL.sub(' ', key[-_CONTEXT:])}: " if key else ""
         view, origin = readable(context + text)
-        found = [span for span in self._find(view) if span.start >= len(context)]
+        found = [span for span in breathing(self._find(view)) if span.start >= len(context)]
         if not found:
             return Redaction(text)
         pieces: list[str] = []
         spans: list[Span] = []
         done = 0
-        for span in found:
-            breathe()
+        for span in breathing(found):
             start, end = origin(span.start) - len(context), origin(span.end) - len(context)
             pieces += (
                 text[done:start],
@@ -207,9 +206,8 @@ class PatternRedactor:
                 break
             fresh = [
                 Span(origin(start), origin(end), label, rule)
-                for start, end, label, rule in longest(self._scan(view))
+                for start, end, label, rule in breathing(longest(self._scan(view)))
             ]
-            breathe()
             if not fresh:
                 break
             spans += fresh
@@ -223,7 +221,7 @@ class PatternRedactor:
             return spans
         return [
             Span(*part.span(), span.label, span.rule)
-            for span in spans
+            for span in breathing(spans)
             for part in _SOLID.finditer(view, span.start, span.end)
             if not part[0].isspace()
         ]

@@ -7,9 +7,18 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from ce_engine.pace import breathe
+from ce_engine.pace import breathe, breathing
 from ce_engine.upload.labelled import LABELLED, LABELLED_NUMBERS, Label, Labelled, starts_word
-from ce_engine.upload.numbers import IBAN_HEAD, NEAR_DIGITS, NUMBERS, Number, iban_at, stands_alone
+from ce_engine.upload.numbers import (
+    IBAN_HEAD,
+    MORE_DIGITS,
+    NEAR_DIGITS,
+    NUMBER_REACH,
+    NUMBERS,
+    Number,
+    iban_at,
+    stands_alone,
+)
 from ce_engine.upload.patterns import (
     MAIL_SIGN,
     SHAPES,
@@ -45,7 +54,7 @@ def scan(text: str) -> Iterator[Span]:
     yield from shapes
     yield from _tokens(text)
     taken = bytearray(len(text))
-    for each in shapes:
+    for each in breathing(shapes):
         if each.rule == "url_password":
             taken[each.start : each.end] = b"\1" * (each.end - each.start)
     for mail in _mails(text):  # one that ends in a password and a host would leave its first half
@@ -57,9 +66,14 @@ def scan(text: str) -> Iterator[Span]:
 
 
 def _near_digits(text: str) -> Iterator[tuple[int, int]]:
-    for found in NEAR_DIGITS.finditer(text):
+    last = 0
+    while found := NEAR_DIGITS.search(text, last):
         breathe()
-        yield found.span()
+        first, last = found.span()
+        while more := MORE_DIGITS.match(text, last):
+            breathe()
+            last = more.end()
+        yield first, last
 
 
 def lowered(text: str) -> str:
@@ -75,11 +89,10 @@ def longest(spans: Iterable[Span]) -> list[Span]:
     found = sorted(spans, key=lambda span: span.start - span.end)
     kept: list[Span] = []
     taken = bytearray(max((span.end for span in found), default=0))
-    for span in found:
+    for span in breathing(found):
         # A shorter span that overlaps a longer one has its first or its last place inside it.
         if taken[span.start] or taken[span.end - 1]:
             continue
-        breathe()
         taken[span.start : span.end] = b"\1" * (span.end - span.start)
         kept.append(span)
     return sorted(kept, key=_START)
@@ -100,7 +113,7 @@ def occurrences(text: str, literal: str) -> Iterator[int]:
 def _before(text: str, regions: Iterable[tuple[int, int]]) -> str:
     """Return what stands before numbers, where alone a label of theirs can be."""
     pieces, done = [], 0
-    for first, last in regions:
+    for first, last in breathing(regions):
         pieces.append(text[max(done, first - LABEL_REACH) : first])
         done = last
     return "\n".join(pieces)
@@ -125,16 +138,14 @@ def _shapes(text: str, lower: str) -> Iterator[Span]:
     for shape in SHAPES:
         if shape.needs not in lower:
             continue
-        for found in shape.pattern.finditer(text):
-            breathe()
+        for found in breathing(shape.pattern.finditer(text)):
             if shape.accept(found[1]):
                 yield Span(*found.span(1), shape.label, shape.rule)
 
 
 def _tokens(text: str) -> Iterator[Span]:
     text = f" {text}"  # the gap before the first run
-    for run in TOKEN_RUN.finditer(text):
-        breathe()
+    for run in breathing(TOKEN_RUN.finditer(text)):
         at, stop = run.span()
         while found := TOKEN_PREFIX.search(text, at, stop):
             token = TOKENS[found[0]]
@@ -145,26 +156,23 @@ def _tokens(text: str) -> Iterator[Span]:
 
 
 def _mails(text: str) -> Iterator[Span]:
-    for found in MAIL_SIGN.finditer(text):
-        breathe()
+    for found in breathing(MAIL_SIGN.finditer(text)):
         bounds = mail_at(text, found.start())
         if bounds:
             yield Span(*bounds, "EMAIL", "mail")
 
 
 def _accounts(text: str) -> Iterator[Span]:
-    for found in IBAN_HEAD.finditer(text):
-        breathe()
+    for found in breathing(IBAN_HEAD.finditer(text)):
         bounds = iban_at(text, found)
         if bounds:
             yield Span(*bounds, "IBAN", "iban")
 
 
 def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
-    for first, last in regions:
-        breathe()
+    for first, last in breathing(regions):
         begin, end = max(0, first - 4), last + 4
-        signs, count = set(text[begin:end]), len(_NO_DIGITS.sub("", text[first:last]))
+        signs, count = set(text[begin:end]), _digit_count(text[first:last])
         for rule in NUMBERS:
             if count < rule.digits or (rule.signs and rule.signs.isdisjoint(signs)):
                 continue
@@ -172,9 +180,25 @@ def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
             yield from _number(text, rule, begin, end)
 
 
-def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[Span]:
-    while found := rule.pattern.search(text, at, stop):
+def _digit_count(region: str) -> int:
+    """Digits in a region, or some count that is enough for every rule: no more of it is looked at."""
+    return len(_NO_DIGITS.sub("", region[:_DIGITS_REACH]))
+
+
+def _first(pattern: re.Pattern[str], text: str, at: int, stop: int) -> re.Match[str] | None:
+    """What `pattern.search` finds, looked for by windows: all other threads wait for one search."""
+    while True:
         breathe()
+        end = min(stop, at + _WINDOW)
+        found = pattern.search(text, at, end)
+        # What begins so near the window's end may be longer, or be none, where more is seen of it.
+        if end == stop or (found and found.start() < end - NUMBER_REACH):
+            return found
+        at = end - NUMBER_REACH
+
+
+def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[Span]:
+    while found := _first(rule.pattern, text, at, stop):
         start, end = found.span()
         digits = _NO_DIGITS.sub("", found[0])
         alone = stands_alone(text, start, end, checked=rule.checked)
@@ -186,3 +210,5 @@ def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[Span]:
 
 
 _NO_DIGITS = re.compile("[^0-9]+")
+_WINDOW = 4096
+_DIGITS_REACH = 4 * max(rule.digits for rule in NUMBERS)
