@@ -82,7 +82,8 @@ def test_a_picture_that_is_left_out_goes_with_its_question(install: Any, picture
                 said.append({"role": "user", "content": f"{n}: {QUESTION}", "files": files})
                 said.append({"role": "assistant", "content": str(who.kickoff(said))})
             report = installation.last_report("talk")
-    assert not report.get("over_budget")
+    assert report is not None
+    assert not report.over_budget
     shown = [len(each) for each in pictures(wire)]
     assert shown[:2] == [1, 2]
     assert 1 <= shown[-1] < 4
