@@ -90,13 +90,14 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     if reported is not None and reported.status is ToolCallStatus.ERROR:
         message.status = "error"  # not every framework's message says so
     is_new = reported is not None or not _has_result(view, asked_by, caller)
+    source, kind = _result_kind((reported or call).type)
     evidence = records.ingest.evidence_row(
         "",
-        EvidenceSource(kind=SourceKind.TOOL, name=call.tool),
-        EvidenceType.TOOL_RESULT,
+        EvidenceSource(kind=source, name=call.tool),
+        kind,
         links=EvidenceLinks(tool_call_id=call.tool_call_id),
         clean={"message_id": message.message_id},
-        confidence=by_rule(SourceKind.TOOL, status=call.status),
+        confidence=by_rule(source, status=call.status),
         message_id=message.message_id,
     )
     evidence.dedup_key = _result_key(view, call.tool_call_id, row.key)
@@ -148,6 +149,13 @@ def record_content(
     row.lane_key = ingest.id(ingest.scope.agent_id)
     evidence_id = records.add_evidence(row, "", ingest.id(turn_id))
     return records.view.evidence[evidence_id].evidence.model_copy(deep=True)
+
+
+def _result_kind(tool: ToolType) -> tuple[SourceKind, EvidenceType]:
+    """What a tool's result is evidence of."""
+    if tool is ToolType.SKILL:
+        return SourceKind.SKILL, EvidenceType.SKILL_OUTPUT
+    return SourceKind.TOOL, EvidenceType.TOOL_RESULT
 
 
 def _result_key(view: SessionView, tool_call_id: str, content_key: bytes) -> bytes:
@@ -236,7 +244,7 @@ def record_tool_run(
         tool_call_id=key,
         tool=ingest.name(run.name),
         provider=ingest.provider(run.provider_kind, run.provider_name, run.provider_uri),
-        type=ToolType.FUNCTION_CALL if asked else ToolType.TOOL,
+        type=run.type or (ToolType.FUNCTION_CALL if asked else ToolType.TOOL),
         called_at=ingest.name(run.started_at) or ingest.clock.now_iso(),
         args_digest=ingest.call_args(key, run.args),
         status=run.status,
@@ -245,13 +253,14 @@ def record_tool_run(
         error=stored_error(ingest, run.error),
     )
     if run.result:
+        source, kind = _result_kind(call.type)
         evidence = ingest.evidence_row(
             run.result,
-            EvidenceSource(kind=SourceKind.TOOL, name=run.name, uri=run.provider_uri),
-            EvidenceType.TOOL_RESULT,
+            EvidenceSource(kind=source, name=run.name, uri=run.provider_uri),
+            kind,
             links=EvidenceLinks(tool_call_id=key),
             clean={} if run.status is ToolCallStatus.SUCCESS else {"status": str(run.status)},
-            confidence=by_rule(SourceKind.TOOL, status=run.status),
+            confidence=by_rule(source, status=run.status),
         )
         evidence.dedup_key = _run_key(records, run, key)
         evidence.lane_key = _lane_of(view, asked[1]) if asked else ingest.id(lane_key)
