@@ -226,6 +226,18 @@ class StoreConfig(_Config):
     view_bytes: int = Field(default=128_000_000, ge=0)
 
 
+class RenderConfig(_Config):
+    """How a session's blocks become text (A-12); see `RenderHints`.
+
+    Attributes:
+        max_chars: of one block; the rest is left out, and a line says how much. `None` leaves it whole.
+        format: `text`; `markdown` quotes what is from evidence and names it; `json` is one object.
+    """
+
+    max_chars: int | None = Field(default=None, ge=1)
+    format: Literal["text", "markdown", "json"] = "text"
+
+
 ConflictStrategy = Literal["prefer_tool_over_rag", "prefer_latest_by_at", "keep_both_and_warn"]
 """Who is right where sources disagree on a field (A-18)."""
 
@@ -269,6 +281,7 @@ class RuntimeConfig(_Config):
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
     collect: CollectConfig = Field(default_factory=CollectConfig)
+    render: RenderConfig = Field(default_factory=RenderConfig)
     placement: Literal["cache", "seed"] = "cache"
     history: Literal["app", "session"] = "app"
     fail: Literal["open", "closed"] = "open"

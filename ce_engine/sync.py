@@ -39,13 +39,21 @@ class SyncConstraints:
         self._constraints = engine.constraints
         self._run = engine.loop.run
 
-    def list(self, scope: Scope) -> Sequence[Constraint]:
-        return self._run(self._constraints.list(scope))
+    def list(self, scope: Scope, *, kind: str | None = None) -> Sequence[Constraint]:
+        return self._run(self._constraints.list(scope, kind=kind))
 
     def create(
-        self, scope: Scope, text: str, *, derived: bool = False, priority: Priority | None = None
+        self,
+        scope: Scope,
+        text: str,
+        *,
+        derived: bool = False,
+        priority: Priority | None = None,
+        kind: str = "",
     ) -> Constraint:
-        return self._run(self._constraints.create(scope, text, derived=derived, priority=priority))
+        return self._run(
+            self._constraints.create(scope, text, derived=derived, priority=priority, kind=kind)
+        )
 
     def update(
         self,
@@ -54,9 +62,10 @@ class SyncConstraints:
         *,
         text: str | None = None,
         priority: Priority | None = None,
+        kind: str | None = None,
     ) -> Constraint:
         return self._run(
-            self._constraints.update(scope, constraint_id, text=text, priority=priority)
+            self._constraints.update(scope, constraint_id, text=text, priority=priority, kind=kind)
         )
 
     def delete(self, scope: Scope, constraint_id: str) -> None:
