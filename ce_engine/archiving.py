@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
@@ -271,6 +271,7 @@ class Archiving:
             "saved": dict(self._savings()),
             "now": chosen.sources.now,
             "materials": [[m.id, material_mac(mac, m)] for m in chosen.materials],
+            "contexts": self._contexts() if self.config.observability.store_contexts else {},
             "pruner": kind_of(chosen.pruner),
             **self._sharing(),
             **self._shorter(),
@@ -290,6 +291,11 @@ class Archiving:
                 [row.anchor_message_id, summary_mac(view.fingerprinter, row)] for row in known
             ],
         }
+
+    def _contexts(self) -> dict[str, Any]:
+        """What sources gave, redacted, by its id (E-02)."""
+        text = self.records.ingest.text
+        return {m.id: asdict(replace(m, text=text(m.text)[0].text)) for m in self.chosen.materials}
 
     def settings(self, turn_id: str) -> dict[str, Any]:
         """The configuration's digest, with the whole of it in the first turn that has it."""

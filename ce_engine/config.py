@@ -167,6 +167,9 @@ class RedactionConfig(_Config):
             component `originals`, else `CE_ORIGINALS_URL`.
         content: `pointer` stores no content of messages and evidence: length, HMAC and source stay. They
             can be traced and recognised, but neither recalled nor replayed (A-30).
+        originals_only: sensitivities, words of the app's own. Evidence whose metadata has one of them under
+            `sensitivity`, and blocks of such a `sensitivity`, keep their content in the second store alone
+            (A-30): in the first are length and HMAC. They can be traced, and are in no input of ours.
         audit: an event says which rules hit what, and `engine.original` may be asked.
         max_text_chars: of one text, or of the texts of one piece of data; what is longer is stored without
             content (its length and HMAC are kept).
@@ -180,6 +183,7 @@ class RedactionConfig(_Config):
     rules: RedactionRules | None = None
     originals_url: str | None = None
     content: Literal["stored", "pointer"] = "stored"
+    originals_only: tuple[str, ...] = ()
     audit: bool = False
     max_text_chars: int = Field(default=2_000_000, ge=1)
     timeout_s: float = Field(default=2.0, gt=0)
@@ -190,15 +194,26 @@ class RedactionConfig(_Config):
             raise ValueError(
                 'originals_url is given, but nothing goes there: set mode="dual_store"'
             )
+        if self.originals_only and self.mode != "dual_store":
+            raise ValueError(
+                "originals_only names what the second store alone may have, but there is none: set "
+                'mode="dual_store" and originals_url'
+            )
         return self
 
 
 class ObservabilityConfig(_Config):
-    """Events and reports; `tags` are put on every event (A/B); `inspect` lets the allowed look (D-08)."""
+    """Events and reports; `tags` are put on every event (A/B); `inspect` lets the allowed look (D-08).
+
+    Attributes:
+        store_contexts: what sources gave to a call is stored with its report, redacted, so that the call can
+            be made again when they say something else (E-02). Else only digests of it are.
+    """
 
     emit_events: bool = True
     include_reports_in_store: bool = True
     inspect: bool = False
+    store_contexts: bool = False
     tags: dict[str, str] = Field(default_factory=dict)
 
 

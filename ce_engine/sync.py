@@ -7,6 +7,7 @@ from typing import Any
 
 from ce_engine.config import BudgetConfig, RuntimeConfig
 from ce_engine.engine import Engine
+from ce_engine.ports import RedactResult
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
     ContextBlock,
@@ -242,6 +243,9 @@ class SyncEngine:
         return self._run(
             self._engine.ingest(session, content, source, evidence_type, links, metadata, options)
         )
+
+    def redact(self, session: Scope | str, text: str) -> RedactResult:
+        return self._run(self._engine.redact(session, text))
 
     def record_tool_run(
         self, session: Scope | str, run: ToolRun, *, request_id: str = ""

@@ -107,21 +107,29 @@ class Ingest:
             return RedactResult(clean), False
         return self._limited.text(clean)
 
-    def content(self, text: str, piece: Piece) -> tuple[RedactResult, bool]:
+    def is_apart(self, sensitivity: object) -> bool:
+        """Whether content of this sensitivity goes to the second store alone (A-30)."""
+        return isinstance(sensitivity, str) and sensitivity in self.policy.originals_only
+
+    def content(
+        self, text: str, piece: Piece, *, is_apart: bool = False
+    ) -> tuple[RedactResult, bool]:
         """The content of a piece as it may be stored, and whether it is withheld."""
         redacted, withheld = self.text(text)
         piece.hit(redacted.rules, redacted.count)
-        if self.points_only:
+        if self.points_only or is_apart:
             return replace(redacted, text=""), bool(text)
         return redacted, withheld
 
-    def told(self, piece: Piece, content: str = "", data: Any = None) -> None:
+    def told(
+        self, piece: Piece, content: str = "", data: Any = None, *, is_apart: bool = False
+    ) -> None:
         """A piece is ready to be stored: keep what was redacted in it, and its original if that is wanted."""
         if piece.rules:
             self.redactions[piece.id] = RedactionRecord(
                 evidence_id=piece.id, rules_applied=[*piece.rules], fields_redacted=piece.count
             )
-        wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only)
+        wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only or is_apart)
         if wanted and (content or data):
             self.originals[piece.id] = Original(piece.id, encodable(content), self.plain(data))
 
@@ -311,8 +319,11 @@ class Ingest:
         recognises it (`dedup_key`) is the caller's to set.
         """
         own = content if message_id is None else ""
-        piece = Piece(self.ids.generate())
-        redacted, withheld = self.content(own, piece)
+        piece, is_apart = (
+            Piece(self.ids.generate()),
+            self.is_apart((metadata or {}).get("sensitivity")),
+        )
+        redacted, withheld = self.content(own, piece, is_apart=is_apart)
         stored = {**(self._metadata(metadata, piece) if metadata else {}), **(clean or {})}
         stored["created_at"] = self.clock.now_iso()
         if redacted.has_sensitive:
@@ -320,7 +331,8 @@ class Ingest:
         if withheld:  # what recognises it, and how much it was
             mac = self.fingerprinter.mac("content", own).hex()
             stored |= {"withheld": True, "length": len(own), "content_mac": mac}
-        self.told(piece, own, {"metadata": dict(metadata)} if metadata else None)
+        live = {"metadata": dict(metadata)} if metadata else None
+        self.told(piece, own, live, is_apart=is_apart)
         evidence = Evidence(
             evidence_id=piece.id,
             type=kind,
