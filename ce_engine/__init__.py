@@ -76,6 +76,10 @@ if TYPE_CHECKING:
     )
     from ce_engine.ports_context import ContextPiece, ContextSource
     from ce_engine.ports_derive import BlockDeriver, DeriveOptions
+    from ce_engine.ports_ingest import (
+        EvidenceDraft,
+        EvidenceIngestor,
+    )
     from ce_engine.prepare.assemble_input import InputAssembler
     from ce_engine.prepare.derive_session import SessionDeriver
     from ce_engine.prepare.prune import (
@@ -196,6 +200,9 @@ if TYPE_CHECKING:
     from ce_engine.stores.memory import MemoryStore
     from ce_engine.sync import SyncEngine
     from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
+    from ce_engine.upload.confidence import (
+        RuleIngestor,
+    )
     from ce_engine.upload.summarize import RollingSummarizer
 
 
@@ -240,7 +247,9 @@ __all__ = [
     "EventBus",
     "EventType",
     "Evidence",
+    "EvidenceDraft",
     "EvidenceFilter",
+    "EvidenceIngestor",
     "EvidenceLinks",
     "EvidenceNotFoundError",
     "EvidenceResolver",
@@ -316,6 +325,7 @@ __all__ = [
     "RetrievedDoc",
     "Role",
     "RollingSummarizer",
+    "RuleIngestor",
     "RuntimeConfig",
     "SchemaValidationError",
     "Scope",
@@ -383,6 +393,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "upload.confidence": "RuleIngestor",
+    "ports_ingest": "EvidenceDraft EvidenceIngestor",
     "schema.ids": "Sha256Hasher SystemClock UuidV4Generator",
     "schema.pruning": "PruneBudget PruneResult PruneRules",
     "config": "BudgetConfig CollectConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",

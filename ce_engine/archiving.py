@@ -270,9 +270,8 @@ class Archiving:
             "documents": [found for found, _ in memory.documents] if memory else [],
             "saved": dict(self._savings()),
             "now": chosen.sources.now,
-            "materials": [[m.id, material_mac(mac, m)] for m in chosen.materials],
-            "contexts": self._contexts() if self.config.observability.store_contexts else {},
             "pruner": kind_of(chosen.pruner),
+            **self._contexts(),
             **self._sharing(),
             **self._shorter(),
         }
@@ -293,9 +292,14 @@ class Archiving:
         }
 
     def _contexts(self) -> dict[str, Any]:
-        """What sources gave, redacted, by its id (E-02)."""
-        text = self.records.ingest.text
-        return {m.id: asdict(replace(m, text=text(m.text)[0].text)) for m in self.chosen.materials}
+        """What recognises what sources gave, and where it is wanted all of it, redacted (E-02)."""
+        ingest, mac = self.records.ingest, self.records.view.fingerprinter
+        found = self.chosen.materials
+        whole = found if self.config.observability.store_contexts else ()
+        return {
+            "materials": [[m.id, material_mac(mac, m)] for m in found],
+            "contexts": {m.id: asdict(replace(m, text=ingest.text(m.text)[0].text)) for m in whole},
+        }
 
     def settings(self, turn_id: str) -> dict[str, Any]:
         """The configuration's digest, with the whole of it in the first turn that has it."""

@@ -15,11 +15,11 @@ from ce_engine.errors import (
     TurnAmbiguousError,
 )
 from ce_engine.parts import Parts
-from ce_engine.prepare.assemble_input import as_text
-from ce_engine.schema.call import Answer, HostMessage, ModelCall, TurnHandle, Usage
+from ce_engine.prepare.assemble_input import as_text, taken_apart
+from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Origin, Role, TurnStatus
-from ce_engine.schema.report import PrepareResult, PutResult
+from ce_engine.schema.report import AssembledInput, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.view import OpenTurn
 
@@ -107,7 +107,7 @@ class ByHand(Parts):
         except BaseException:  # the caller is cancelled: nobody will end this turn
             self._give_up(prepared.turn)
             raise
-        assembled = prepared.assembled
+        assembled = self._assembled(prepared)
         if text:
             assembled = assembled.model_copy(update={"text": as_text(assembled.parts)})
         return PrepareResult(
@@ -115,6 +115,13 @@ class ByHand(Parts):
             report=prepared.report,
             session_version=stored.version,
         )
+
+    def _assembled(self, prepared: Prepared) -> AssembledInput:
+        """The input as the engine's own plan has it, or as the app's assembler puts it together."""
+        if self.assembler is None:
+            return prepared.assembled
+        messages, blocks = taken_apart(prepared, self.estimator)
+        return self.assembler.assemble(messages, blocks, prepared.call.model_hint)
 
     async def commit_assistant_message(
         self,
