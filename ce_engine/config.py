@@ -284,6 +284,8 @@ class RuntimeConfig(_Config):
             the app sends none, a chain or engine that holds a conversation is given what was said in
             its session before (decision 7). The engine by hand always does that.
         fail: `open` lets the host's call go on whatever happens to us; `closed` raises.
+        colleagues: `apart`: each agent of a session knows its own line, and what is said to it; `results`: it is
+            told the newest final answer of every other line too, and nothing of how it came about (B-16).
         enable_share_context: whether anything is injected at all (E-05).
     """
 
@@ -302,6 +304,7 @@ class RuntimeConfig(_Config):
     fail: Literal["open", "closed"] = "open"
     locale: Literal["en", "zh"] = "en"
     enable_share_context: bool = True
+    colleagues: Literal["apart", "results"] = "apart"
     conflicts: ConflictStrategy = "keep_both_and_warn"
 
     @property

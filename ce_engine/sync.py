@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import BudgetConfig, RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.ports import RedactResult
-from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.call import Answer, CallerRole, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -144,10 +144,19 @@ class SyncEngine:
         tools: Sequence[Mapping[str, Any]] = (),
         request_id: str = "",
         text: bool = False,
+        role: CallerRole = "agent",
+        want: Collection[str] = (),
     ) -> PrepareResult:
         return self._run(
             self._engine.prepare_turn(
-                session, user_message, runtime_config, tools=tools, request_id=request_id, text=text
+                session,
+                user_message,
+                runtime_config,
+                tools=tools,
+                request_id=request_id,
+                text=text,
+                role=role,
+                want=want,
             )
         )
 
