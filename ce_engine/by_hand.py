@@ -122,21 +122,19 @@ class ByHand(Parts):
         except BaseException:  # the caller is cancelled: nobody will end this turn
             self._give_up(prepared.turn)
             raise
-        assembled = self._assembled(prepared)
-        if text:
-            assembled = assembled.model_copy(update={"text": as_text(assembled.parts)})
         return PrepareResult(
-            assembled_input=assembled,
+            assembled_input=self._assembled(prepared, text=text),
             report=prepared.report,
             session_version=stored.version,
         )
 
-    def _assembled(self, prepared: Prepared) -> AssembledInput:
+    def _assembled(self, prepared: Prepared, *, text: bool) -> AssembledInput:
         """The input as the engine's own plan has it, or as the app's assembler puts it together."""
-        if self.assembler is None:
-            return prepared.assembled
-        messages, blocks = taken_apart(prepared, self.estimator)
-        return self.assembler.assemble(messages, blocks, prepared.call.model_hint)
+        found = prepared.assembled
+        if self.assembler is not None:
+            messages, blocks = taken_apart(prepared, self.estimator)
+            found = self.assembler.assemble(messages, blocks, prepared.call.model_hint)
+        return found.model_copy(update={"text": as_text(found.parts)}) if text else found
 
     async def commit_assistant_message(
         self,

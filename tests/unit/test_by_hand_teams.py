@@ -77,11 +77,9 @@ def test_agents_of_a_session_share_their_final_results_alone(engine: ContextEngi
     assert turn.assembled_input.parts[-1].role is Role.USER
     assert not [p for p in turn.assembled_input.parts if p.role is Role.SYSTEM]
     answered(engine, agent("cleo"), "Yes.")
-    [refs] = [
-        m.refs
-        for m in engine.sync.get_session(agent("cleo")).session.messages
-        if m.content == "Yes."
-    ]
+    document = engine.sync.get_session(agent("cleo"))
+    assert document is not None
+    [refs] = [m.refs for m in document.session.messages if m.content == "Yes."]
     found = {e.evidence_id: e.content for e in engine.sync.list_evidences(agent("cleo"))}
     assert "港口水深 12 米。" in [found.get(ref.evidence_id) for ref in refs or ()]
 
