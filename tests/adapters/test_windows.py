@@ -34,5 +34,4 @@ def test_the_table_of_windows_is_asked_where_the_framework_does_not_know(
         info = CallInfo(model=model, context_window=window)
         sent, _ = installation.hooks.before_model(TALK, info)
         assert (len(sent) < len(TALK)) is is_cut
-        assert TALK[-1].content in sent[-1].content
     engine.sync.close()
