@@ -8,11 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, Self, Unpack
 
-from ce_integrations.asking import Asked, Form, governed
+from ce_integrations.asking import Asked, Form, Owner, governed
 from ce_integrations.base import CallInfo, Detach, Hooks, share
 from ce_integrations.bounded import ByIdentity
 from ce_integrations.patches import ClassPatches, Make, definitions, is_of
 from ce_integrations.runs import OpenRuns
+from ce_integrations.steps import Step, governing_step
 from ce_integrations.walk import walk
 from ce_integrations.wrappers import same_kind
 
@@ -20,6 +21,7 @@ from ce_integrations.wrappers import same_kind
 __all__ = [
     "PLACE",
     "Attribute",
+    "Governor",
     "LateMarks",
     "Listed",
     "Mark",
@@ -142,6 +144,29 @@ class Attribute:
 
 PLACE = Attribute("_ce_mark")
 """For all frameworks whose objects have a `__dict__`: no field shows it, and states and dumps do not look there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Governor:
+    """Who governs what objects of a framework do: the step around them, else their own mark.
+
+    A step of another framework (whose tool runs an app of this one) knows nothing of these messages.
+
+    Attributes:
+        framework: the adapter's name.
+    """
+
+    framework: str
+
+    def __call__(self, subject: Any) -> Owner | None:
+        """Who governs a call of an object, if anybody does."""
+        return self.step() or PLACE.mark_of(subject)
+
+    def step(self, _: object = None) -> Step | None:
+        """The innermost step here, where it is of this framework and an installation governs it."""
+        step = governing_step()
+        hooks = None if step is None else step.hooks
+        return step if hooks is not None and hooks.adapter.name == self.framework else None
 
 
 class LateMarks:
