@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from importlib import import_module
@@ -37,10 +37,12 @@ class SharedMark(Mark):
 
     Attributes:
         wrapped: the classes that were wrapped when it was put.
+        patches: what its adapter has wrapped.
     """
 
     copies = "share"
     wrapped: frozenset[Place] = frozenset()
+    patches: ClassPatches
 
     def __init__(self, hooks: Hooks[Any]) -> None:
         super().__init__(hooks)
@@ -109,9 +111,9 @@ class ClassAdapter(Adapter[Any, Native]):
         """The mark of an installation."""
         return SharedMark(hooks)
 
-    def hold(self, found: list[Any], mark: SharedMark) -> Detach:  # noqa: ARG002 - for those that tell by objects
-        """Wrap what is to be wrapped while a mark is there."""
-        return self.patches.hold_all(self._makers, mark)
+    def more(self, found: list[Any]) -> Iterable[tuple[Place, str, Make]]:  # noqa: ARG002 - as above
+        """What is wrapped beside `MAKERS`, where a target has these objects in it."""
+        return ()
 
     def attach(self, target: Any, hooks: Hooks[Native]) -> Detach:
         """Mark what is in a target, and wrap the framework's classes; all or nothing.
@@ -124,10 +126,10 @@ class ClassAdapter(Adapter[Any, Native]):
         self._check_governable(found)
         hooks.agents.update(filter(None, map(self.speaker, found)))
         hooks.attached = mark = self.make_mark(hooks)
-        mark.wrapped = frozenset(self._makers)
+        mark.wrapped, mark.patches = frozenset(self._makers), self.patches
         agreed = self.must_agree(target)
         with ExitStack() as undo:
-            undo.callback(self.hold(found, mark))
+            undo.callback(self.patches.hold_all(self._makers, mark, self.more(found)))
             undo.callback(mark.take_off)
             undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=agreed))
             return undo.pop_all().close

@@ -126,7 +126,9 @@ def _concrete(cls: P, by_name: Mapping[str, Make]) -> Iterator[tuple[P, str, Mak
 
 
 def _loaded(base: Place) -> set[Place]:
-    return {base}.union(*map(_loaded, base.__subclasses__() if isinstance(base, type) else ()))
+    # Of a class of classes its own `__subclasses__` would be asked.
+    derived = type.__subclasses__(base) if isinstance(base, type) else ()
+    return {base}.union(*map(_loaded, derived))
 
 
 @dataclass(slots=True)
@@ -164,14 +166,16 @@ class ClassPatches:
         """
         return self._hold(wanted, holder, {})
 
-    def hold_all(self, makers: Makers, holder: object) -> Callable[[], None]:
-        """Hold `all_definitions`, and those of classes that are derived from these later.
+    def hold_all(
+        self, makers: Makers, holder: object, more: Iterable[tuple[Place, str, Make]] = ()
+    ) -> Callable[[], None]:
+        """Hold `all_definitions`, and those of classes that are derived from these later; and `more`.
 
         A class whose base has an `__init_subclass__` of its own that does not call the next one is not seen.
         """
         bases = [base for base in makers if isinstance(base, type)]
         born = ((base, _BORN, partial(_telling, base, self._born)) for base in bases)
-        return self._hold(chain(all_definitions(makers), born), holder, makers)
+        return self._hold(chain(all_definitions(makers), born, more), holder, makers)
 
     def extend(self, wanted: Iterable[tuple[Place, str, Make]], holder: object) -> None:
         """Wrap more for one who holds already, each thing once; it goes with what was held last."""

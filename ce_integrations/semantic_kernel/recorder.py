@@ -6,7 +6,6 @@ from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from semantic_kernel.contents import FunctionResultContent
 from semantic_kernel.data.vector import DistanceFunction
@@ -34,19 +33,13 @@ def _info() -> CallInfo:
 # Functions that a model calls
 
 
-_raised: WeakKeyDictionary[Run, BaseException] = WeakKeyDictionary()
-"""What the functions of runs raised, of which the kernel makes a text."""
-
-
 def _asked(called: Called) -> RunInfo:
     call = called.args[1]
     return RunInfo(str(call.name or ""), call_args(vars(call)), _info(), call.id)
 
 
-def _outcome(run: Run, given: tuple[Any, Any, Any]) -> Outcome:
+def _outcome(_: Run, given: tuple[Any, Any, Any]) -> Outcome:
     """What the model is told; of a wrong name or wrong arguments by the kernel itself, in its own words."""
-    if (error := _raised.pop(run, None)) is not None:
-        run.failed(error)
     _, call, history = given
     items = (item for message in reversed(history.messages) for item in message.items)
     results = (item for item in items if isinstance(item, FunctionResultContent))
@@ -76,20 +69,22 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a function: what it raises. The outermost one ends last, and it is what the model called."""
+    """Of a function: what it raises, of which the kernel makes a text.
+
+    The outermost one ends last, and it is what the model called.
+    """
 
     @same_kind(original)
     async def invoke(*args: Any, **kwargs: Any) -> Any:
-        run = at_work().config
+        run, raised = at_work().config, None
         try:
-            given = await original(*args, **kwargs)
+            return await original(*args, **kwargs)
         except (Exception, CancelledError) as error:
-            if isinstance(run, Run):
-                _raised[run] = error
+            raised = error
             raise
-        if isinstance(run, Run):
-            _raised.pop(run, None)
-        return given
+        finally:
+            if isinstance(run, Run):
+                run.error = raised
 
     return invoke
 
