@@ -127,7 +127,7 @@ def _concrete(cls: P, by_name: Mapping[str, Make]) -> Iterator[tuple[P, str, Mak
 
 def _loaded(base: Place) -> set[Place]:
     # Of a class of classes its own `__subclasses__` would be asked.
-    derived = type.__subclasses__(base) if isinstance(base, type) else ()
+    derived: Iterable[type] = type.__subclasses__(base) if isinstance(base, type) else ()
     return {base}.union(*map(_loaded, derived))
 
 
