@@ -30,7 +30,7 @@ def _messages(given: Any) -> list[Any]:
 
 
 def _described(asked: Asked) -> tuple[list[Any], CallInfo]:
-    model, named = asked.subject, {**dict(zip(_BEHIND, asked.rest, strict=False)), **asked.named}
+    model, named = asked.subject, asked.by_name(*_BEHIND)
     info = info_of(asked.owner, model, named.get("from_task"))
     info.model, info.provider = model.model, str(getattr(model, "provider", ""))
     info.tools = [tool for tool in named.get("tools") or () if isinstance(tool, Mapping)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from crewai.events.event_bus import CrewAIEventsBus
@@ -119,19 +119,14 @@ def _task_failed(owner: Owner, task: Any, event: Any) -> None:
 
 
 def _recalled(owner: Owner, source: Any, event: Any) -> None:
-    runs, records = _runs(owner), [(match.record, match.score) for match in event.results]
+    runs = _runs(owner)
     runs.begin(event.event_id, "memory", event.query, info_of(owner, source))
-    runs.retrieved(
-        event.event_id,
-        [
-            retrieved_doc(
-                record.content,
-                {"source": record.source, **record.metadata, "score": score},
-                record.id,
-            )
-            for record, score in records
-        ],
-    )
+    runs.retrieved(event.event_id, [_memory(each.record, each.score) for each in event.results])
+
+
+def _memory(record: Any, score: float | None) -> RetrievedDoc:
+    told = {"source": record.source, **record.metadata}
+    return retrieved_doc(record.content, told, record.id, score)
 
 
 def _query(called: Called) -> RunInfo:
@@ -140,15 +135,9 @@ def _query(called: Called) -> RunInfo:
     return RunInfo("knowledge", " ".join(asked), info_of(called.owner, called.subject))
 
 
-def _hits(results: Iterable[Any]) -> list[RetrievedDoc]:
-    return [
-        retrieved_doc(
-            hit["content"],
-            {**(hit.get("metadata") or {}), "score": hit.get("score")},
-            str(hit["id"]),
-        )
-        for hit in results
-    ]
+def _hits(results: Iterable[Any]) -> Iterator[RetrievedDoc]:
+    for hit in results:
+        yield retrieved_doc(hit["content"], hit.get("metadata"), str(hit["id"]), hit.get("score"))
 
 
 def _streamed(_: Owner, __: Any, event: Any) -> None:

@@ -80,7 +80,8 @@ def streams(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
     model, own = asked.subject, vars(asked.subject)
-    named = {**_by_place(asked), **asked.named}
+    behind = inspect.signature(getattr(model, asked.mode)).parameters if asked.rest else ()
+    named = asked.by_name(*list(behind)[1:])
     step = step_around() or deeper(model, conversation=model)
     generation = {
         **(own.get("generation_kwargs") or {}),
@@ -118,13 +119,6 @@ def _is_of(model: object, subject: object) -> bool:
     return any(
         model is each for one in held for each in (one, *getattr(one, "chat_generators", ()))
     )
-
-
-def _by_place(asked: Asked) -> Mapping[str, Any]:
-    if not asked.rest:
-        return {}
-    names = list(inspect.signature(getattr(asked.subject, asked.mode)).parameters)[1:]
-    return dict(zip(names, asked.rest, strict=False))
 
 
 def _answers(result: Mapping[str, Any]) -> Iterator[tuple[ChatMessage, None]]:

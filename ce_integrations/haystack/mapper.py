@@ -15,7 +15,7 @@ from haystack.dataclasses import (
 )
 
 import ce_engine as ce
-from ce_integrations.blocks import changed
+from ce_integrations.blocks import changed, with_text
 from ce_integrations.messages import ROLES, answer_from, author_of, host_message
 from ce_integrations.usage import usage_of
 
@@ -107,12 +107,7 @@ def edited(native: ChatMessage, step: ce.Shorten | ce.Extend) -> ChatMessage:
 
 
 def _changed(content: Sequence[Any], step: ce.Shorten | ce.Extend) -> list[Any]:
-    """Parts with another text, in the place of the first one: clients send no other of some roles."""
-    texts = [n for n, part in enumerate(content) if isinstance(part, TextContent)]
-    said = TextContent(changed(text_of(content), step))
-    at = texts[0] if texts else 0
-    before = [part for part in content[:at] if not isinstance(part, TextContent)]
-    return [*before, said, *(part for part in content[at:] if not isinstance(part, TextContent))]
+    return with_text(content, TextContent, TextContent(changed(text_of(content), step)))
 
 
 def from_schema(message: ce.Message) -> ChatMessage:

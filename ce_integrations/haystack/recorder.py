@@ -91,8 +91,7 @@ def _asked(called: Called) -> RunInfo:
 def _hits(result: Any) -> Iterator[RetrievedDoc]:
     found: list[Document] = result.get("documents") or []
     for each in found:
-        score = {} if each.score is None else {"score": float(each.score)}
-        yield retrieved_doc(each.content or "", {**each.meta, **score}, each.id)
+        yield retrieved_doc(each.content or "", each.meta, each.id, each.score)
 
 
 searches = RetrievalRecorder(find=owner_of.step, describe=_asked, documents=_hits)

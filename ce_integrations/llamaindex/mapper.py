@@ -9,7 +9,7 @@ from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import ce_engine as ce
-from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, REASONING, call_args, changed
+from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, REASONING, call_args, changed, with_text
 from ce_integrations.chat_form import call_dict
 from ce_integrations.llamaindex.written import Written, read
 from ce_integrations.messages import ROLES, answer_from, host_message
@@ -153,8 +153,7 @@ def edited(native: ChatMessage, step: ce.Shorten | ce.Extend) -> ChatMessage:
     text, mapped = native.content or "", to_schema(native).message
     prefix = text[: -len(mapped.content)] if mapped.role is ce.Role.TOOL and mapped.content else ""
     said = TextBlock(text=prefix + changed(text[len(prefix) :], step))
-    others = [block for block in native.blocks if not isinstance(block, TextBlock)]
-    return native.model_copy(update={"blocks": [said, *others]})
+    return native.model_copy(update={"blocks": with_text(native.blocks, TextBlock, said)})
 
 
 def from_schema(message: ce.Message) -> ChatMessage:

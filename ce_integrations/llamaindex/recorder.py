@@ -155,9 +155,7 @@ def _document(hit: NodeWithScore) -> RetrievedDoc:
     node = hit.node
     beside = {"hash": getattr(node, "hash", None), "ref_doc_id": getattr(node, "ref_doc_id", None)}
     metadata = {**{key: value for key, value in beside.items() if value}, **node.metadata}
-    if hit.score is not None:
-        metadata["score"] = float(hit.score)
-    return retrieved_doc(node.get_content(), metadata, node.node_id)
+    return retrieved_doc(node.get_content(), metadata, node.node_id, hit.score)
 
 
 def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
