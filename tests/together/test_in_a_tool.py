@@ -46,8 +46,11 @@ def in_haystack(wire: Wire, question: str, engine: ContextEngine) -> Iterator[An
 def in_semantic_kernel(wire: Wire, question: str, engine: ContextEngine) -> Iterator[Any]:
     agent = ChatCompletionAgent(service=Service(wire), name="inner")  # its service has no mark
     yield install_on_semantic_kernel(agent, engine=engine)
-    answer: Any = asyncio.run(agent.get_response(question))
-    yield str(answer.content)
+
+    async def ask() -> str:
+        return str((await agent.get_response(question)).content)
+
+    yield asyncio.run(ask())
 
 
 @pytest.mark.parametrize("inner", [in_haystack, in_semantic_kernel])
