@@ -143,7 +143,8 @@ class Run:
         report, notes = (self.folder / f"{name}.{kind}" for kind in ("xml", "txt"))
         report.unlink(missing_ok=True)
         notes.unlink(missing_ok=True)
-        command = [str(self.python), "-m", "pytest", *tests, *OPTIONS, "-n", self.jobs]
+        options = (*OPTIONS, *FRAMEWORKS[self.framework].options, "-n", self.jobs)
+        command = [str(self.python), "-m", "pytest", *tests, *options]
         command.append(f"--junitxml={report}")
         env["PYTHONPATH"] = str(HERE / "standins")
         if name.startswith("ours"):
