@@ -11,7 +11,7 @@ class Framework:
     """Attributes:
     tests: folders and files by the distribution whose source has them; the first one's release is all's.
     needs: what pip installs for them; `{source}` is the folder of the first distribution.
-    options: what pytest is told besides; a plugin may be one of `standins`.
+    plugin: one of `standins` that pytest loads after all others.
     proof: notes of the plugin without which nothing was governed.
     may_differ: tests whose outcome may be another one with us, by name, and why.
     may_note: other notes of the plugin that are no fault, by kind or as `KIND TEST`, and why.
@@ -19,7 +19,7 @@ class Framework:
 
     tests: Mapping[str, Sequence[str]]
     needs: tuple[str, ...]
-    options: tuple[str, ...] = ()
+    plugin: str = ""
     proof: str = "kept"
     may_differ: Mapping[str, str] = field(default_factory=dict)
     may_note: Mapping[str, str] = field(default_factory=dict)
@@ -87,10 +87,11 @@ FRAMEWORKS = {
         (
             "crewai[anthropic,aws,azure-ai-inference,google-genai,litellm]=={release}",
             "pytest-asyncio",
-            "pytest-recording",
+            "pytest-recording==0.13.4",
             "pytest-subprocess",
             "pytest-timeout",
+            "vcrpy==8.2.1",
         ),
-        ("-p", "crewai_cassettes", "--timeout=60"),
+        plugin="crewai_cassettes",
     ),
 }

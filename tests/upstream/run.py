@@ -143,10 +143,10 @@ class Run:
         report, notes = (self.folder / f"{name}.{kind}" for kind in ("xml", "txt"))
         report.unlink(missing_ok=True)
         notes.unlink(missing_ok=True)
-        options = (*OPTIONS, *FRAMEWORKS[self.framework].options, "-n", self.jobs)
-        command = [str(self.python), "-m", "pytest", *tests, *options]
+        command = [str(self.python), "-m", "pytest", *tests, *OPTIONS, "-n", self.jobs]
         command.append(f"--junitxml={report}")
         env["PYTHONPATH"] = str(HERE / "standins")
+        env["PYTEST_PLUGINS"] = FRAMEWORKS[self.framework].plugin
         if name.startswith("ours"):
             env["PYTHONPATH"] += f"{os.pathsep}{HERE}"
             env |= {"CE_UPSTREAM_NOTES": str(notes), "CE_UPSTREAM_FRAMEWORK": self.framework}

@@ -18,6 +18,7 @@ os.environ.update(
         "CREWAI_DISABLE_VERSION_CHECK": "true",
         "CREWAI_TRACING_ENABLED": "false",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "PYTEST_TIMEOUT": "60",
         **{
             f"{name}_API_KEY": "no key"
             for name in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "AZURE")
@@ -32,7 +33,7 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path))
     monkeypatch.setenv("CREWAI_TESTING", "true")
     yield
-    from crewai.events.event_bus import crewai_event_bus  # noqa: PLC0415 - after the switches
+    from crewai.events.event_bus import crewai_event_bus
 
     with suppress(AttributeError), crewai_event_bus._rwlock.w_locked():
         crewai_event_bus._sync_handlers.clear()
@@ -42,7 +43,7 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _first_event() -> None:
     """Events are counted from the first one on, in no other test's scopes."""
-    from crewai.events import base_events, event_context  # noqa: PLC0415 - after the switches
+    from crewai.events import base_events, event_context
 
     base_events.reset_emission_counter()
     event_context._event_id_stack.set(())
