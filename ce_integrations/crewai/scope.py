@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crewai import Agent, Crew, Flow
+from crewai.agents.agent_builder.base_agent import BaseAgent
 from crewai.context import get_current_task_id
 from crewai.lite_agent import LiteAgent
 
@@ -98,10 +99,8 @@ _KICKOFFS = ("kickoff", "kickoff_async", "akickoff")
 _at_work = in_step(_begin)
 MAKERS: dict[type, dict[str, Make]] = {
     Crew: {**dict.fromkeys(("kickoff", "akickoff", "replay"), _at_work), "copy": _copied},
-    Agent: {
-        **dict.fromkeys((*_KICKOFFS, "execute_task", "aexecute_task"), _at_work),
-        "copy": _copied,
-    },
+    Agent: dict.fromkeys((*_KICKOFFS, "execute_task", "aexecute_task"), _at_work),
+    BaseAgent: {"copy": _copied},  # an agent has it from there
     LiteAgent: dict.fromkeys(_KICKOFFS, _at_work),
     # From 1.14 on its methods are its bases'.
     **{
