@@ -87,6 +87,7 @@ class CrewApps(FrameworkApps):
 
     def model(self, wire: Wire, **settings: Any) -> Noting:
         told: dict[str, Any] = {"base_url": wire.base_url, "api_key": "no key", "max_retries": 0}
+        told["timeout"] = 60  # a busy machine is no fault
         self.newest = Noting(model=MODEL, **told, **settings)
         return self.newest
 
