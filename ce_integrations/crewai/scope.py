@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crewai import Agent, Crew, Flow
+from crewai.agents.agent_builder.base_agent import BaseAgent
 from crewai.context import get_current_task_id
 from crewai.lite_agent import LiteAgent
 
@@ -80,7 +81,7 @@ MAKERS: tuple[Entry, ...] = (
     (Crew, _at_work, "kickoff akickoff replay"),
     (Crew, _copied, "copy"),
     (Agent, _at_work, f"{_KICKOFFS} execute_task aexecute_task"),
-    (Agent, _copied, "copy"),
+    (BaseAgent, _copied, "copy"),  # an agent has it from there
     (LiteAgent, _at_work, _KICKOFFS),
     # Its methods are its bases'.
     *(

@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cache
 from typing import Any, ClassVar
 
 from crewai import Agent, Crew, Flow, Task
@@ -17,7 +17,7 @@ from crewai.knowledge.storage.knowledge_storage import KnowledgeStorage
 from crewai.llms.providers.openai.completion import OpenAICompletion
 from crewai.tools import tool
 from crewai.utilities.converter import Converter
-from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
 from pydantic import BaseModel, PrivateAttr
 
 from ce_integrations.base import Adapter
@@ -53,6 +53,18 @@ class Noting(OpenAICompletion):
         self._received.append(list(messages))
         return super()._format_messages(messages, **kwargs)
 
+    def _build_sync_client(self) -> OpenAI:
+        return OpenAI(**self._get_client_params(), http_client=_client())
+
+    def _build_async_client(self) -> AsyncOpenAI:
+        client = DefaultAsyncHttpxClient(verify=no_certificates())
+        return AsyncOpenAI(**self._get_client_params(), http_client=client)
+
+
+@cache
+def _client() -> DefaultHttpxClient:
+    return DefaultHttpxClient(verify=no_certificates())
+
 
 class Talk(SyncHumanInputProvider):
     """Keeps the messages of a conversation: the framework's own way to go on with one."""
@@ -77,13 +89,9 @@ class Talk(SyncHumanInputProvider):
 class CrewApps(FrameworkApps):
     packages = PACKAGES
 
-    @cached_property
-    def clients(self) -> tuple[DefaultHttpxClient, DefaultAsyncHttpxClient]:
-        verify = no_certificates()
-        return DefaultHttpxClient(verify=verify), DefaultAsyncHttpxClient(verify=verify)
-
     def model(self, wire: Wire, **settings: Any) -> Noting:
         told: dict[str, Any] = {"base_url": wire.base_url, "api_key": "no key", "max_retries": 0}
+        told["timeout"] = 60  # a busy machine is no fault
         self.newest = Noting(model=MODEL, **told, **settings)
         return self.newest
 
