@@ -59,6 +59,7 @@ class Telling:
         report.over_budget = outcome.over_budget
         report.prune_decisions = outcome.decisions
         report.injected_evidence_ids = outcome.evidence_ids
+        report.rules_dropped = outcome.standing.rules_dropped
         report.warnings += outcome.standing.warnings
         if outcome.over_budget:
             report.warnings.append("CONTEXT_OVER_BUDGET")
@@ -108,7 +109,7 @@ class Telling:
             Layer.RETRIEVED.value: LayerReport(
                 tokens=max(0, outcome.injected_tokens - stands.tokens),
                 chunks=outcome.injected_count,
-                truncated=bool(outcome.shorter),
+                truncated=outcome.retrieved_cut or Layer.RETRIEVED in cut_off,
             ),
             Layer.IMMEDIATE.value: LayerReport(
                 tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),
@@ -151,7 +152,8 @@ class Telling:
                 name = step.message.message_id
                 if step.before:
                     yield self._injected(step.before)
-                yield name, items[name].tokens
+                saved = saved_in([items[name]], self.outcome.shorter)
+                yield (name, saved), items[name].tokens - saved
             elif isinstance(step, Insert):
                 yield self._injected(step.text)
             else:

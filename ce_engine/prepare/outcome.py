@@ -32,9 +32,13 @@ class Outcome:
     decisions: list[PruneDecision] = field(default_factory=list)
     restored: int = 0
     shortened: int = 0
-    shorter: dict[int, Shorter] = field(
+    shorter: dict[int | str, Shorter] = field(
         default_factory=dict
-    )  # what is left of texts, by host index
+    )  # what is left of texts, by `Item.key`
+    pruned: dict[int, str] = field(
+        default_factory=dict
+    )  # why the pruner left out groups, by position
+    retrieved_cut: bool = False  # whether a retrieved piece had no room, or not the whole of it
     standing: Standing = field(default_factory=Standing)
     contexts: dict[str, str] = field(default_factory=dict)
     texts: Texts = NO_TEXTS

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.prepare.line import Group
+from ce_engine.schema.report import PruneDecision
 
 
 Ref = tuple[str, tuple[int, ...]]
@@ -51,6 +52,20 @@ class Held:
     @property
     def tokens(self) -> int:
         return sum(self.costs.values())
+
+    def decisions(self) -> list[PruneDecision]:
+        """One for each pin that stays, by the first of what it renders."""
+        return [
+            PruneDecision(
+                block_id=pin.refs[0][0],
+                action="kept",
+                reason="there_already",
+                count=len(pin.refs),
+                token_estimate=self.costs[name],
+            )
+            for name, pin in self.pins.items()
+            if name in self.costs and pin.refs
+        ]
 
     def fit(self, room: int) -> int:
         """Let the newest go as long as they need more than `room`; return the tokens that are left of it."""
