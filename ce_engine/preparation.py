@@ -167,6 +167,7 @@ class Preparation:
         items, marks, outcome = assembled(None if whole else self.cut.known_below())
         if marks.below and not outcome.cut.stands:
             items, marks, outcome = assembled(None)
+        outcome.leave_out(self.collected.left_out)
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
         factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
@@ -316,7 +317,7 @@ class Preparation:
             self.history.stands_for,
             self.history.documents,
         )
-        recall.mates = self.mates
+        recall.mates, recall.is_closed = self.mates, not self.share.recall
         return recall
 
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:

@@ -39,7 +39,8 @@ class Recall:
     """Answers the stages' questions for one call.
 
     `may_recall` says whether an entry is on the reader's line (decision 7); `own_documents` are those
-    that this list had; `mates` are the other items of the call's batch, whose documents are none of it.
+    that this list had; `mates` are the other items of the call's batch, whose documents are none of it;
+    `is_closed` says that the caller may have none.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Recall:
         self.summary = summary
         self.own_documents = own_documents
         self.mates: frozenset[str] = frozenset()
+        self.is_closed = False
         memory = view.requests.get(call.request_id)
         self.documents = list(memory.documents) if memory else []
         self.sent: Sequence[int] = ()
@@ -146,7 +148,8 @@ class Recall:
 
     def unread(self) -> list[tuple[str, int]]:
         """By hand, the evidence that the last `recall` left, newest first: candidates' ids, and characters."""
-        rest = reversed(self.view.documents) if self.call.by_hand and self.limit else ()
+        is_open = self.call.by_hand and not self.is_closed
+        rest = reversed(self.view.documents) if is_open else ()
         rows = [self.view.evidence[each] for each in rest if each not in self.looked_at]
         return [
             (f"e:{row.evidence.evidence_id}", len(row.evidence.content))

@@ -97,8 +97,7 @@ class Telling:
             "task": task_tokens,
             "history": max(0, outcome.cut.tokens - task_tokens),
         }
-        stands = outcome.standing
-        tokens, cut_off = stands.layers, stands.truncated
+        tokens, cut_off = self._put_in(), outcome.standing.truncated
         report.layers = {
             Layer.RULES.value: LayerReport(
                 tokens=system + tokens.get(Layer.RULES, 0), truncated=Layer.RULES in cut_off
@@ -107,7 +106,7 @@ class Telling:
                 tokens=tokens.get(Layer.SETTINGS, 0), truncated=Layer.SETTINGS in cut_off
             ),
             Layer.RETRIEVED.value: LayerReport(
-                tokens=max(0, outcome.injected_tokens - stands.tokens),
+                tokens=tokens.get(Layer.RETRIEVED, 0),
                 chunks=outcome.injected_count,
                 truncated=outcome.retrieved_cut or Layer.RETRIEVED in cut_off,
             ),
@@ -116,6 +115,18 @@ class Telling:
                 truncated=bool(outcome.groups_dropped or outcome.shortened),
             ),
         }
+
+    def _put_in(self) -> dict[Layer, int]:
+        """What was put in by layer; what stands around the texts counts as the largest one's."""
+        outcome, found = self.outcome, dict[Layer, int]()
+        texts = [(CONTEXTS[name], text) for name, text in outcome.contexts.items()]
+        texts += ((Layer.RETRIEVED, pin.text) for pin in outcome.pins.values())
+        for layer, text in texts:
+            found[layer] = found.get(layer, 0) + self.count(text)
+        if found:
+            largest = max(found, key=lambda layer: found[layer])
+            found[largest] += outcome.injected_tokens - sum(found.values())
+        return found
 
     def _prefix(self, report: Report, extras: dict[str, int]) -> None:
         """Hash what should be stable (D-05), and compare with the lane's last chat (decision 8)."""

@@ -65,18 +65,20 @@ class Groups:
         return self.cost(position) - count(self._text(position)) + count(block.content)
 
     def prune(self, kept: Sequence[int], fates: Mapping[str, Fate]) -> None:
-        """Leave out and shorten groups as the pruner chose."""
-        out = self.out
+        """Leave out and shorten groups as the pruner chose; what follows on a question goes with it."""
+        out, unasked = self.out, ""
         for position in kept:
             group, cost = out.line.groups[position], self.cost(position)
             fate = fates[group.anchor]
             told = fate.decision
+            if group.begins_turn:
+                unasked = "" if fate.stays or group.must else told.reason
             if group.must:
                 continue
-            if not fate.stays:
+            if unasked or not fate.stays:
                 out.cut.dropped.add(position)
                 out.cut.tokens -= cost
-                out.pruned[position] = told.reason
+                out.pruned[position] = unasked or told.reason
             elif fate.text is not None and (item := self._may_be_shorter(position)) is not None:
                 known, saved = out.shorter.get(item.key), cost - told.token_estimate
                 before = known.saved if known else 0

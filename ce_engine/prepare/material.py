@@ -55,6 +55,7 @@ class Material:
             the system's message.
         kind: of the block that it was; if not given, as its section has it.
         sensitivity: a word of the app's own; the configuration says which do not go out (A-11).
+        is_fetched: whether a source of the host's gave it.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Material:
     owned: bool = False
     kind: BlockType | None = None
     sensitivity: str | None = None
+    is_fetched: bool = False
 
     @property
     def context(self) -> str:
@@ -97,8 +99,12 @@ def sensitivity_of(evidence: Evidence) -> str | None:
 
 @dataclass(slots=True)
 class Collected:
-    """What was collected for one call, with codes of what was not to be had (D-09)."""
+    """What was collected for one call, with codes of what was not to be had (D-09).
+
+    `left_out` is beyond what may be collected (D-11), best first.
+    """
 
     materials: Sequence[Material] = ()
     warnings: list[str] = field(default_factory=list)
     degradations: list[Degradation] = field(default_factory=list)
+    left_out: Sequence[Material] = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ce_engine.config import PruneConfig
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.render import Locale, Snippet, excerpt, knowledge, snippet_line, some_of
@@ -25,6 +24,9 @@ ALWAYS = 4
 
 LONG, CHARS_A_TOKEN = 20_000, 4
 """A longer text is not counted for saying that it did not go in; it has about a token for so many characters."""
+
+TOLD = 200
+"""Pieces that nobody looked at which have a decision each; the rest have one together."""
 
 FEW, SHORT = 16, 32
 """As many candidates are looked at first as fill the room with this many tokens each, and at least so many."""
@@ -129,31 +131,27 @@ def lost(candidate: Candidate, sources: Sources, locale: Locale, why: str) -> Pr
 
 
 def not_looked_at(
-    rest: Sequence[tuple[str, int]], there: Collection[str], prune: PruneConfig
+    rest: Sequence[tuple[str, int]], there: Collection[str], why: str
 ) -> list[PruneDecision]:
-    """Decisions on evidence that nobody looked at, for better filled the room; what is beyond the limit is one.
+    """Decisions on evidence that nobody looked at; on what is beyond `TOLD` pieces, one.
 
     Args:
         rest: ids and characters.
         there: ids of candidates that stand in the input already.
-        prune: bounds how many are looked at.
+        why: the reason.
     """
-    most = prune.max_retrieved_chunks
     told = [
         PruneDecision(
-            block_id=name,
-            action="dropped",
-            reason="over_budget" if most else "over_limit",
-            token_estimate=chars // CHARS_A_TOKEN,
+            block_id=name, action="dropped", reason=why, token_estimate=chars // CHARS_A_TOKEN
         )
         for name, chars in rest
         if name not in there
     ]
-    beyond = told[most:]
+    beyond = told[TOLD:]
     if beyond:
-        beyond[0].reason, beyond[0].count = "over_limit", len(beyond)
+        beyond[0].count = len(beyond)
         beyond[0].token_estimate = sum(decision.token_estimate for decision in beyond)
-    return [*told[:most], *beyond[:1]]
+    return [*told[:TOLD], *beyond[:1]]
 
 
 def with_text(candidate: Candidate, text: str) -> Candidate:

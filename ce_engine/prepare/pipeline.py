@@ -226,6 +226,7 @@ class _Assembly:
         blocks = [*self.groups.blocks(kept), *(block for _, block in reversed(found.chosen))]
         fates = self.chooser.choose(blocks, room - spent, partial(self._price, candidates))
         self.groups.prune(kept, fates)
+        self.held.leave({line.groups[n].anchor: why for n, why in out.pruned.items()})
         chosen = [self._as_chosen(each, fates[name]) for name, each in candidates.items()]
         went = self._inject(contexts, [each for each in chosen if each is not None], room)
         found.tell({name: fates[name].decision for name in candidates}, went)
@@ -300,7 +301,9 @@ class _Assembly:
                 why = "sensitivity" if self._is_hidden(each) else "conflict"
                 made.decisions.append(lost(each, sources, locale, why))
         there = {name for pin in self.out.pins.values() for name, _ in pin.refs}
-        made.decisions += not_looked_at(rest, there, self.config.prune)
+        is_full = len(found) >= self.config.prune.max_retrieved_chunks
+        why = "over_limit" if is_full else "over_budget"
+        made.decisions += not_looked_at(rest, there, why)
         return made
 
     def _is_hidden(self, candidate: Candidate) -> bool:
