@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -45,6 +46,10 @@ BUDGETS = (500, 900, 1500, 2500, 5000, 20_000)
 WORDS = ["order", "shipped", "Berlin", "price", "订单", "已经", "退款", "客户", "rule", "tone"]
 SENSITIVITIES = (None, None, "public", "restricted")
 LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+Rig = nullcontext
+"""Cases share nothing."""
 
 
 class Characters:
