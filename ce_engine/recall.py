@@ -86,6 +86,7 @@ class Recall:
             settle=self.settle,
             nearest=self.nearest,
             unread=self.unread,
+            is_hidden=self.is_hidden,
             materials=self.materials,
             whole=self.call.by_hand,
             costs=self.view.costs_of(counter.name, self.config.locale),
@@ -156,6 +157,13 @@ class Recall:
             for row in rows
             if self._may_read(row)
         ]
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether a candidate is of evidence that may not go out."""
+        kind, _, found = name.partition(":")
+        row = self.view.evidence.get(self.view.by_message.get(found, "") if kind == "m" else found)
+        sensitivity = sensitivity_of(row.evidence) if row is not None else None
+        return sensitivity is not None and sensitivity in self.config.prune.exclude_sensitivity
 
     def nearest(self, query: str, sent: frozenset[int], asked: int) -> float:
         """The score of the nearest entry that goes out, before the one that is asked.

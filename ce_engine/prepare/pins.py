@@ -73,6 +73,8 @@ class Held:
         """Leave out what stands before messages that do not go out: why, by their ids."""
         for name in gone.keys() & self.costs.keys():
             tokens, refs = self.costs.pop(name), self.pins.pop(name).refs
+            told = {decision.block_id for decision in self._left}
+            told |= {ref for pin in self.pins.values() for ref, _ in pin.refs}
             self._left += (
                 PruneDecision(
                     block_id=ref,
@@ -81,6 +83,7 @@ class Held:
                     token_estimate=tokens // len(refs),
                 )
                 for ref, _ in refs
+                if ref not in told
             )
 
     def fit(self, room: int) -> int:

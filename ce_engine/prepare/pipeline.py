@@ -142,6 +142,9 @@ class _Assembly:
         found = in_line(marks.pins, self.line.groups) if self.own and not self.out.cut.moved else {}
         if self.sources.whole:
             found.pop(self.own, None)  # what was learned since the question was asked goes in, too
+        if self.config.prune.exclude_sensitivity:
+            hidden = self.sources.is_hidden
+            found = {n: pin for n, pin in found.items() if not any(hidden(r) for r, _ in pin.refs)}
         if all(pin.locale == self.config.locale for pin in found.values()):
             count = self.sources.count
             self.held.costs = {name: count(pin.before) + FRAMING for name, pin in found.items()}
@@ -296,11 +299,11 @@ class _Assembly:
     ) -> Nominated:
         """The same, with decisions on what a conflict took out, and on the `rest`, which was not looked at."""
         stays, sources, locale = {each.id for each in settled}, self.sources, self.config.locale
+        there = {name for pin in self.out.pins.values() for name, _ in pin.refs}
         for each in found:
-            if each.id not in stays:
+            if each.id not in stays and each.id not in there:
                 why = "sensitivity" if self._is_hidden(each) else "conflict"
                 made.decisions.append(lost(each, sources, locale, why))
-        there = {name for pin in self.out.pins.values() for name, _ in pin.refs}
         is_full = len(found) >= self.config.prune.max_retrieved_chunks
         why = "over_limit" if is_full else "over_budget"
         made.decisions += not_looked_at(rest, there, why)

@@ -63,6 +63,7 @@ class Sources:
         saved: tokens that the short form of a host message saves, by its index, where that is known.
         unread: of a host that keeps nothing itself, the evidence that was not looked at: candidates' ids, and
             how many characters each has.
+        is_hidden: whether a candidate, by its id, is of evidence that is too sensitive to go out.
         now: the time that ages are measured against (ISO 8601); the pruner's own if not given.
     """
 
@@ -81,6 +82,7 @@ class Sources:
     whole: bool = False
     nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
     saved: Mapping[int, int] = field(default_factory=dict)
+    is_hidden: Callable[[str], bool] = lambda _: False
     unread: Callable[[], Sequence[tuple[str, int]]] = tuple
     now: str | None = None
     costs: MutableMapping[str, int] = field(default_factory=dict)

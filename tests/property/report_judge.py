@@ -130,9 +130,11 @@ def _policy(texts: Judged, told: Mapping[str, PruneDecision], wire: str) -> None
         if block.sensitivity in hidden and block.priority is not Priority.MUST:
             assert fate(block.content, wire) == "dropped"
     spent: Counter[Priority] = Counter()
-    for name, each in [*texts.blocks.items(), *texts.rules.items()]:
+    tiers = {name: block.priority for name, block in texts.blocks.items()}
+    tiers |= {name: rule.priority for name, rule in texts.rules.items()}
+    for name, tier in tiers.items():
         if told[name].action != "dropped":
-            spent[each.priority] += told[name].token_estimate
+            spent[tier] += told[name].token_estimate
     for tier, most in (texts.config.budget.tier_tokens or {}).items():
         assert spent[tier] <= most, (tier, spent)
 

@@ -28,6 +28,7 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     SourceKind,
+    StoreConfig,
     create_context_engine,
     load_config,
 )
@@ -62,7 +63,8 @@ def block(name: str, kind: BlockType, text: str, **more: Any) -> ContextBlock:
 async def ask(
     engine: ContextEngine, prune: PruneConfig | None = None, text: str = "What now?", **more: Any
 ) -> PrepareResult:
-    config = RuntimeConfig(prune=prune or PruneConfig(), **more)
+    slow = StoreConfig(deadline_s=30)  # a busy machine is no fault here
+    config = RuntimeConfig(prune=prune or PruneConfig(), store=slow, **more)
     result = await engine.prepare_turn(SCOPE, Message(role=Role.USER, content=text), config)
     await engine.fail_turn(SCOPE, "not_sent", turn_id=result.report.turn_id)
     return result
@@ -112,7 +114,7 @@ async def test_what_is_expired_or_too_sensitive_does_not_go_out(
             block("plain", kind, "a plain text", sensitivity="public"),
         ],
     )
-    prune = PruneConfig(ttl_seconds={Priority.LOW: 3600}, exclude_sensitivity=["restricted"])
+    prune = PruneConfig(ttl_seconds={Priority.LOW: 3600}, exclude_sensitivity=frozenset({"restricted"}))
     result = await ask(engine, prune)
     assert "a plain text" in sent(result)
     assert "old text" not in sent(result)
@@ -144,7 +146,7 @@ async def test_what_a_block_refers_to_is_as_sensitive_as_it_was(engine: ContextE
     ref = Ref(evidence_id=secret.evidence_id)
     await engine.put_context_blocks(SCOPE, [block("b", BlockType.MEMORY, "", refs=[ref])])
     assert "the salary" in sent(await ask(engine))
-    result = await ask(engine, PruneConfig(exclude_sensitivity=["restricted"]))
+    result = await ask(engine, PruneConfig(exclude_sensitivity=frozenset({"restricted"})))
     assert "the salary" not in sent(result)
     assert decisions(result)["b"].reason == "sensitivity"
     assert decisions(result)[f"e:{secret.evidence_id}"].reason == "sensitivity"

@@ -11,6 +11,7 @@ import pytest
 from ce_engine import (
     BudgetConfig,
     CharBasedEstimator,
+    CollectConfig,
     ContextEngine,
     ContextPiece,
     MemoryStore,
@@ -20,6 +21,7 @@ from ce_engine import (
     Role,
     RuntimeConfig,
     Scope,
+    StoreConfig,
     create_context_engine,
 )
 from tests.unit.cli_host import ce
@@ -27,7 +29,11 @@ from tests.unit.context_host import Notes
 
 
 SCOPE = Scope(session_id="s1", user_id="ada")
-ROOM = RuntimeConfig(budget=BudgetConfig(max_input_tokens=600, reserved_reply_tokens=0))
+ROOM = RuntimeConfig(
+    budget=BudgetConfig(max_input_tokens=600, reserved_reply_tokens=0),
+    store=StoreConfig(deadline_s=30),  # a busy machine is no fault here
+    collect=CollectConfig(deadline_s=30),
+)
 COLOURS = ["red", "green", "blue", "yellow", "black", "white", "grey", "brown", "pink", "orange"]
 
 
