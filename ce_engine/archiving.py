@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
@@ -274,8 +274,8 @@ class Archiving:
             "documents": [found for found, _ in memory.documents] if memory else [],
             "saved": dict(self._savings()),
             "now": chosen.sources.now,
-            "materials": [[m.id, material_mac(mac, m)] for m in chosen.materials],
             "pruner": kind_of(chosen.pruner),
+            **self._contexts(),
             **self._sharing(),
             **self._shorter(),
         }
@@ -293,6 +293,16 @@ class Archiving:
             "summaries": [
                 [row.anchor_message_id, summary_mac(view.fingerprinter, row)] for row in known
             ],
+        }
+
+    def _contexts(self) -> dict[str, Any]:
+        """What recognises what sources gave, and where it is wanted all of it, redacted (E-02)."""
+        ingest, mac = self.records.ingest, self.records.view.fingerprinter
+        found = self.chosen.materials
+        whole = found if self.config.observability.store_contexts else ()
+        return {
+            "materials": [[m.id, material_mac(mac, m)] for m in found],
+            "contexts": {m.id: asdict(replace(m, text=ingest.text(m.text)[0].text)) for m in whole},
         }
 
     def settings(self, turn_id: str) -> dict[str, Any]:

@@ -177,6 +177,7 @@ class BlockSource(Tracing):
             return Collected()  # the default deriver has nothing to go by
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
+        wanted = (call.config or self.config).render
         try:
             async with asyncio.timeout(self.config.collect.deadline_s):
                 return await block_materials(
@@ -185,6 +186,7 @@ class BlockSource(Tracing):
                     renderer=self.renderer,
                     resolver=ViewResolver(view, self.selectors, self.workers),
                     sensitivity=_Sensitivity(view, call.config or self.config),
+                    hints=RenderHints(wanted.max_chars, wanted.format),
                 )
         except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
             return Collected(degradations=[Degradation(DERIVE_FAILED)])

@@ -9,6 +9,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.counting import FALLBACK
 from ce_engine.errors import InputTooLargeError, StoreUnavailableError
 from ce_engine.fetching import UNAVAILABLE, Fetched, Fetching
+from ce_engine.final_results import final_results
 from ce_engine.ports_context import ContextPiece, ContextSource
 from ce_engine.prepare.material import LAYERS, Collected, Material
 from ce_engine.prepare.sharing import Share, share_of
@@ -88,6 +89,8 @@ class Collector:
         share = _share(call, config)
         warnings = [code for code in owned.warnings if _concerns(code, config, share)]
         materials = [*map(_rule, owned.constraints), *kept.materials]
+        if config.colleagues == "results" and call.purpose == "chat":
+            materials += final_results(call, view)
         known: dict[str, int] = {}
         for source, pieces in fetched.pieces:
             if foreign := [piece for piece in pieces if not _is_of(piece, call)]:

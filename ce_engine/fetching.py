@@ -29,7 +29,7 @@ MAX_PIECES = 10_000
 MAX_THREADS = 8
 """Of one source: one that hangs on all of them is not asked again until a thread is free."""
 
-RESERVED = frozenset({"constraints", "tasks", "budget"})
+RESERVED = frozenset({"constraints", "tasks", "budget", "colleagues"})
 _NAME = re.compile(r"\w[\w.-]{0,63}")
 
 

@@ -95,6 +95,8 @@ class Preparation:
         for host in self.call.messages:
             if host.recognised is None:
                 yield from said(host.message)
+        if self.config.observability.store_contexts:
+            yield from (material.text for material in self.collected.materials)
 
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""

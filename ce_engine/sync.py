@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import BudgetConfig, RuntimeConfig
 from ce_engine.engine import Engine
-from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.ports import RedactResult
+from ce_engine.schema.call import Answer, CallerRole, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -39,13 +40,21 @@ class SyncConstraints:
         self._constraints = engine.constraints
         self._run = engine.loop.run
 
-    def list(self, scope: Scope) -> Sequence[Constraint]:
-        return self._run(self._constraints.list(scope))
+    def list(self, scope: Scope, *, kind: str | None = None) -> Sequence[Constraint]:
+        return self._run(self._constraints.list(scope, kind=kind))
 
     def create(
-        self, scope: Scope, text: str, *, derived: bool = False, priority: Priority | None = None
+        self,
+        scope: Scope,
+        text: str,
+        *,
+        derived: bool = False,
+        priority: Priority | None = None,
+        kind: str = "",
     ) -> Constraint:
-        return self._run(self._constraints.create(scope, text, derived=derived, priority=priority))
+        return self._run(
+            self._constraints.create(scope, text, derived=derived, priority=priority, kind=kind)
+        )
 
     def update(
         self,
@@ -54,9 +63,10 @@ class SyncConstraints:
         *,
         text: str | None = None,
         priority: Priority | None = None,
+        kind: str | None = None,
     ) -> Constraint:
         return self._run(
-            self._constraints.update(scope, constraint_id, text=text, priority=priority)
+            self._constraints.update(scope, constraint_id, text=text, priority=priority, kind=kind)
         )
 
     def delete(self, scope: Scope, constraint_id: str) -> None:
@@ -134,10 +144,19 @@ class SyncEngine:
         tools: Sequence[Mapping[str, Any]] = (),
         request_id: str = "",
         text: bool = False,
+        role: CallerRole = "agent",
+        want: Collection[str] = (),
     ) -> PrepareResult:
         return self._run(
             self._engine.prepare_turn(
-                session, user_message, runtime_config, tools=tools, request_id=request_id, text=text
+                session,
+                user_message,
+                runtime_config,
+                tools=tools,
+                request_id=request_id,
+                text=text,
+                role=role,
+                want=want,
             )
         )
 
@@ -233,6 +252,9 @@ class SyncEngine:
         return self._run(
             self._engine.ingest(session, content, source, evidence_type, links, metadata, options)
         )
+
+    def redact(self, session: Scope | str, text: str) -> RedactResult:
+        return self._run(self._engine.redact(session, text))
 
     def record_tool_run(
         self, session: Scope | str, run: ToolRun, *, request_id: str = ""

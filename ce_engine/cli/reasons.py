@@ -86,6 +86,7 @@ _CODES = {
     "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
     "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; all of them go out, with a note",
     "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
+    "CONTEXT_INGEST_FAILED": "the app's ingestor failed; evidence is stored as it came",
     "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
     "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
     "CONTEXT_PRUNE_FAILED": "the pruner failed; the default one stood in for it",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from crewai.utilities.agent_utils import extract_tool_call_info
@@ -58,9 +58,31 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     message = ce.Message(role=role, content=text, tool_calls=calls or None)
     if role is ce.Role.TOOL:
         message.tool_call_id = native.get("tool_call_id")
-    host = host_message(message, origin, content, protected=bool(native.get("files")))
+    host = host_message(message, origin, [*_parts(content), *_files(native)])
     host.media_tokens += -(-len(before + behind) // BYTES_PER_TOKEN)
     return host
+
+
+def _parts(content: Any) -> Sequence[Any]:
+    """A content's parts, where it is made of some."""
+    return content if isinstance(content, list | tuple) else ()
+
+
+def _files(native: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What was given as `input_files`, in the form that adapters share.
+
+    CrewAI makes parts of the content of them when it sends the message. It reads a file then, and keeps
+    what it read: we only ask for it first. What stands at an address is not fetched.
+    """
+    for file in (native.get("files") or {}).values():
+        block = {"type": "file", "mime_type": file.content_type, "filename": file.filename}
+        if (url := getattr(file.source, "url", None)) is not None:
+            yield {**block, "url": str(url)}
+            continue
+        try:
+            yield {**block, "data": file.read()}
+        except (OSError, ValueError):  # CrewAI says so itself
+            yield block
 
 
 def _framed(role: ce.Role, text: str) -> tuple[str, str, str]:

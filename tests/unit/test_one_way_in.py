@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -11,9 +12,11 @@ from ce_engine import (
     BlockType,
     BudgetConfig,
     CharBasedEstimator,
+    CollectConfig,
     ConfigError,
     ContextBlock,
     ContextEngine,
+    ContextPiece,
     DegradeToSummaryPruner,
     EvidenceSource,
     EvidenceType,
@@ -34,6 +37,7 @@ from ce_engine import (
 )
 from ce_engine.ports import PruneBudget, PruneResult, PruneRules
 from ce_engine.schema.report import PruneDecision
+from tests.unit.context_host import Notes
 
 
 SCOPE = Scope(session_id="s1")
@@ -114,7 +118,9 @@ async def test_what_is_expired_or_too_sensitive_does_not_go_out(
             block("plain", kind, "a plain text", sensitivity="public"),
         ],
     )
-    prune = PruneConfig(ttl_seconds={Priority.LOW: 3600}, exclude_sensitivity=frozenset({"restricted"}))
+    prune = PruneConfig(
+        ttl_seconds={Priority.LOW: 3600}, exclude_sensitivity=frozenset({"restricted"})
+    )
     result = await ask(engine, prune)
     assert "a plain text" in sent(result)
     assert "old text" not in sent(result)
@@ -291,3 +297,49 @@ async def test_a_turn_with_a_pruner_of_ones_own_can_be_replayed(engine: ContextE
     again = await engine.replay(SCOPE)
     assert not again.equal
     assert [problem.code for problem in again.problems] == ["CONTEXT_REPLAY_PRUNER"]
+
+
+@pytest.mark.req("D-07", "D-11", "E-03")
+@pytest.mark.parametrize("by", ["source", "evidence"])
+async def test_every_retrieved_piece_is_told(by: str) -> None:
+    texts = [f"piece {n}: {'detail ' * 40}" for n in range(20)]
+    notes = Notes([ContextPiece(text, score=n / 20) for n, text in enumerate(texts)])
+    engine = create_context_engine(
+        MemoryStore(),
+        token_estimator=CharBasedEstimator(),
+        sources=[notes] if by == "source" else [],
+        config=RuntimeConfig(collect=CollectConfig(deadline_s=30)),
+    )
+    for text in texts if by == "evidence" else ():
+        source = EvidenceSource(kind=SourceKind.RAG, name="kb")
+        await engine.ingest(SCOPE, text, source, EvidenceType.RAG_DOC)
+    slow = CollectConfig(deadline_s=30)
+    result = await ask(engine, budget=BudgetConfig(max_input_tokens=600), collect=slow)
+    out = [n for n, text in enumerate(texts) if text.strip() in sent(result)]
+    assert 0 < len(out) < 20
+    if by == "source":
+        assert out == list(range(20 - len(out), 20)), "the best go in"
+    told = Counter(d.action for d in result.report.prune_decisions if d.block_id[1:2] in ":o")
+    assert told == {"kept": len(out), "dropped": 20 - len(out)}
+    assert result.report.layers["retrieved"].truncated
+    assert result.report.layers["retrieved"].chunks == len(out)
+    whole = await ask(engine, budget=BudgetConfig(max_input_tokens=30_000), collect=slow)
+    assert not whole.report.layers["retrieved"].truncated
+    await engine.close()
+
+
+@pytest.mark.req("D-07", "D-11")
+async def test_of_one_source_with_too_many_pieces_the_best_stay_and_the_rest_is_told() -> None:
+    notes = Notes([ContextPiece(f"piece {n}.", score=n / 260) for n in range(260)])
+    slow = CollectConfig(deadline_s=30)
+    engine = create_context_engine(
+        MemoryStore(), token_estimator=CharBasedEstimator(), sources=[notes]
+    )
+    result = await ask(engine, budget=BudgetConfig(max_input_tokens=30_000), collect=slow)
+    assert [n for n in range(260) if f"piece {n}." in sent(result)] == list(range(60, 260))
+    advice = "CONTEXT_INPUT_TOO_LARGE: 260 retrieved pieces, 200 may be; search for less"
+    assert advice in result.report.warnings
+    gone = [d for d in result.report.prune_decisions if d.reason == "over_limit"]
+    assert len(gone) == 60
+    assert result.report.layers["retrieved"].truncated
+    await engine.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,6 +45,9 @@ class Noting(OpenAICompletion):
     """Notes the messages that reach a provider's own code."""
 
     _received: list[list[Any]] = PrivateAttr(default_factory=list)
+
+    def supports_multimodal(self) -> bool:
+        return True
 
     def _format_messages(self, messages: Any, **kwargs: Any) -> Any:
         self._received.append(list(messages))
@@ -154,6 +158,13 @@ class AgentApps(CrewApps):
                 return str(await target.akickoff(inputs={"question": text}))
             with self._in_talk(target, text, session_id) as talk:
                 return talk.hear(await target.kickoff_async(text))
+
+    async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
+        from crewai_files import ImageFile
+
+        files: Any = {"picture": ImageFile(source=png)}
+        with in_session(session_id), self._in_talk(target, text, session_id) as talk:
+            return talk.hear(await target.kickoff_async(text, input_files=files))
 
     @contextmanager
     def _in_talk(self, target: Any, text: str, session_id: str) -> Iterator[Talk]:
@@ -280,7 +291,17 @@ class PlainApps(CrewApps):
         with in_session(session_id):
             if isinstance(target, Flow):
                 return str(await target.kickoff_async(inputs={"question": text}))
-            talk = self.talks.setdefault((id(target), session_id), self._begun())
-            talk.append({"role": "user", "content": text})
-            talk.append({"role": "assistant", "content": await target.acall(list(talk))})
-            return str(talk[-1]["content"])
+            return await self._says(target, text, session_id)
+
+    async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
+        url = f"data:image/png;base64,{b64encode(png).decode()}"
+        picture = {"type": "image_url", "image_url": {"url": url}}
+        with in_session(session_id):
+            parts = [{"type": "text", "text": text}, picture]
+            return await self._says(target, parts, session_id)
+
+    async def _says(self, target: Any, content: Any, session_id: str) -> str:
+        talk = self.talks.setdefault((id(target), session_id), self._begun())
+        talk.append({"role": "user", "content": content})
+        talk.append({"role": "assistant", "content": await target.acall(list(talk))})
+        return str(talk[-1]["content"])
