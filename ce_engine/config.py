@@ -11,6 +11,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_serializer,
     field_validator,
     model_validator,
 )
@@ -51,7 +52,7 @@ class BudgetConfig(_Config):
     Messages and tools may have `max_input_tokens - reserved_reply_tokens`: with 8,192 and 1,024 at
     most 7,168 go out. An unset reserve is a quarter of a window that is smaller than 4,096.
 
-    `tier_tokens` bounds what a priority tier may use inside a layer. `shares` and `minima` are the
+    `tier_tokens` bounds what all blocks of a priority tier together may use. `shares` and `minima` are the
     layers' (D-02): they bind between layers that have content.
     """
 
@@ -100,13 +101,43 @@ class BudgetConfig(_Config):
         return self.max_input_tokens - self.reserved_reply_tokens
 
 
-class PruneConfig(_Config):
-    """`keep_ratio`: over the budget, cut to this share of it and keep that cut (decision 8)."""
+STRATEGIES = ("greedy", "group_aware", "degrade_to_summary")
+"""The pruners that a configuration can name."""
 
+
+class PruneConfig(_Config):
+    """What goes in of what is there (A-11).
+
+    Attributes:
+        strategy: the pruner: `greedy`, `group_aware` (blocks of one evidence go together),
+            `degrade_to_summary` (what does not fit goes out with the beginning of its text), or a `Pruner`
+            of your own. Not set, it is the engine's component `pruner`. An object is not archived: a replay
+            takes the engine's, and says so.
+        must_keep_priorities: what has one of these is never left out.
+        ttl_seconds: by priority, how old a block may be that is brought in; one without `created_at` has no age.
+        exclude_sensitivity: blocks with one of these sensitivities are not brought in.
+        keep_ratio: over the budget, cut to this share of it and keep that cut (decision 8).
+        max_retrieved_chunks: retrieved pieces that may be looked at (D-11); the best count.
+    """
+
+    strategy: Any = "greedy"
     must_keep_priorities: list[Priority] = Field(default_factory=lambda: [Priority.MUST])
     ttl_seconds: dict[Priority, int] | None = None
+    exclude_sensitivity: frozenset[str] = frozenset()
     keep_ratio: float = Field(default=0.6, gt=0.0, le=1.0)
     max_retrieved_chunks: int = Field(default=200, ge=0)
+
+    @field_validator("strategy")
+    @classmethod
+    def _chooses(cls, value: Any) -> Any:
+        known = isinstance(value, str) and value in STRATEGIES
+        if not known and not callable(getattr(value, "prune", None)):
+            raise ValueError(f"expected one of {', '.join(STRATEGIES)}, or an object with prune()")
+        return value
+
+    @field_serializer("strategy")
+    def _named(self, value: Any) -> str:
+        return value if isinstance(value, str) else type(value).__qualname__
 
 
 PII, INTERNAL_URLS = "pii", "internal_urls"

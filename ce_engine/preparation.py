@@ -23,9 +23,10 @@ from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
-from ce_engine.prepare.prune import GuardedPruner
+from ce_engine.prepare.prune import GuardedPruner, pruner_of
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.prepare.sharing import Share, share_of
+from ce_engine.prepare.shorter import saved_in
 from ce_engine.recall import Recall
 from ce_engine.recognising import incoming
 from ce_engine.recording import record_tool_message
@@ -146,7 +147,8 @@ class Preparation:
         sources.saved = given.saved
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
-        pruner = GuardedPruner(self.pruner)
+        chosen = pruner_of(config, self.pruner)
+        pruner = GuardedPruner(chosen)
 
         def assembled(below: Below | None) -> tuple[list[Item], Marks, Outcome]:
             items = self.history.line(self.places, below)
@@ -167,11 +169,12 @@ class Preparation:
         items, marks, outcome = assembled(None if whole else self.cut.known_below())
         if marks.below and not outcome.cut.stands:
             items, marks, outcome = assembled(None)
+        outcome.leave_out(self.collected.left_out)
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
         factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
         of = sources, self.collected.materials, told.lanes
-        made = Chosen(outcome, items, bound, extras, marks, *of, factor, self.pruner, told.stood)
+        made = Chosen(outcome, items, bound, extras, marks, *of, factor, chosen, told.stood)
         return made, recall
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
@@ -316,13 +319,16 @@ class Preparation:
             self.history.stands_for,
             self.history.documents,
         )
-        recall.mates = self.mates
+        recall.mates, recall.is_closed = self.mates, not self.share.recall
         return recall
 
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
         """The last change of a plan: live values in what was stored. The count stays an upper bound."""
         room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
-        counted = {item.message_id: item.tokens for item in self.history.items}
+        counted = {
+            item.message_id: item.tokens - saved_in([item], outcome.shorter)
+            for item in self.history.items
+        }
         redactor = self.view.redactor
         done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
         outcome.used += done.restored + done.injected

@@ -43,6 +43,25 @@ _DECISIONS = {
         "candidate without room",
         "candidates without room",
     ),
+    ("dropped", "over_layer_budget"): (
+        "block without room in its layer",
+        "blocks without room in their layers",
+    ),
+    ("dropped", "over_limit"): (
+        "piece beyond how many may be",
+        "pieces beyond how many may be",
+    ),
+    ("dropped", "duplicate"): ("candidate that says the same", "candidates that say the same"),
+    ("dropped", "conflict"): (
+        "candidate that a conflict took out",
+        "candidates that a conflict took out",
+    ),
+    ("dropped", "not_chosen"): (
+        "block that the pruner did not choose",
+        "blocks that the pruner did not choose",
+    ),
+    ("degraded", "excerpt"): ("candidate as an excerpt", "candidates as excerpts"),
+    ("degraded", "shorter"): ("block shortened by the pruner", "blocks shortened by the pruner"),
     ("dropped", "over_tier_budget"): (
         "candidate beyond its tier's tokens",
         "candidates beyond their tiers' tokens",
@@ -80,6 +99,7 @@ _CODES = {
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
+    "CONTEXT_RULES_OVERBUDGET": "the rules are more than their share of the budget",
     "CONTEXT_INPUT_TOO_LARGE": "more context was collected than may be",
 }
 
@@ -107,6 +127,9 @@ def reasons(report: Report) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
     for code in dict.fromkeys([*report.warnings, *report.degradations]):
         yield code_words(code)
+    if report.rules_dropped:
+        told = ", ".join(report.rules_dropped)
+        yield f"{number(len(report.rules_dropped))} rules did not go out: {told}"
     if report.over_budget_causes:
         yield f"alone too much: {figures(report.over_budget_causes)}"
     for code in report.errors:
@@ -121,7 +144,7 @@ def reasons(report: Report) -> Iterator[str]:
 
 
 def _summed(report: Report) -> list[PruneDecision]:
-    """The decisions that left something out, one for each action and reason."""
+    """The decisions that left something out, one for each action and reason, the most first."""
     found: dict[tuple[str, str], PruneDecision] = {}
     for decision in report.prune_decisions:
         if decision.action == "kept":
@@ -133,4 +156,4 @@ def _summed(report: Report) -> list[PruneDecision]:
         else:
             known.count += decision.count
             known.token_estimate += decision.token_estimate
-    return list(found.values())
+    return sorted(found.values(), key=lambda decision: -decision.count)

@@ -35,6 +35,11 @@ class Item:
     protected: bool = False
     more_call_ids: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> int | str:
+        """What it is known by in one call: its place in the host's list, else its id."""
+        return self.message_id if self.index is None else self.index
+
 
 @dataclass(slots=True)
 class Group:
