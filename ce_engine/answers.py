@@ -128,6 +128,10 @@ def _record_answer_message(
         row.answer_message_id = view.log[place.n].message_id
         _record_output(records, turn, answer, used, row.answer_message_id)
         return
+    if (known := _repeated(view, turn, stored)) is not None:
+        records.ingest.untold(stored.message.message_id)
+        row.answer_message_id = view.log[known].message_id
+        return
     elder = place.variant_of if place.n is None else place.n
     if elder is not None:
         stored.message.variant_of = view.log[elder].message_id
@@ -141,6 +145,17 @@ def _record_answer_message(
     view.answers.add(records.add_message(stored))
     if turn.chunks:
         _tell_finalized(records, turn, status)
+
+
+def _repeated(view: SessionView, turn: OpenTurn, answer: MessageRow) -> int | None:
+    """The same answer, committed before this turn began: of the same request, or under the same id (B-07)."""
+    following = view.log.children(turn.question) if turn.question is not None else ()
+    for n in following:
+        row = view.rows[n]
+        again = row.request_id == answer.request_id or (row.host_id or b"") == answer.host_id
+        if n < turn.since and again and (row.key, row.origin) == (answer.key, answer.origin):
+            return n
+    return None
 
 
 def _answer_row(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ce_engine.config import RuntimeConfig
+from ce_engine.doors import doors
 from ce_engine.errors import (
     ConstraintLimitError,
     ConstraintNotFoundError,
@@ -19,7 +20,7 @@ from ce_engine.runtime.workers import Workers
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.rows import Placeholder
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import CONSTRAINTS, Constraint
 from ce_engine.settings import Settings, in_order, parsed
 
@@ -45,6 +46,7 @@ class Parts(Protocol):
     ids: IdGenerator
 
 
+@doors
 class Constraints:
     """Lists and changes the constraints of (account, user, project); the session does not matter.
 
@@ -65,13 +67,18 @@ class Constraints:
         self._settings = settings
         self._parts = parts
 
-    async def list(self, scope: Scope) -> Sequence[Constraint]:
+    async def list(self, scope: Scope | str) -> Sequence[Constraint]:
         """All of them, in the order in which they go out."""
-        found = await self._parts.loop.share(self._settings.get(scope, CONSTRAINTS))
+        found = await self._parts.loop.share(self._settings.get(as_scope(scope), CONSTRAINTS))
         return in_order(parsed(found.value)[0]) if found is not None else []
 
     async def create(
-        self, scope: Scope, text: str, *, derived: bool = False, priority: Priority | None = None
+        self,
+        scope: Scope | str,
+        text: str,
+        *,
+        derived: bool = False,
+        priority: Priority | None = None,
     ) -> Constraint:
         """Add a constraint; without a `priority`, the higher one of its kind.
 
@@ -102,11 +109,11 @@ class Constraints:
             items.append(made)
             return made
 
-        return await self._change(scope, add)
+        return await self._change(as_scope(scope), add)
 
     async def update(
         self,
-        scope: Scope,
+        scope: Scope | str,
         constraint_id: str,
         *,
         text: str | None = None,
@@ -132,9 +139,9 @@ class Constraints:
             items[place] = old.model_copy(update=update)
             return items[place]
 
-        return await self._change(scope, edit)
+        return await self._change(as_scope(scope), edit)
 
-    async def delete(self, scope: Scope, constraint_id: str) -> None:
+    async def delete(self, scope: Scope | str, constraint_id: str) -> None:
         """Delete a constraint.
 
         Raises:
@@ -144,7 +151,7 @@ class Constraints:
         def remove(items: Items, _: Redact) -> None:
             del items[_find(items, constraint_id)]
 
-        await self._change(scope, remove)
+        await self._change(as_scope(scope), remove)
 
     async def _change(self, scope: Scope, change: Callable[[Items, Redact], T]) -> T:
         result: list[T] = []

@@ -16,6 +16,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
+from ce_engine.doors import doors
 from ce_engine.errors import BackpressureError
 from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
@@ -71,6 +72,7 @@ from ce_engine.view import OpenTurn
 logger = logging.getLogger("ce_engine")
 
 
+@doors
 class Engine(
     Admission,
     Recorder,
@@ -289,6 +291,6 @@ class Engine(
 
     # Housekeeping
 
-    def last_report(self, session: Scope | str) -> Report | None:
+    def last_report(self, session_id: Scope | str) -> Report | None:
         """The newest report of a session here; an id alone means one of no account and no user."""
-        return self._sessions.last_report(as_scope(session))
+        return self._sessions.last_report(as_scope(session_id))

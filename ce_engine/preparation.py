@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -216,9 +216,7 @@ class Preparation:
             agent=ingest.name(call.speaker),
             lane_key=self.lane_key,
             known=known,
-            flags=Flags(
-                view.in_flight(), frozenset(view.failed), self._retried(), call.new_conversation
-            ),
+            flags=self._flags(arrived),
         )
         self.found = found
         self.new = len(found.new)
@@ -230,7 +228,7 @@ class Preparation:
         self.question = settle(found.tip, added)
         self.cut.check_below(self.places, known)
         view.remember_sent(self.lane_key, call.messages, self.places)
-        if self.question is not None:
+        if self.question is not None and not call.by_hand:  # there the same request is a retry
             view.note_step(self.question, call.request_id)
         if call.by_hand and self.question is not None:
             # What came before stands here alone, also where the list goes on with its tools' results.
@@ -252,14 +250,25 @@ class Preparation:
             found.bring = replace(found.bring, without=found.bring.without | mates)
         return found.bring
 
-    def _retried(self) -> int | None:
-        """The failed question that this call repeats: its caller says so, or the engine keeps the line."""
+    def _flags(self, arrived: Sequence[Incoming]) -> Flags:
+        view = self.view
+        failed, new = frozenset(view.failed), self.call.new_conversation
+        return Flags(view.in_flight(), failed, self._retried(arrived), new)
+
+    def _retried(self, arrived: Sequence[Incoming]) -> int | None:
+        """The question that this call repeats: a failed one, or the very same request's (B-07).
+
+        Its caller says so, or the engine keeps the line; that of a request may have its answer already.
+        """
         view, call = self.view, self.call
         newest = view.log.newest_root(self.lane_key) if call.by_hand else None
         for question, turn in view.failed.items():
             if turn.row.turn_id == call.retry_of or question == newest:
                 return question
-        return None
+        asked = view.log.roots_by_key(arrived[-1].key) if call.request_id and arrived else ()
+        of = (call.request_id, self.lane_key)
+        rows = ((n, view.rows[n]) for n in reversed(asked) if not view.log[n].aside)
+        return next((n for n, row in rows if (row.request_id, row.lane_key) == of), None)
 
     def _append(self, new: NewEntry, parent: int | None, arrived: Incoming) -> int:
         host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest

@@ -61,12 +61,12 @@ class Summaries(Parts):
         self._failures: Bounded[Any, tuple[int, int]] = Bounded(1000)
 
     async def summarize(
-        self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
+        self, session_id: Scope | str, lane: str | None = None, *, only_if_due: bool = False
     ) -> Summary | None:
         """Summarise a line of conversation now, all but its last messages; give its newest summary.
 
         Args:
-            session: whose conversation.
+            session_id: whose conversation.
             lane: the `lane_key` of its line; else that of the scope's agent.
             only_if_due: not before the triggers of `SummaryConfig` say so.
 
@@ -79,7 +79,7 @@ class Summaries(Parts):
                 "the engine has no model for summaries: give it one, "
                 "create_context_engine(..., llm_adapter=...), or a summarizer of your own"
             )
-        scope = as_scope(session)
+        scope = as_scope(session_id)
         config = self.config.summary
         if not only_if_due:
             config = config.model_copy(update={"enabled": True, "trigger_message_count": 1})

@@ -45,6 +45,7 @@ SEVERAL = -1
 
 
 Batches = Bounded[str, set[str]]
+Facts = Bounded[tuple[str, str], object]
 """Of each of an app's batches the invocations that are its items."""
 
 
@@ -117,7 +118,8 @@ class SessionView:
         self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
         self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
-        self.names: Bounded[str, str] = Bounded(MAX_RUNS)
+        # Names as they are stored; facts that were recorded here, by kind and id.
+        self.names, self.facts = Bounded[str, str](MAX_RUNS), Facts(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}
         self.last_seq = self.last_evidence = 0
