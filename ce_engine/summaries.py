@@ -256,11 +256,14 @@ def _says_something(message: Message) -> bool:
 
 
 def _check(made: Summary, messages: Sequence[Message]) -> None:
-    """Refuse a summary that says it covers what it was not given, or half of a group."""
+    """Refuse a summary that says it covers what it was not given, or half of a turn."""
     end = made.message_index_range.to_index + 1
     if not 0 < end <= len(messages):
         raise SummarizerError(f"a summary covers up to message {end - 1} of {len(messages)}")
-    if end < len(messages) and messages[end].role is Role.TOOL:
-        raise SummarizerError(f"a summary covers a tool call, and not its result, message {end}")
+    if end < len(messages) and messages[end].role is not Role.USER:
+        raise SummarizerError(
+            f"a summary ends inside a turn: message {end}, the next one, is of the role "
+            f"{messages[end].role.value!r}. End before the next message of a user, or with the last one."
+        )
     if not made.content.strip():
         raise SummarizerError("a summary is empty")

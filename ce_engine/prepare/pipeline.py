@@ -13,7 +13,7 @@ from ce_engine.prepare.constraints import render_constraints
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions, steps_left_out
 from ce_engine.prepare.derive import conversation_blocks
-from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated
+from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated, unasked
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.nominate import (
     FEW,
@@ -256,13 +256,18 @@ class _Assembly:
             PruneRules(tuple(self.config.prune.must_keep_priorities), ttl, self.sources.now),
         )
         kept_ids = {block.block_id for block in result.kept}
-        for position in kept:
-            if line.groups[position].anchor not in kept_ids and not line.groups[position].must:
-                out.cut.dropped.add(position)
-                out.cut.tokens -= self._cost(position)
+        self._leave_out({p for p in kept if line.groups[p].anchor not in kept_ids})
         out.decisions += [d for d in result.decisions if d.block_id in candidates]
         chosen = [candidate for i, candidate in candidates.items() if i in kept_ids]
         self._inject(contexts, chosen, room)
+
+    def _leave_out(self, positions: set[int]) -> None:
+        """Drop groups that the pruner did not keep, and the answers that would begin the input then."""
+        groups, cut = self.line.groups, self.out.cut
+        gone = {p for p in positions if not groups[p].must}
+        for position in gone.union(unasked(groups, cut.dropped | gone)):
+            cut.dropped.add(position)
+            cut.tokens -= self._cost(position)
 
     def _note(self, contexts: dict[str, str], left: int) -> int:
         """Say what is left out, in one line, and bring in the summary of it; return their tokens."""
