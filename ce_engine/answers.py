@@ -10,6 +10,7 @@ from ce_engine.prepare.reconcile import place_answer
 from ce_engine.recognising import stored as recognised
 from ce_engine.records import Records, put_turn
 from ce_engine.schema.call import Answer, HostMessage, TurnHandle, Usage
+from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
 from ce_engine.schema.enums import (
     EvidenceType,
@@ -284,7 +285,7 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
         records.events.append(
             records.ingest.event(
                 EventType.ERROR,
-                payload={"code": code, "status": str(status)},
+                payload={**Degradation(code).payload, "status": str(status)},
                 turn_id=row.turn_id,
                 request_id=row.request_id,
             )

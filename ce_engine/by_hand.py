@@ -248,7 +248,8 @@ class ByHand(Parts):
         view = self._sessions.known(scope)
         version = view.head.version if view is not None else 0
         late = None if landed else StoreUnavailableError.code
-        return PutResult(success=landed, version=version, error=late)
+        error = self._journal.refusal(scope) or late
+        return PutResult(success=error is None, version=version, error=error)
 
 
 def _host(message: Message) -> HostMessage:

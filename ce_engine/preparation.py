@@ -11,6 +11,7 @@ from ce_engine.archiving import NOTHING, Archiving, Chosen, Given, told_below
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter
+from ce_engine.errors import BudgetExceededError
 from ce_engine.history import History
 from ce_engine.lane_cut import LaneCut
 from ce_engine.ports import Pruner
@@ -113,7 +114,7 @@ class Preparation:
             self.places = [None] * len(call.messages)
         chosen, recall = self.choose()
         outcome = chosen.outcome
-        outcome.over_budget |= self.budget is not None and outcome.used > self.budget
+        self._see_budget(outcome)
         archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
@@ -131,6 +132,11 @@ class Preparation:
         self._keep(turn, outcome)
         prepared = Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
         return prepared, chosen
+
+    def _see_budget(self, outcome: Outcome) -> None:
+        outcome.over_budget |= self.budget is not None and outcome.used > self.budget
+        if outcome.over_budget and self.config.fail == "open":  # else the turn fails with it
+            self.records.degrade(Degradation(BudgetExceededError.code))
 
     def choose(self, given: Given = NOTHING) -> tuple[Chosen, Recall]:
         """Assemble from what is known by now; a replay runs this again, with what is `given`."""

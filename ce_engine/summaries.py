@@ -25,11 +25,10 @@ from ce_engine.prepare.reconcile import had_history
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
-from ce_engine.schema.enums import Role
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import Versions
 from ce_engine.summing import Due, record_failure, record_summary
-from ce_engine.upload.summarize import RollingSummarizer
+from ce_engine.upload.summarize import RollingSummarizer, ends_turn
 from ce_engine.view import Bounded, OpenTurn, SessionView
 
 
@@ -260,10 +259,10 @@ def _check(made: Summary, messages: Sequence[Message]) -> None:
     end = made.message_index_range.to_index + 1
     if not 0 < end <= len(messages):
         raise SummarizerError(f"a summary covers up to message {end - 1} of {len(messages)}")
-    if end < len(messages) and messages[end].role is not Role.USER:
+    if not ends_turn(messages, end):
         raise SummarizerError(
-            f"a summary ends inside a turn: message {end}, the next one, is of the role "
-            f"{messages[end].role.value!r}. End before the next message of a user, or with the last one."
+            f"a summary ends inside a turn, behind message {end - 1} of {len(messages)}. End behind an "
+            "answer: before the next message of a user, or with the last answer that asks for no tools."
         )
     if not made.content.strip():
         raise SummarizerError("a summary is empty")

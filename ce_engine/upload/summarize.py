@@ -182,10 +182,17 @@ def _first_new(summary: Summary | None) -> int:
     return 0 if summary is None else summary.message_index_range.to_index + 1
 
 
+def ends_turn(messages: Sequence[Message], end: int) -> bool:
+    """Whether the first `end` messages are whole turns: a question comes next, or the last one is an answer."""
+    if end < len(messages):
+        return messages[end].role is Role.USER
+    return end > 0 and messages[-1].role is Role.ASSISTANT and not messages[-1].tool_calls
+
+
 def _end(messages: Sequence[Message], preserved: int) -> int:
     """How many of the first messages may be covered: whole turns, so that what is left begins with a question."""
     end = max(0, len(messages) - preserved)
-    while 0 < end < len(messages) and messages[end].role is not Role.USER:
+    while end > 0 and not ends_turn(messages, end):
         end -= 1
     return end
 
