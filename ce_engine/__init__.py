@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VersionConflictError,
     )
+    from ce_engine.invariants import check_invariants
     from ce_engine.observe.bus import InMemoryEventBus
     from ce_engine.own_calls import Summarizer, is_own_call
     from ce_engine.ports import (
@@ -113,7 +114,6 @@ if TYPE_CHECKING:
         ToolCall,
         ToolProvider,
         ToolRequest,
-        check_invariants,
     )
     from ce_engine.schema.enums import (
         AuthorKind,
@@ -340,6 +340,7 @@ _HOMES = {
     "config": "BudgetConfig CollectConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
     "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "invariants": "check_invariants",
     "observe.bus": "InMemoryEventBus",
     "own_calls": "Summarizer is_own_call",
     "ports": "Assembler EvidenceResolver Hasher LlmAdapter LlmRequest LlmResponse Pruner Redactor Renderer RenderHints Store TokenEstimator",
@@ -350,7 +351,7 @@ _HOMES = {
     "prepare.prune": "DegradeToSummaryPruner GreedyPriorityPruner GroupAwarePruner",
     "prepare.render_block": "BlockRenderer",
     "schema.call": "Answer Attachment CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
-    "schema.document": "AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange ModelUsage Ref Session SessionDocument Summary Task ToolCall ToolProvider ToolRequest check_invariants",
+    "schema.document": "AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange ModelUsage Ref Session SessionDocument Summary Task ToolCall ToolProvider ToolRequest",
     "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
     "schema.events": "Deletion Event EventType Verification",
     "schema.export": "json_schema",

@@ -144,7 +144,10 @@ class Engine(
         self._settings = Settings(store, self._journal)
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
-        self.budgets = Budgets(self._settings, self.loop)
+        self.budgets = Budgets(self._settings, self.loop, self._allows)
+
+    def _allows(self, scope: Scope, actor: str) -> bool:
+        return self.authorize(scope, actor)  # as it is now: an app may set another one
 
     # Prepare
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from ce_engine.recording import record_content, record_retrieval, record_tool_ru
 from ce_engine.recording_tasks import record_tasks
 from ce_engine.records import Records
 from ce_engine.schema.document import (
+    PAYLOAD,
     Evidence,
     EvidenceLinks,
     EvidenceSource,
@@ -26,6 +28,9 @@ from ce_engine.schema.scope import Scope, as_scope
 
 
 Record = Callable[[Records], Any]
+
+MAX_PAYLOAD_CHARS = 8000
+"""Of a recorded event's payload: what is larger stands beside the log (B-02)."""
 
 
 class FactRecorder(ABC):
@@ -235,13 +240,20 @@ class FactRecorder(ABC):
     ) -> None:
         """Record an event of the host's own, redacted.
 
-        `kind` is a word (planner, reflection, aggregate, hitl); what is none becomes `recorded`.
+        `kind` is a word (planner, reflection, aggregate, hitl); what is none becomes `recorded`. A payload
+        of more than `MAX_PAYLOAD_CHARS`, as JSON, becomes evidence, and the event refers to it: it holds
+        `chars`, `digest` (keyed) and `evidence_id`. No prompt is given that evidence (B-02).
         """
 
         def record(records: Records) -> None:
             ingest = records.ingest
             clean = ingest.data(dict(payload)) or {}
             word = ingest.code(kind, "recorded")
+            text = json.dumps(clean, ensure_ascii=False)
+            if len(text) > MAX_PAYLOAD_CHARS:
+                stored = record_content(records, text, PAYLOAD, EvidenceType.OTHER)
+                digest = records.view.fingerprinter.mac("payload", text).hex()
+                clean = {"chars": len(text), "digest": digest, "evidence_id": stored.evidence_id}
             records.events.append(ingest.event(EventType.RECORDED, payload=clean, kind=word))
 
         await self._record(as_scope(session_id), record, wait=True, given=[kind, payload])

@@ -78,8 +78,10 @@ class SyncBudgets:
     def get(self, scope: Scope | str) -> tuple[BudgetConfig, int]:
         return self._run(self._budgets.get(scope))
 
-    def update(self, scope: Scope | str, budget: BudgetConfig, expected_version: int) -> int:
-        return self._run(self._budgets.update(scope, budget, expected_version))
+    def update(
+        self, scope: Scope | str, budget: BudgetConfig, expected_version: int, *, actor: str
+    ) -> int:
+        return self._run(self._budgets.update(scope, budget, expected_version, actor=actor))
 
 
 class SyncEngine:

@@ -22,7 +22,7 @@ from ce_engine.schema.document import (
     SessionDocument,
     Task,
     ToolCall,
-    check_invariants,
+    shape_problems,
 )
 from ce_engine.schema.ids import SystemClock, UuidV4Generator
 from ce_engine.schema.report import PutResult
@@ -97,7 +97,7 @@ class BaseStore(ABC):
             SchemaValidationError: ids in it repeat, or evidence stands under another's key.
         """
         _check_scope(scope, document.session.session_id)
-        problems = check_invariants(document, remote_refs=True) + _repeated(document.session)
+        problems = shape_problems(document, remote_refs=True) + _repeated(document.session)
         if problems:
             raise SchemaValidationError(f"the document cannot be stored: {'; '.join(problems)}")
         write = ReplaceDocument(self._identified(document))
