@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VersionConflictError,
     )
+    from ce_engine.invariants import check_invariants
     from ce_engine.observe.bus import InMemoryEventBus
     from ce_engine.own_calls import Summarizer, is_own_call
     from ce_engine.ports import (
@@ -128,7 +129,6 @@ if TYPE_CHECKING:
         ToolProvider,
         ToolRequest,
         ToolState,
-        check_invariants,
     )
     from ce_engine.schema.enums import (
         AuthorKind,
@@ -400,6 +400,7 @@ _HOMES = {
     "config": "BudgetConfig CollectConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
     "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "invariants": "check_invariants",
     "observe.bus": "InMemoryEventBus",
     "own_calls": "Summarizer is_own_call",
     "ports": "Assembler Clock EventBus EvidenceResolver Hasher IdGenerator LlmAdapter LlmRequest LlmResponse Pruner RedactResult Redactor RenderHints Renderer Store TokenEstimator",
@@ -410,7 +411,7 @@ _HOMES = {
     "prepare.prune": "DegradeToSummaryPruner GreedyPriorityPruner GroupAwarePruner",
     "prepare.render_block": "BlockRenderer",
     "schema.call": "Answer Attachment CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
-    "schema.document": "Actor AgentInfo AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange Meta ModelUsage Ref Session SessionDocument Summary Task TaskState TodoList ToolCall ToolProvider ToolRequest ToolState check_invariants",
+    "schema.document": "Actor AgentInfo AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange Meta ModelUsage Ref Session SessionDocument Summary Task TaskState TodoList ToolCall ToolProvider ToolRequest ToolState",
     "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage ModelUsageStatus Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
     "schema.events": "Deletion Event EventType Verification",
     "schema.export": "json_schema",

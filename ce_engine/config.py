@@ -18,6 +18,7 @@ from pydantic import (
 
 from ce_engine.errors import ConfigError, SelectorResolveError
 from ce_engine.schema.enums import Layer, Priority
+from ce_engine.schema.frozen import frozen
 from ce_engine.selectors import json_path
 
 
@@ -31,6 +32,7 @@ class _Config(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise ConfigError(_explain(type(self), error)) from error
+        self.__dict__.update({name: frozen(value) for name, value in self.__dict__.items()})
 
 
 def _explain(kind: type[BaseModel], error: ValidationError) -> str:
@@ -52,8 +54,9 @@ class BudgetConfig(_Config):
     Messages and tools may have `max_input_tokens - reserved_reply_tokens`: with 8,192 and 1,024 at
     most 7,168 go out. An unset reserve is a quarter of a window that is smaller than 4,096.
 
-    `tier_tokens` bounds what all blocks of a priority tier together may use. `shares` and `minima` are the
-    layers' (D-02): they bind between layers that have content.
+    `tier_tokens` bounds what all blocks of a priority tier together may use. `shares` (of the room, 0 to
+    1) and `minima` (tokens) are the layers' (D-02): they bind between layers that have content. A layer
+    that is not named has no share.
     """
 
     max_input_tokens: int = Field(default=8192, ge=1)
@@ -86,6 +89,25 @@ class BudgetConfig(_Config):
         if isinstance(window, int) and window < 4096:
             return {**values, "reserved_reply_tokens": window // 4}
         return values
+
+    @field_validator("shares")
+    @classmethod
+    def _are_shares(cls, value: dict[Layer, float]) -> dict[Layer, float]:
+        wrong = {layer.value: share for layer, share in value.items() if not 0 <= share <= 1}
+        if wrong or not any(value.values()):
+            what = f"{wrong} is no share" if wrong else "no layer has one"
+            raise ValueError(
+                f"{what}; give each layer a part of the room from 0 to 1, such as "
+                f'{{"retrieved": 0.25, "immediate": 0.5}}, and one of them more than 0'
+            )
+        return value
+
+    @field_validator("minima", "tier_tokens")
+    @classmethod
+    def _are_tokens(cls, value: dict[Any, int] | None) -> dict[Any, int] | None:
+        if value and min(value.values()) < 0:
+            raise ValueError("tokens cannot be less than 0; give 0 for none")
+        return value
 
     @model_validator(mode="after")
     def _room_is_left(self) -> Self:

@@ -16,6 +16,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
+from ce_engine.doors import doors
 from ce_engine.errors import BackpressureError
 from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
@@ -75,6 +76,7 @@ from ce_engine.view import OpenTurn
 logger = logging.getLogger("ce_engine")
 
 
+@doors
 class Engine(
     Admission,
     Recorder,
@@ -151,7 +153,10 @@ class Engine(
         self._settings = Settings(store, self._journal)
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
-        self.budgets = Budgets(self._settings, self.loop)
+        self.budgets = Budgets(self._settings, self.loop, self._allows)
+
+    def _allows(self, scope: Scope, actor: str) -> bool:
+        return self.authorize(scope, actor)  # as it is now: an app may set another one
 
     # Prepare
 
@@ -302,6 +307,6 @@ class Engine(
 
     # Housekeeping
 
-    def last_report(self, session: Scope | str) -> Report | None:
+    def last_report(self, session_id: Scope | str) -> Report | None:
         """The newest report of a session here; an id alone means one of no account and no user."""
-        return self._sessions.last_report(as_scope(session))
+        return self._sessions.last_report(as_scope(session_id))

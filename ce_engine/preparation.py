@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from ce_engine.archiving import NOTHING, Archiving, Chosen, Given, told_below
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter
+from ce_engine.errors import BudgetExceededError
 from ce_engine.history import History
 from ce_engine.lane_cut import LaneCut
 from ce_engine.ports import Pruner
@@ -116,7 +117,7 @@ class Preparation:
             self.places = [None] * len(call.messages)
         chosen, recall = self.choose()
         outcome = chosen.outcome
-        outcome.over_budget |= self.budget is not None and outcome.used > self.budget
+        self._see_budget(outcome)
         archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
@@ -134,6 +135,11 @@ class Preparation:
         self._keep(turn, outcome)
         prepared = Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
         return prepared, chosen
+
+    def _see_budget(self, outcome: Outcome) -> None:
+        outcome.over_budget |= self.budget is not None and outcome.used > self.budget
+        if outcome.over_budget and self.config.fail == "open":  # else the turn fails with it
+            self.records.degrade(Degradation(BudgetExceededError.code))
 
     def choose(self, given: Given = NOTHING) -> tuple[Chosen, Recall]:
         """Assemble from what is known by now; a replay runs this again, with what is `given`."""
@@ -221,9 +227,7 @@ class Preparation:
             agent=ingest.name(call.speaker),
             lane_key=self.lane_key,
             known=known,
-            flags=Flags(
-                view.in_flight(), frozenset(view.failed), self._retried(), call.new_conversation
-            ),
+            flags=self._flags(arrived),
         )
         self.found = found
         self.new = len(found.new)
@@ -235,7 +239,7 @@ class Preparation:
         self.question = settle(found.tip, added)
         self.cut.check_below(self.places, known)
         view.remember_sent(self.lane_key, call.messages, self.places)
-        if self.question is not None:
+        if self.question is not None and not call.by_hand:  # there the same request is a retry
             view.note_step(self.question, call.request_id)
         if call.by_hand and self.question is not None:
             # What came before stands here alone, also where the list goes on with its tools' results.
@@ -257,14 +261,25 @@ class Preparation:
             found.bring = replace(found.bring, without=found.bring.without | mates)
         return found.bring
 
-    def _retried(self) -> int | None:
-        """The failed question that this call repeats: its caller says so, or the engine keeps the line."""
+    def _flags(self, arrived: Sequence[Incoming]) -> Flags:
+        view = self.view
+        failed, new = frozenset(view.failed), self.call.new_conversation
+        return Flags(view.in_flight(), failed, self._retried(arrived), new)
+
+    def _retried(self, arrived: Sequence[Incoming]) -> int | None:
+        """The question that this call repeats: a failed one, or the very same request's (B-07).
+
+        Its caller says so, or the engine keeps the line; that of a request may have its answer already.
+        """
         view, call = self.view, self.call
         newest = view.log.newest_root(self.lane_key) if call.by_hand else None
         for question, turn in view.failed.items():
             if turn.row.turn_id == call.retry_of or question == newest:
                 return question
-        return None
+        asked = view.log.roots_by_key(arrived[-1].key) if call.request_id and arrived else ()
+        of = (call.request_id, self.lane_key)
+        rows = ((n, view.rows[n]) for n in reversed(asked) if not view.log[n].aside)
+        return next((n for n, row in rows if (row.request_id, row.lane_key) == of), None)
 
     def _append(self, new: NewEntry, parent: int | None, arrived: Incoming) -> int:
         host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest

@@ -57,7 +57,7 @@ class Replaying(Parts):
 
     async def replay(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         turn: int | str | None = None,
         config: RuntimeConfig | None = None,
         system: str | Sequence[str] | None = None,
@@ -65,7 +65,7 @@ class Replaying(Parts):
         """The input of a turn, made again from messages, evidence and the archived configuration.
 
         Args:
-            session: whose; an id alone is a session of no account and no user.
+            session_id: whose; an id alone is a session of no account and no user.
             turn: its number, from 1, its id or the start of that; if not given, the newest that can be
                 replayed.
             config: what another configuration would have sent, in `instead`.
@@ -77,7 +77,7 @@ class Replaying(Parts):
             ReplayUnavailableError: the turn has no archive.
         """
         given = [system] if isinstance(system, str) else list(system or ())
-        return await self.loop.share(self._replay(as_scope(session), turn, config, given))
+        return await self.loop.share(self._replay(as_scope(session_id), turn, config, given))
 
     async def _replay(
         self,
@@ -113,7 +113,7 @@ class Replaying(Parts):
         replay.problems = past.problems
         return replay
 
-    async def recorded_call(self, session: Scope | str) -> ModelCall | None:
+    async def recorded_call(self, session_id: Scope | str) -> ModelCall | None:
         """The newest call of a session that can be replayed, without its messages; `None` without one.
 
         It has the configuration that was archived, the model and its window.
@@ -121,7 +121,7 @@ class Replaying(Parts):
         Raises:
             SessionNotFoundError: there is no such session of this user.
         """
-        return await self.loop.share(self._recorded_call(as_scope(session)))
+        return await self.loop.share(self._recorded_call(as_scope(session_id)))
 
     async def _recorded_call(self, scope: Scope) -> ModelCall | None:
         try:

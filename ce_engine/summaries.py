@@ -25,11 +25,10 @@ from ce_engine.prepare.reconcile import had_history
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
-from ce_engine.schema.enums import Role
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import Versions
 from ce_engine.summing import Due, record_failure, record_summary
-from ce_engine.upload.summarize import RollingSummarizer
+from ce_engine.upload.summarize import RollingSummarizer, ends_turn
 from ce_engine.view import Bounded, OpenTurn, SessionView
 
 
@@ -61,12 +60,12 @@ class Summaries(Parts):
         self._failures: Bounded[Any, tuple[int, int]] = Bounded(1000)
 
     async def summarize(
-        self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
+        self, session_id: Scope | str, lane: str | None = None, *, only_if_due: bool = False
     ) -> Summary | None:
         """Summarise a line of conversation now, all but its last messages; give its newest summary.
 
         Args:
-            session: whose conversation.
+            session_id: whose conversation.
             lane: the `lane_key` of its line; else that of the scope's agent.
             only_if_due: not before the triggers of `SummaryConfig` say so.
 
@@ -79,7 +78,7 @@ class Summaries(Parts):
                 "the engine has no model for summaries: give it one, "
                 "create_context_engine(..., llm_adapter=...), or a summarizer of your own"
             )
-        scope = as_scope(session)
+        scope = as_scope(session_id)
         config = self.config.summary
         if not only_if_due:
             config = config.model_copy(update={"enabled": True, "trigger_message_count": 1})
@@ -256,11 +255,14 @@ def _says_something(message: Message) -> bool:
 
 
 def _check(made: Summary, messages: Sequence[Message]) -> None:
-    """Refuse a summary that says it covers what it was not given, or half of a group."""
+    """Refuse a summary that says it covers what it was not given, or half of a turn."""
     end = made.message_index_range.to_index + 1
     if not 0 < end <= len(messages):
         raise SummarizerError(f"a summary covers up to message {end - 1} of {len(messages)}")
-    if end < len(messages) and messages[end].role is Role.TOOL:
-        raise SummarizerError(f"a summary covers a tool call, and not its result, message {end}")
+    if not ends_turn(messages, end):
+        raise SummarizerError(
+            f"a summary ends inside a turn, behind message {end - 1} of {len(messages)}. End behind an "
+            "answer: before the next message of a user, or with the last answer that asks for no tools."
+        )
     if not made.content.strip():
         raise SummarizerError("a summary is empty")

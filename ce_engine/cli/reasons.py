@@ -89,6 +89,8 @@ _CODES = {
     "CONTEXT_INGEST_FAILED": "the app's ingestor failed; evidence is stored as it came",
     "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
     "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
+    "CONTEXT_BUDGET_EXCEEDED": "what is never left out is more than the budget: it went out all the same",
+    "CONTEXT_VERSION_CONFLICT": "somebody else wrote to the session at the same time; it was tried once more",
     "CONTEXT_PRUNE_FAILED": "the pruner failed; the default one stood in for it",
     "CONTEXT_RENDER_FAILED": "a block could not be rendered; its own text stands for it",
     "CONTEXT_SELECTOR_UNRESOLVED": "a selector found nothing; the block's own text stands for it",

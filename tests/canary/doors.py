@@ -334,7 +334,9 @@ def usages_and_evidence(v: Visitor) -> None:
         error=c("ModelUsage.error"),
         task_id=c("ModelUsage.task_id"),
     )
-    v.sync.record_model_usage(v.scope, usage, c("record_model_usage.turn_id"))
+    v.sync.record_model_usage(v.scope, usage, turn_id=c("record_model_usage.turn_id"))
+    nowhere = c("record_model_usage.llm_output_evidence_id")
+    v.refused(v.sync.record_model_usage, v.scope, usage, nowhere)
     links = EvidenceLinks(
         model_usage_id=c("EvidenceLinks.model_usage_id"),
         tool_call_id=c("EvidenceLinks.tool_call_id"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ce_engine import (
+    BudgetConfig,
     ContextEngine,
     EvidenceFilter,
     EvidenceSource,
@@ -160,6 +161,8 @@ def ruled(v: Visitor) -> None:
     rules.update(v.scope, made.constraint_id, text=c("constraints.update.text"))
     v.refused(rules.update, v.scope, c("constraints.update.constraint_id"), text="x")
     v.refused(rules.delete, v.scope, c("constraints.delete.constraint_id"))
+    actor = c("budgets.update.actor")
+    v.refused(v.sync.budgets.update, v.scope, BudgetConfig(), 0, actor=actor)
 
 
 def shared(v: Visitor) -> None:
