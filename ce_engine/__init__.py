@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ce_engine.config import (
         BudgetConfig,
         CollectConfig,
+        JudgeConfig,
         ObservabilityConfig,
         PruneConfig,
         RedactionConfig,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         FileDamagedError,
         InputTooLargeError,
         InspectForbiddenError,
+        JudgeError,
         MigrationError,
         MissingDependencyError,
         OriginalRefusedError,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VersionConflictError,
     )
+    from ce_engine.judges import LlmJudge, RuleJudge
     from ce_engine.observe.bus import InMemoryEventBus
     from ce_engine.own_calls import Summarizer, is_own_call
     from ce_engine.ports import (
@@ -69,7 +72,7 @@ if TYPE_CHECKING:
         Store,
         TokenEstimator,
     )
-    from ce_engine.ports_context import ContextPiece, ContextSource
+    from ce_engine.ports_context import ContextPiece, ContextSource, Judge
     from ce_engine.ports_derive import BlockDeriver, DeriveOptions
     from ce_engine.prepare.assemble_input import InputAssembler
     from ce_engine.prepare.derive_session import SessionDeriver
@@ -230,9 +233,13 @@ __all__ = [
     "InspectForbiddenError",
     "InspectedLayer",
     "Inspection",
+    "Judge",
+    "JudgeConfig",
+    "JudgeError",
     "Keep",
     "Layer",
     "LlmAdapter",
+    "LlmJudge",
     "LlmRequest",
     "LlmResponse",
     "MemoryStore",
@@ -276,6 +283,7 @@ __all__ = [
     "RetrievedDoc",
     "Role",
     "RollingSummarizer",
+    "RuleJudge",
     "RuntimeConfig",
     "SchemaValidationError",
     "Scope",
@@ -337,13 +345,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "config": "BudgetConfig CollectConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RuntimeConfig StoreConfig SummaryConfig load_config",
+    "config": "BudgetConfig CollectConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
-    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "judges": "LlmJudge RuleJudge",
     "observe.bus": "InMemoryEventBus",
     "own_calls": "Summarizer is_own_call",
     "ports": "Assembler EvidenceResolver Hasher LlmAdapter LlmRequest LlmResponse Pruner Redactor Renderer RenderHints Store TokenEstimator",
-    "ports_context": "ContextPiece ContextSource",
+    "ports_context": "ContextPiece ContextSource Judge",
     "ports_derive": "BlockDeriver DeriveOptions",
     "prepare.assemble_input": "InputAssembler",
     "prepare.derive_session": "SessionDeriver",

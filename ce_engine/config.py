@@ -213,6 +213,13 @@ class SummaryConfig(_Config):
     timeout_s: float = Field(default=30.0, gt=0)
 
 
+class JudgeConfig(_Config):
+    """Whether answers are judged where the engine has a judge, and how long that may take, in seconds (D-15)."""
+
+    enabled: bool = True
+    timeout_s: float = Field(default=30.0, gt=0)
+
+
 class StoreConfig(_Config):
     """Waits on the store, in seconds, and bytes of memory (decision 10).
 
@@ -267,6 +274,7 @@ class RuntimeConfig(_Config):
     redaction: RedactionConfig = Field(default_factory=RedactionConfig)
     observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
+    judge: JudgeConfig = Field(default_factory=JudgeConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
     collect: CollectConfig = Field(default_factory=CollectConfig)
     placement: Literal["cache", "seed"] = "cache"

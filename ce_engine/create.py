@@ -41,7 +41,8 @@ def create_context_engine(
         llm_adapter: the model for summaries; without one none are made (A-16).
         config: defaults if not given.
         components: `summarizer`, `redactor`, `pruner`, `deriver`, `renderer`, `event_bus`, `clock`,
-            `id_generator`, `authorize`, `hasher`, `originals` (a second store, see `RedactionConfig`).
+            `id_generator`, `authorize`, `hasher`, `originals` (a second store, see `RedactionConfig`),
+            `sources`, `judge`.
 
     Raises:
         StoreUrlError: the URL is not understood.

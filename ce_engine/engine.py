@@ -20,6 +20,7 @@ from ce_engine.errors import BackpressureError
 from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
 from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
+from ce_engine.judging import Judging
 from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import OriginalReader, Originals, second_store
@@ -38,7 +39,7 @@ from ce_engine.ports import (
     Store,
     TokenEstimator,
 )
-from ce_engine.ports_context import ContextSource
+from ce_engine.ports_context import ContextSource, Judge
 from ce_engine.ports_derive import BlockDeriver
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
@@ -84,6 +85,7 @@ class Engine(
     Reading,
     Deletions,
     Summaries,
+    Judging,
 ):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
@@ -110,6 +112,7 @@ class Engine(
         hasher: Hasher | None = None,
         originals: Store | None = None,
         sources: Sequence[ContextSource] = (),
+        judge: Judge | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
@@ -124,6 +127,7 @@ class Engine(
         self.hasher = hasher or Sha256Hasher()
         self._begin(originals, sources)
         self._begin_summaries(llm_adapter, summarizer)
+        self.judge = judge
 
     def _begin(self, originals: Store | None, sources: Sequence[ContextSource]) -> None:
         """The threads and what is shared between calls."""
@@ -236,6 +240,7 @@ class Engine(
         await self._record(turn.scope, record, turn=turn, wait=True, given=[answer])
         if status is TurnStatus.COMMITTED:
             self._summarize_soon(turn.state)
+            self._judge_soon(turn.state)
 
     async def fail(
         self,

@@ -27,7 +27,6 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
 from ce_engine.schema.enums import Role
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.schema.settings import Versions
 from ce_engine.summing import Due, record_failure, record_summary
 from ce_engine.upload.summarize import RollingSummarizer
 from ce_engine.view import Bounded, OpenTurn, SessionView
@@ -174,18 +173,12 @@ class Summaries(Parts):
         return made
 
     async def _gather(self, scope: Scope, lane_key: str, aim: Aim) -> Due | None:
-        """What no summary stands for yet, under the session's lock; nothing of one that is not there.
-
-        What is remembered of the session will do: where the store knows better, it refuses the summary.
-        """
+        """What no summary stands for yet, under the session's lock; nothing of one that is not there."""
         async with self._locks.hold(scope.key):
-            view = self._sessions.known(scope)
-            if view is None:  # asking for the view of a session that is not there would begin it
-                asked = self._journal.read(lambda: self.store.version(scope), Versions)
-                if (await asked).version == 0:
-                    return None
-                view, _ = await self._sessions.view(scope, ephemeral=False)
-            found = None if view.head.ephemeral or view.head.is_deleted else aim(view)
+            view = await self._there(scope)
+            if view is None or view.head.ephemeral or view.head.is_deleted:
+                return None
+            found = aim(view)
             return None if found is None else _due(view, _as_stored(view, lane_key), *found)
 
     async def _number(self, scope: Scope) -> None:

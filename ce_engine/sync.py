@@ -258,6 +258,9 @@ class SyncEngine:
     ) -> Summary | None:
         return self._run(self._engine.summarize(session, lane, only_if_due=only_if_due))
 
+    def violations(self, session: Scope | str, turn_id: str | None = None) -> list[Constraint]:
+        return self._run(self._engine.violations(session, turn_id))
+
     def trace(self, scope: Scope, ref: Ref | str) -> Trace:
         return self._run(self._engine.trace(scope, ref))
 

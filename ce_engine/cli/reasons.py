@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ce_engine.cli.output import number
+from ce_engine.cli.output import number, short_id
 from ce_engine.over_budget import figures
 from ce_engine.schema.report import PruneDecision, Report
 
@@ -69,6 +69,8 @@ _CODES = {
     "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
     "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
     "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
+    "CONTEXT_JUDGE_FAILED": "nobody could say whether the answer keeps its constraints",
+    "CONTEXT_SUMMARIZE_FAILED": "no summary could be made before this turn",
     "CONTEXT_PRUNE_FAILED": "the pruner failed; the default one stood in for it",
     "CONTEXT_RENDER_FAILED": "a block could not be rendered; its own text stands for it",
     "CONTEXT_SELECTOR_UNRESOLVED": "a selector found nothing; the block's own text stands for it",
@@ -108,6 +110,9 @@ def reasons(report: Report) -> Iterator[str]:
         yield code_words(code)
     if report.over_budget_causes:
         yield f"alone too much: {figures(report.over_budget_causes)}"
+    if count := len(report.violations):
+        broken = "a constraint" if count == 1 else f"{number(count)} constraints"
+        yield f"ANSWER BREAKS {broken}: {', '.join(map(short_id, report.violations))}"
     for code in report.errors:
         yield f"error {code}"
     yield from map(decision_words, _summed(report))

@@ -54,6 +54,12 @@ class Background:
             running = list(self._running.values())
         return all([await settled(work, max(0.0, until - monotonic())) for work in running])
 
+    async def ended(self, key: Hashable, timeout_s: float) -> bool:
+        """Wait for what runs for one key; false if it takes longer."""
+        with self._mutex:
+            running = self._running.get(key)
+        return running is None or await settled(running, timeout_s)
+
     def stop(self) -> None:
         """End what runs without waiting for it."""
         with self._mutex:

@@ -40,6 +40,8 @@ class EventType(StrEnum):
     """Which rules hit what, with the audit switch on (A-19)."""
     ORIGINAL_READ = "OriginalRead"
     """Somebody asked for what redaction took out; `payload` says who, and of what."""
+    CONSTRAINT_VIOLATED = "ConstraintViolated"
+    """An answer breaks constraints of its owner; `payload` has the message's id and theirs (D-15)."""
     RECORDED = "Recorded"
     """A host's own event of `record_event`: planner, reflection, aggregate, hitl."""
 
@@ -57,6 +59,7 @@ STORED = frozenset(
         EventType.DEGRADED,
         EventType.REDACTED,
         EventType.ORIGINAL_READ,
+        EventType.CONSTRAINT_VIOLATED,
         EventType.RECORDED,
         EventType.DELETED,
         EventType.ACCESS_DENIED,

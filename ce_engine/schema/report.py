@@ -171,6 +171,8 @@ class Report(Schema):
     estimator: str = ""
     warnings: list[str] = Field(default_factory=list)
     injected_evidence_ids: list[str] = Field(default_factory=list)
+    violations: list[str] = Field(default_factory=list)
+    """Ids of the constraints that the turn's answer breaks, once a judge has looked at it (D-15)."""
     framework: str = ""
     lane: str = ""
     attempt: int = 1

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING
 
 
 if TYPE_CHECKING:
+    from ce_engine.testing.judge_contract import JudgeContract
     from ce_engine.testing.pruner_contract import PrunerContract
     from ce_engine.testing.scripted_llm import MockLlmAdapter
     from ce_engine.testing.store_contract import StoreContract
     from ce_engine.testing.summarizer_contract import SummarizerContract
 
-__all__ = ["MockLlmAdapter", "PrunerContract", "StoreContract", "SummarizerContract"]
+__all__ = [
+    "JudgeContract",
+    "MockLlmAdapter",
+    "PrunerContract",
+    "StoreContract",
+    "SummarizerContract",
+]
 
 _HOMES = {
+    "JudgeContract": "judge_contract",
     "MockLlmAdapter": "scripted_llm",
     "PrunerContract": "pruner_contract",
     "StoreContract": "store_contract",

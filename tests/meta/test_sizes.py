@@ -12,7 +12,7 @@ import pytest
 
 FILE_LINES = 400
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 14500  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 14750  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "compare", "stores", "testing", "tokens", "upload"}
 DRIVER_LINES = {
     "cli": 2900,
