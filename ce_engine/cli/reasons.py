@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ce_engine.cli.output import number, short_id
 from ce_engine.over_budget import figures
+from ce_engine.payload import injected
 from ce_engine.schema.report import PruneDecision, Report
 
 
@@ -119,7 +120,7 @@ def reasons(report: Report) -> Iterator[str]:
     if report.restored:
         yield f"{number(report.restored)} stored messages brought back"
     if report.inserted:
-        tokens = number(report.payload_tokens.get("injected", 0))
+        tokens = number(injected(report.payload_tokens))
         pieces = len(report.injected_evidence_ids)
         yield f"{tokens} tokens brought in" + (f" from {pieces} evidence" if pieces else "")
 

@@ -76,6 +76,12 @@ class Recording(Messages):
         expected = ("committed", 1, self.adapter.name)
         assert {(turn.status, turn.attempt, turn.framework) for turn in turns} == {expected}
         assert len(trial.document().session.model_usage) == len(turns)
+        kinds: set[str] = set()
+        for turn in turns:
+            kinds |= set(payload := turn.report["payload_tokens"])
+            assert sum(payload.values()) == turn.report["token_used"]
+        asked = any(body.get("tools") for body in ours.bodies)
+        assert {"task", "priming"} | ({"tools", "tool_results"} if asked else set()) <= kinds
         told = [(info.model, len(info.tools)) for info in trial.told]
         assert told == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
 
