@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ce_engine.config import (
         BudgetConfig,
         CollectConfig,
+        CompactionConfig,
         JudgeConfig,
         ObservabilityConfig,
         PruneConfig,
@@ -134,7 +135,7 @@ if TYPE_CHECKING:
         ToolType,
         TurnStatus,
     )
-    from ce_engine.schema.events import Deletion, Event, EventType, Verification
+    from ce_engine.schema.events import CompactLog, Deletion, Event, EventType, Verification
     from ce_engine.schema.export import json_schema
     from ce_engine.schema.facts import (
         IngestOptions,
@@ -196,6 +197,8 @@ __all__ = [
     "CallerRole",
     "CharBasedEstimator",
     "CollectConfig",
+    "CompactLog",
+    "CompactionConfig",
     "ConfigError",
     "Constraint",
     "ConstraintLimitError",
@@ -345,7 +348,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "config": "BudgetConfig CollectConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RuntimeConfig StoreConfig SummaryConfig load_config",
+    "config": "BudgetConfig CollectConfig CompactionConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
     "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
     "judges": "LlmJudge RuleJudge",
@@ -361,7 +364,7 @@ _HOMES = {
     "schema.call": "Answer Attachment CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
     "schema.document": "AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange ModelUsage Ref Session SessionDocument Summary Task ToolCall ToolProvider ToolRequest check_invariants",
     "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
-    "schema.events": "Deletion Event EventType Verification",
+    "schema.events": "CompactLog Deletion Event EventType Verification",
     "schema.export": "json_schema",
     "schema.facts": "IngestOptions Original Retrieval RetrievedDoc TaskRun ToolRun",
     "schema.migration": "MigrateResult Migrator parse_document",

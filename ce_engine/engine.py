@@ -12,6 +12,7 @@ from ce_engine.blocks import BlockSource
 from ce_engine.budgets import Budgets
 from ce_engine.by_hand import ByHand
 from ce_engine.collecting import Collector
+from ce_engine.compacting import Compacting
 from ce_engine.config import RuntimeConfig
 from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
@@ -63,7 +64,6 @@ from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions import Sessions
 from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
-from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
 from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn
@@ -84,7 +84,7 @@ class Engine(
     Inspecting,
     Reading,
     Deletions,
-    Summaries,
+    Compacting,
     Judging,
 ):
     """Prepares model calls and records what comes of them, for many sessions at once.

@@ -119,6 +119,10 @@ class Parts(ABC):
         """What the session itself keeps for a call."""
 
     @abstractmethod
+    def _summarize_on(self, records: Records) -> None:
+        """See whether what was recorded is a reason for a summary."""
+
+    @abstractmethod
     def _records(
         self,
         view: SessionView,

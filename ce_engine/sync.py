@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ce_engine.config import BudgetConfig, RuntimeConfig
+from ce_engine.config import BudgetConfig, CompactionConfig, RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
@@ -22,7 +22,7 @@ from ce_engine.schema.document import (
     ToolCall,
 )
 from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
-from ce_engine.schema.events import Event, Verification
+from ce_engine.schema.events import CompactLog, Event, Verification
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.replay import Inspection, Replay
 from ce_engine.schema.report import Deleted, EvidenceFilter, PrepareResult, PutResult, Report
@@ -257,6 +257,9 @@ class SyncEngine:
         self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
     ) -> Summary | None:
         return self._run(self._engine.summarize(session, lane, only_if_due=only_if_due))
+
+    def compact(self, session: Scope | str, config: CompactionConfig | None = None) -> CompactLog:
+        return self._run(self._engine.compact(session, config))
 
     def violations(self, session: Scope | str, turn_id: str | None = None) -> list[Constraint]:
         return self._run(self._engine.violations(session, turn_id))

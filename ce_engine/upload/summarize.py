@@ -113,7 +113,7 @@ class RollingSummarizer:
             )
         text, end = self._text(messages, start, end)
         old = existing_summary.content if existing_summary else ""
-        content = await self._ask(old, text, config.max_summary_tokens)
+        content = await self._ask(old, text, config.max_summary_tokens, config.model)
         first = existing_summary.message_index_range.from_index if existing_summary else start
         return Summary(
             content=content,
@@ -121,7 +121,7 @@ class RollingSummarizer:
             message_index_range=MessageIndexRange(from_index=first, to_index=end - 1),
         )
 
-    async def _ask(self, old: str, new: str, most: int) -> str:
+    async def _ask(self, old: str, new: str, most: int, model: str | None = None) -> str:
         words = self._words
         known = [heading(words["old"]), entry(old)] if old else []
         said = quote("\n".join([*known, heading(words["new"]), new]), self._locale)
@@ -130,7 +130,7 @@ class RollingSummarizer:
                 MessagePart(role=Role.SYSTEM, content=words["task"].format(tokens=most)),
                 MessagePart(role=Role.USER, content=said),
             ],
-            model=self._model,
+            model=model or self._model,
             max_tokens=most,
         )
         try:

@@ -27,7 +27,7 @@ def ids_marked(source: str) -> list[str]:
 
 DELIVERED = """
 A-01 A-02 A-03 A-04 A-05 A-06 A-07 A-08 A-09 A-10 A-11 A-12 A-13 A-14 A-15 A-16 A-17 A-18 A-19 A-20 A-21 A-22
-A-23 A-25 A-26 A-27 A-29 A-30 B-01 B-02 B-03 B-07 B-08 B-17 D-01 D-02 D-03 D-04 D-05 D-06 D-07 D-08 D-09 D-10 D-11
+A-23 A-25 A-26 A-27 A-29 A-30 B-01 B-02 B-03 B-07 B-08 B-15 B-17 D-01 D-02 D-03 D-04 D-05 D-06 D-07 D-08 D-09 D-10 D-11
 D-12 D-14 D-15 E-01 E-02 E-03 E-04 E-05 E-06
 """.split()
 """What is built, wholly or for the adapters that there are."""
