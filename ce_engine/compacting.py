@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 
 from ce_engine.config import CompactionConfig
 from ce_engine.coverage import coverage_of
 from ce_engine.errors import SummarizerError
-from ce_engine.parts import Parts
 from ce_engine.schema.document import Summary
 from ce_engine.schema.events import CompactLog, Event
 from ce_engine.schema.plain import canonical_json
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.stores.waiting import answered
 from ce_engine.summaries import Summaries
 
 
@@ -20,7 +19,7 @@ KEY_KINDS = frozenset({"user_input", "tool_result", "aggregate", "final", "error
 """Kinds of events that are kept, the newest of them."""
 
 
-class Compacting(Summaries, Parts):
+class Compacting(Summaries):
     """Reads a log so that a person, a model or a package for either has room for it."""
 
     async def compact(
@@ -37,8 +36,7 @@ class Compacting(Summaries, Parts):
             config: else the engine's.
         """
         scope, config = as_scope(session), config or self.config.compaction
-        await self.flush()
-        events = await answered(self.store.list_events(scope))
+        events = await self.list_events(scope)
         costs = {event.event_id: self._cost(event) for event in events}
         before = sum(costs.values())
         if before < config.threshold_low:
@@ -58,6 +56,10 @@ class Compacting(Summaries, Parts):
             events=[event for event in events if event.event_id in kept],
             left_out=Counter(event.kind for event in events if event.event_id not in kept),
         )
+
+    @abstractmethod
+    async def list_events(self, session: Scope | str) -> list[Event]:
+        """The stored events of a session in their order."""
 
     def _cost(self, event: Event) -> int:
         """Tokens of what an event tells of: of its message, else of its payload."""

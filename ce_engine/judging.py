@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,7 +21,6 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import Constraint
-from ce_engine.stores.waiting import answered
 from ce_engine.summing import record_own_calls
 from ce_engine.upload.placeholders import lettered
 from ce_engine.view import OpenTurn
@@ -54,26 +54,20 @@ class Judging(Parts):
                 "the engine has no judge: give it one, create_context_engine(..., judge=RuleJudge())"
             )
         scope, seconds = as_scope(session), self.config.judge.timeout_s
-        row = await self._closed(scope, turn_id)
+        row = _turn(await self.list_turns(scope), turn_id)
         if not await self._background.ended(_key(row), seconds):
             raise JudgeError(f"the answer is not judged within {seconds} s (judge.timeout_s)")
-        report = (await self._closed(scope, row.turn_id)).report
+        report = _turn(await self.list_turns(scope), row.turn_id).report
         if JudgeError.code in report.get("degradations", ()):
             raise JudgeError("the judge failed, or had nothing to judge; see: ce report")
-        broken = set(report.get("violations", ()))
-        rules = (await self._settings.owned(scope, None)).constraints if broken else ()
+        if not (broken := set(report.get("violations", ()))):
+            return []
+        rules = (await self.loop.share(self._settings.owned(scope, None))).constraints
         return [rule for rule in rules if rule.constraint_id in broken]
 
-    async def _closed(self, scope: Scope, turn_id: str | None) -> TurnRow:
-        """A turn as it is stored, else the newest."""
-        await self._journal.settle(scope)
-        turns = await answered(self.store.list_turns(scope))
-        for row in reversed(turns):
-            if turn_id in (None, row.turn_id):
-                return row
-        raise TurnNotFoundError(
-            f"session {scope.session_id!r} has no turn {turn_id or ''!r}; see: ce report"
-        )
+    @abstractmethod
+    async def list_turns(self, session: Scope | str) -> list[TurnRow]:
+        """The turns of a session in order of opening."""
 
     def _judge_soon(self, opened: object) -> None:
         """After a turn was committed: have its answer judged."""
@@ -121,6 +115,14 @@ class Judging(Parts):
 
 def _key(row: TurnRow) -> tuple[str, str]:
     return "judge", row.turn_id
+
+
+def _turn(turns: Sequence[TurnRow], turn_id: str | None) -> TurnRow:
+    """The turn of this id, else the newest."""
+    for row in reversed(turns):
+        if turn_id in (None, row.turn_id):
+            return row
+    raise TurnNotFoundError(f"the session has no turn {turn_id or ''!r}; see: ce report")
 
 
 def _named(found: Iterable[str], rules: Sequence[Constraint]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
 )
-from ce_engine.errors import ConfigError, TurnNotFoundError
+from ce_engine.errors import ConfigError, ScopeViolationError, TurnNotFoundError
 from ce_engine.testing import JudgeContract, MockLlmAdapter
 from ce_engine.testing.host import HostApp, assistant, tool_calls, user
 from tests.unit.cli_host import ce, url_of
@@ -223,6 +224,14 @@ def test_without_a_judge_or_a_turn_the_error_names_the_cure() -> None:
     with pytest.raises(TurnNotFoundError, match="ce report"):
         engine.sync.violations(SCOPE, "none-of-these")
     engine.sync.close()
+
+
+def test_another_projects_answers_are_not_told_of(engine: ContextEngine) -> None:
+    HostApp(engine, SCOPE).ask("Will it work?", "A guarantee.")
+    with pytest.raises(ScopeViolationError):
+        engine.sync.violations(replace(SCOPE, project_id="poem"))
+    with pytest.raises(ScopeViolationError):
+        engine.sync.compact(replace(SCOPE, project_id="poem"))
 
 
 class Deleting:
