@@ -80,8 +80,12 @@ class Recording(Messages):
         for turn in turns:
             kinds |= set(payload := turn.report["payload_tokens"])
             assert sum(payload.values()) == turn.report["token_used"]
-        asked = any(body.get("tools") for body in ours.bodies)
-        assert {"task", "priming"} | ({"tools", "tool_results"} if asked else set()) <= kinds
+        expected_kinds = {"priming"}
+        for body in ours.bodies:
+            expected_kinds |= {"tools"} if body.get("tools") else set()
+            roles = {message["role"] for message in body["messages"]}
+            expected_kinds |= {"tool_results"} if "tool" in roles else set()
+        assert expected_kinds <= kinds
         told = [(info.model, len(info.tools)) for info in trial.told]
         assert told == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
 
