@@ -270,14 +270,63 @@ class ObservabilityConfig(_Config):
     tags: dict[str, str] = Field(default_factory=dict)
 
 
+SummaryEvent = Literal[
+    "user_input", "planner", "tool_result", "reflection", "aggregate", "final", "hitl", "task_done"
+]
+"""Kinds of events after which a summary may be made; not `error` or `summary`, which making one brings."""
+
+
 class SummaryConfig(_Config):
-    """When summaries are made (by message count or tokens), how long they may be, and may take."""
+    """When summaries are made (by message count or tokens), how long they may be, and may take.
+
+    Attributes:
+        idle_s: also when a line was silent for so many seconds, in this process.
+        on_events: also when something of these kinds was recorded; `task_done` is a task that was
+            completed. The line that spoke last is summed up.
+        strategy: `rolling` rewrites the summary each time; `layers` sums each stretch up by itself and
+            the old ones again, for very long sessions.
+        model: the model's name in the request, where the adapter knows several.
+    """
 
     enabled: bool = True
     max_summary_tokens: int = Field(default=512, ge=1)
     trigger_message_count: int = Field(default=20, ge=1)
     trigger_token_threshold: int = Field(default=4096, ge=1)
     preserve_recent_messages: int = Field(default=5, ge=0)
+    idle_s: float | None = Field(default=None, gt=0)
+    on_events: frozenset[SummaryEvent] = frozenset()
+    strategy: Literal["rolling", "layers"] = "rolling"
+    model: str | None = None
+    timeout_s: float = Field(default=30.0, gt=0)
+
+
+class CompactionConfig(_Config):
+    """What `engine.compact` leaves of a session's log, in tokens and events (B-15).
+
+    Attributes:
+        threshold_low: below it, all of the log.
+        threshold_high: below it, the newest key events; from it on, summaries and those.
+        last_events: how many key events stay.
+    """
+
+    threshold_low: int = Field(default=4000, ge=0)
+    threshold_high: int = Field(default=8000, ge=0)
+    last_events: int = Field(default=40, ge=0)
+
+    @model_validator(mode="after")
+    def _are_in_order(self) -> Self:
+        if self.threshold_low > self.threshold_high:
+            raise ValueError(
+                f"threshold_low ({self.threshold_low}) is above threshold_high "
+                f"({self.threshold_high}); make it smaller"
+            )
+        return self
+
+
+class JudgeConfig(_Config):
+    """Whether answers are judged where the engine has a judge, and how long that may take, in seconds (D-15)."""
+
+    enabled: bool = True
     timeout_s: float = Field(default=30.0, gt=0)
 
 
@@ -349,6 +398,8 @@ class RuntimeConfig(_Config):
     redaction: RedactionConfig = Field(default_factory=RedactionConfig)
     observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
+    compaction: CompactionConfig = Field(default_factory=CompactionConfig)
+    judge: JudgeConfig = Field(default_factory=JudgeConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
     collect: CollectConfig = Field(default_factory=CollectConfig)
     render: RenderConfig = Field(default_factory=RenderConfig)

@@ -1,4 +1,4 @@
-"""The interfaces of context beside the messages: what owners set, and sources of the host's own."""
+"""The interfaces of context beside the messages: what owners set, who judges by it, and sources of the host's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting
+from ce_engine.schema.settings import Constraint, Setting
 
 
 class SettingsStore(Protocol):
@@ -85,5 +85,21 @@ class ContextSource(Protocol):
 
         A coroutine runs on the engine's own loop and must not block it; a plain function runs on a
         thread of its own.
+        """
+        ...
+
+
+class Judge(Protocol):
+    """Says which of its owner's constraints an answer breaks; what becomes of it is the host's to decide (D-15).
+
+    It is asked after the turn, on the engine's own loop, which it must not block, and within
+    `RuntimeConfig.judge.timeout_s`; no call waits for it. One that raises, or is late, leaves the answer
+    unjudged: `CONTEXT_JUDGE_FAILED`. It is given what is stored, redacted.
+    """
+
+    async def judge(self, answer: str, constraints: Sequence[Constraint]) -> Sequence[str]:
+        """The `constraint_id` of each constraint that the answer breaks; empty if it breaks none.
+
+        Nothing that is handed in is changed. An empty answer breaks nothing.
         """
         ...

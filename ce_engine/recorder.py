@@ -180,6 +180,7 @@ class Recorder(Parts):
         view = records.view
         view.created = True
         group = self._journal.submit(view.scope, writes, self._originals.after(records))
+        self._summarize_on(records)
         if records.heard:
             payload = {"writes": len(writes)}
             persisted = records.ingest.event(EventType.PERSISTED, payload=payload)

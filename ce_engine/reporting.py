@@ -11,6 +11,7 @@ from typing import Any
 
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.over_budget import causes, figures
+from ce_engine.payload import AGENTS, CONVERSATION, TOOL_RESULTS, injected, payload_tokens
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import CONTEXTS
 from ce_engine.prepare.outcome import Outcome
@@ -73,30 +74,19 @@ class Telling:
 
     def _parts(self, payload: Mapping[str, int]) -> dict[str, int]:
         """The payload by what an app can do something about."""
-        parts, line = dict(payload), self.outcome.line
+        parts = {kind: payload.get(kind, 0) for kind in ("tools", "response_format")}
+        own = {kind: payload.get(kind, 0) for kind in ("system", "task")}
+        results = payload.get(TOOL_RESULTS, 0)
+        history = payload.get(CONVERSATION, 0) + payload.get(AGENTS, 0)
+        parts["injected"] = injected(payload)
         if self.call.purpose == "helper":
-            return parts | {
-                "helper": sum(parts.pop(kind) for kind in ("system", "task", "history"))
-            }
-        kept = (g for n, g in enumerate(line.groups) if n not in self.outcome.cut.dropped)
-        results = sum(g.tokens for g in kept if any(item.is_tool_result for item in g.items))
-        results = min(results, parts["history"])
-        return parts | {"results": results, "history": parts["history"] - results}
+            return parts | {"helper": sum(own.values()) + results + history}
+        return {**own, **parts, "results": results, "history": history}
 
     def _layers(self, report: Report, extras: dict[str, int]) -> None:
         outcome = self.outcome
-        system = sum(item.tokens for item in outcome.line.system)
-        system -= saved_in(outcome.line.system, outcome.shorter)
-        task = outcome.line.task
-        task_tokens = outcome.line.groups[task].tokens if task is not None else 0
-        report.payload_tokens = {
-            "system": system,
-            "tools": extras.get("tools", 0),
-            "response_format": extras.get("response_format", 0),
-            "injected": outcome.injected_tokens,
-            "task": task_tokens,
-            "history": max(0, outcome.cut.tokens - task_tokens),
-        }
+        report.payload_tokens = payload_tokens(outcome, extras, self.count)
+        system = report.payload_tokens.get("system", 0)
         tokens, cut_off = self._put_in(), outcome.standing.truncated
         report.layers = {
             Layer.RULES.value: LayerReport(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ce_engine.config import BudgetConfig, RuntimeConfig
+from ce_engine.config import BudgetConfig, CompactionConfig, RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.ports import RedactResult
 from ce_engine.schema.call import Answer, CallerRole, ModelCall, Prepared, TurnHandle, Usage
@@ -23,7 +23,7 @@ from ce_engine.schema.document import (
     ToolCall,
 )
 from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
-from ce_engine.schema.events import Event, Verification
+from ce_engine.schema.events import CompactLog, Event, Verification
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.replay import Inspection, Replay
 from ce_engine.schema.report import Deleted, EvidenceFilter, PrepareResult, PutResult, Report
@@ -296,6 +296,14 @@ class SyncEngine:
         self, session_id: Scope | str, lane: str | None = None, *, only_if_due: bool = False
     ) -> Summary | None:
         return self._run(self._engine.summarize(session_id, lane, only_if_due=only_if_due))
+
+    def compact(
+        self, session_id: Scope | str, config: CompactionConfig | None = None
+    ) -> CompactLog:
+        return self._run(self._engine.compact(session_id, config))
+
+    def violations(self, session_id: Scope | str, turn_id: str | None = None) -> list[Constraint]:
+        return self._run(self._engine.violations(session_id, turn_id))
 
     def trace(self, session_id: Scope | str, ref: Ref | str) -> Trace:
         return self._run(self._engine.trace(session_id, ref))

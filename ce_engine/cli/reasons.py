@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ce_engine.cli.output import number
+from ce_engine.cli.output import number, short_id
 from ce_engine.over_budget import figures
+from ce_engine.payload import injected
 from ce_engine.schema.report import PruneDecision, Report
 
 
@@ -91,6 +92,8 @@ _CODES = {
     "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
     "CONTEXT_BUDGET_EXCEEDED": "what is never left out is more than the budget: it went out all the same",
     "CONTEXT_VERSION_CONFLICT": "somebody else wrote to the session at the same time; it was tried once more",
+    "CONTEXT_JUDGE_FAILED": "nobody could say whether the answer keeps its constraints",
+    "CONTEXT_SUMMARIZE_FAILED": "no summary could be made before this turn",
     "CONTEXT_PRUNE_FAILED": "the pruner failed; the default one stood in for it",
     "CONTEXT_RENDER_FAILED": "a block could not be rendered; its own text stands for it",
     "CONTEXT_SELECTOR_UNRESOLVED": "a selector found nothing; the block's own text stands for it",
@@ -134,13 +137,16 @@ def reasons(report: Report) -> Iterator[str]:
         yield f"{number(len(report.rules_dropped))} rules did not go out: {told}"
     if report.over_budget_causes:
         yield f"alone too much: {figures(report.over_budget_causes)}"
+    if count := len(report.violations):
+        broken = "a constraint" if count == 1 else f"{number(count)} constraints"
+        yield f"ANSWER BREAKS {broken}: {', '.join(map(short_id, report.violations))}"
     for code in report.errors:
         yield f"error {code}"
     yield from map(decision_words, _summed(report))
     if report.restored:
         yield f"{number(report.restored)} stored messages brought back"
     if report.inserted:
-        tokens = number(report.payload_tokens.get("injected", 0))
+        tokens = number(injected(report.payload_tokens))
         pieces = len(report.injected_evidence_ids)
         yield f"{tokens} tokens brought in" + (f" from {pieces} evidence" if pieces else "")
 

@@ -115,7 +115,7 @@ class RollingSummarizer:
         at = stop = start
         while at == start or at < stop:  # a turn that is too long for one call takes several
             text, at = self._text(messages, at, stop if at > start else end)
-            content = await self._ask(content, text, config.max_summary_tokens)
+            content = await self._ask(content, text, config.max_summary_tokens, config.model)
             stop = _turn_end(messages, at)
         first = existing_summary.message_index_range.from_index if existing_summary else start
         return Summary(
@@ -124,7 +124,7 @@ class RollingSummarizer:
             message_index_range=MessageIndexRange(from_index=first, to_index=at - 1),
         )
 
-    async def _ask(self, old: str, new: str, most: int) -> str:
+    async def _ask(self, old: str, new: str, most: int, model: str | None = None) -> str:
         words = self._words
         known = [heading(words["old"]), entry(old)] if old else []
         said = quote("\n".join([*known, heading(words["new"]), new]), self._locale)
@@ -133,7 +133,7 @@ class RollingSummarizer:
                 MessagePart(role=Role.SYSTEM, content=words["task"].format(tokens=most)),
                 MessagePart(role=Role.USER, content=said),
             ],
-            model=self._model,
+            model=model or self._model,
             max_tokens=most,
         )
         try:

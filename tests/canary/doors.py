@@ -33,6 +33,7 @@ from ce_engine import (
     Scope,
     SourceKind,
     StoreConfig,
+    SummaryConfig,
     ToolCall,
     ToolProvider,
     ToolRequest,
@@ -91,6 +92,7 @@ class Visitor:
             provider_hint=c("RuntimeConfig.provider_hint"),
             observability=ObservabilityConfig(tags=tags),
             store=PATIENT,
+            summary=SummaryConfig(model=c("SummaryConfig.model")),
         )
 
     def message(self, role: Role, content: str, **more: Any) -> Message:

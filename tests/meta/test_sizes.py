@@ -13,7 +13,7 @@ import pytest
 FILE_LINES = 400
 TABLES = {"ce_engine/__init__.py"}  # the public names: for type checkers, for `*`, for loading
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 15900  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 16400  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "compare", "stores", "testing", "tokens", "upload"}
 DRIVER_LINES = {
     "cli": 2900,
