@@ -99,12 +99,8 @@ class Preparation:
         if self.config.observability.store_contexts:
             yield from (material.text for material in self.collected.materials)
 
-    def run(self) -> Prepared:
-        """Reconcile, record what is new, assemble, open the turn."""
-        return self.tried()[0]
-
-    def tried(self) -> tuple[Prepared, Chosen]:
-        """The same, with what was chosen, for those who look; nothing is stored but by `records`."""
+    def run(self) -> tuple[Prepared, Chosen]:
+        """Reconcile, record what is new, assemble, open the turn; with what was chosen, for those who look."""
         self.call = self.records.named(self.call)
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
