@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         PruneConfig,
         RedactionConfig,
         RedactionRules,
+        RenderConfig,
         RuntimeConfig,
         StoreConfig,
         SummaryConfig,
@@ -58,13 +59,17 @@ if TYPE_CHECKING:
     from ce_engine.own_calls import Summarizer, is_own_call
     from ce_engine.ports import (
         Assembler,
+        Clock,
+        EventBus,
         EvidenceResolver,
         Hasher,
+        IdGenerator,
         LlmAdapter,
         LlmRequest,
         LlmResponse,
         Pruner,
         Redactor,
+        RedactResult,
         Renderer,
         RenderHints,
         Store,
@@ -72,6 +77,10 @@ if TYPE_CHECKING:
     )
     from ce_engine.ports_context import ContextPiece, ContextSource
     from ce_engine.ports_derive import BlockDeriver, DeriveOptions
+    from ce_engine.ports_ingest import (
+        EvidenceDraft,
+        EvidenceIngestor,
+    )
     from ce_engine.prepare.assemble_input import InputAssembler
     from ce_engine.prepare.derive_session import SessionDeriver
     from ce_engine.prepare.prune import (
@@ -97,6 +106,8 @@ if TYPE_CHECKING:
         Usage,
     )
     from ce_engine.schema.document import (
+        Actor,
+        AgentInfo,
         AttachmentRecord,
         Author,
         ContextBlock,
@@ -105,15 +116,19 @@ if TYPE_CHECKING:
         EvidenceSource,
         Message,
         MessageIndexRange,
+        Meta,
         ModelUsage,
         Ref,
         Session,
         SessionDocument,
         Summary,
         Task,
+        TaskState,
+        TodoList,
         ToolCall,
         ToolProvider,
         ToolRequest,
+        ToolState,
     )
     from ce_engine.schema.enums import (
         AuthorKind,
@@ -121,6 +136,7 @@ if TYPE_CHECKING:
         EvidenceType,
         Layer,
         ModelUsageStage,
+        ModelUsageStatus,
         Origin,
         Priority,
         ProviderKind,
@@ -141,8 +157,18 @@ if TYPE_CHECKING:
         TaskRun,
         ToolRun,
     )
+    from ce_engine.schema.ids import (
+        Sha256Hasher,
+        SystemClock,
+        UuidV4Generator,
+    )
     from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
     from ce_engine.schema.plain import canonical_json
+    from ce_engine.schema.pruning import (
+        PruneBudget,
+        PruneResult,
+        PruneRules,
+    )
     from ce_engine.schema.replay import (
         InspectedLayer,
         Inspection,
@@ -153,10 +179,13 @@ if TYPE_CHECKING:
     )
     from ce_engine.schema.report import (
         AssembledInput,
+        BlockFilter,
+        ConflictRecord,
         Deleted,
         EvidenceFilter,
         MessagePart,
         PrepareResult,
+        PruneDecision,
         PutResult,
         RedactionRecord,
         RenderedBlock,
@@ -171,11 +200,16 @@ if TYPE_CHECKING:
     from ce_engine.stores.memory import MemoryStore
     from ce_engine.sync import SyncEngine
     from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
+    from ce_engine.upload.confidence import (
+        RuleIngestor,
+    )
     from ce_engine.upload.summarize import RollingSummarizer
 
 
 __all__ = [
+    "Actor",
     "AdapterError",
+    "AgentInfo",
     "Answer",
     "AssembledInput",
     "Assembler",
@@ -185,6 +219,7 @@ __all__ = [
     "AuthorKind",
     "BackpressureError",
     "BlockDeriver",
+    "BlockFilter",
     "BlockRenderer",
     "BlockType",
     "BudgetConfig",
@@ -192,8 +227,10 @@ __all__ = [
     "BudgetExceededError",
     "CallerRole",
     "CharBasedEstimator",
+    "Clock",
     "CollectConfig",
     "ConfigError",
+    "ConflictRecord",
     "Constraint",
     "ConstraintLimitError",
     "ConstraintNotFoundError",
@@ -207,9 +244,12 @@ __all__ = [
     "Deletion",
     "DeriveOptions",
     "Event",
+    "EventBus",
     "EventType",
     "Evidence",
+    "EvidenceDraft",
     "EvidenceFilter",
+    "EvidenceIngestor",
     "EvidenceLinks",
     "EvidenceNotFoundError",
     "EvidenceResolver",
@@ -222,6 +262,7 @@ __all__ = [
     "GroupAwarePruner",
     "Hasher",
     "HostMessage",
+    "IdGenerator",
     "InMemoryEventBus",
     "IngestOptions",
     "InputAssembler",
@@ -239,6 +280,7 @@ __all__ = [
     "Message",
     "MessageIndexRange",
     "MessagePart",
+    "Meta",
     "MigrateResult",
     "MigrationError",
     "Migrator",
@@ -246,6 +288,7 @@ __all__ = [
     "ModelCall",
     "ModelUsage",
     "ModelUsageStage",
+    "ModelUsageStatus",
     "ObservabilityConfig",
     "Origin",
     "Original",
@@ -254,9 +297,14 @@ __all__ = [
     "Prepared",
     "Priority",
     "ProviderKind",
+    "PruneBudget",
     "PruneConfig",
+    "PruneDecision",
+    "PruneResult",
+    "PruneRules",
     "Pruner",
     "PutResult",
+    "RedactResult",
     "RedactionConfig",
     "RedactionError",
     "RedactionRecord",
@@ -264,6 +312,7 @@ __all__ = [
     "Redactor",
     "Ref",
     "RefSelector",
+    "RenderConfig",
     "RenderHints",
     "RenderedBlock",
     "Renderer",
@@ -276,6 +325,7 @@ __all__ = [
     "RetrievedDoc",
     "Role",
     "RollingSummarizer",
+    "RuleIngestor",
     "RuntimeConfig",
     "SchemaValidationError",
     "Scope",
@@ -288,6 +338,7 @@ __all__ = [
     "SessionDocument",
     "SessionInfo",
     "SessionNotFoundError",
+    "Sha256Hasher",
     "Shorten",
     "SourceKind",
     "Step",
@@ -302,16 +353,20 @@ __all__ = [
     "SummaryConfig",
     "SyncCallError",
     "SyncEngine",
+    "SystemClock",
     "Task",
     "TaskRun",
+    "TaskState",
     "TaskStatus",
     "TiktokenEstimator",
+    "TodoList",
     "TokenEstimator",
     "ToolCall",
     "ToolCallStatus",
     "ToolProvider",
     "ToolRequest",
     "ToolRun",
+    "ToolState",
     "ToolType",
     "Trace",
     "TurnAmbiguousError",
@@ -322,6 +377,7 @@ __all__ = [
     "UnsupportedTargetError",
     "UnsupportedVersionError",
     "Usage",
+    "UuidV4Generator",
     "Verification",
     "VersionConflictError",
     "canonical_json",
@@ -337,13 +393,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "config": "BudgetConfig CollectConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RuntimeConfig StoreConfig SummaryConfig load_config",
+    "upload.confidence": "RuleIngestor",
+    "ports_ingest": "EvidenceDraft EvidenceIngestor",
+    "schema.ids": "Sha256Hasher SystemClock UuidV4Generator",
+    "schema.pruning": "PruneBudget PruneResult PruneRules",
+    "config": "BudgetConfig CollectConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
     "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
     "invariants": "check_invariants",
     "observe.bus": "InMemoryEventBus",
     "own_calls": "Summarizer is_own_call",
-    "ports": "Assembler EvidenceResolver Hasher LlmAdapter LlmRequest LlmResponse Pruner Redactor Renderer RenderHints Store TokenEstimator",
+    "ports": "Assembler Clock EventBus EvidenceResolver Hasher IdGenerator LlmAdapter LlmRequest LlmResponse Pruner RedactResult Redactor RenderHints Renderer Store TokenEstimator",
     "ports_context": "ContextPiece ContextSource",
     "ports_derive": "BlockDeriver DeriveOptions",
     "prepare.assemble_input": "InputAssembler",
@@ -351,15 +411,15 @@ _HOMES = {
     "prepare.prune": "DegradeToSummaryPruner GreedyPriorityPruner GroupAwarePruner",
     "prepare.render_block": "BlockRenderer",
     "schema.call": "Answer Attachment CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
-    "schema.document": "AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange ModelUsage Ref Session SessionDocument Summary Task ToolCall ToolProvider ToolRequest",
-    "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
+    "schema.document": "Actor AgentInfo AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange Meta ModelUsage Ref Session SessionDocument Summary Task TaskState TodoList ToolCall ToolProvider ToolRequest ToolState",
+    "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage ModelUsageStatus Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
     "schema.events": "Deletion Event EventType Verification",
     "schema.export": "json_schema",
     "schema.facts": "IngestOptions Original Retrieval RetrievedDoc TaskRun ToolRun",
     "schema.migration": "MigrateResult Migrator parse_document",
     "schema.plain": "canonical_json",
     "schema.replay": "InspectedLayer Inspection Replay ReplayProblem Sent SentPart",
-    "schema.report": "AssembledInput Deleted EvidenceFilter MessagePart PrepareResult PutResult RedactionRecord RenderedBlock Report",
+    "schema.report": "AssembledInput BlockFilter ConflictRecord Deleted EvidenceFilter MessagePart PrepareResult PruneDecision PutResult RedactionRecord RenderedBlock Report",
     "schema.rows": "SessionInfo TurnRow",
     "schema.scope": "Scope",
     "schema.settings": "Constraint",

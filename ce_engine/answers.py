@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ce_engine.counting import Counter
+from ce_engine.ports_ingest import EvidenceDraft
 from ce_engine.prepare.reconcile import place_answer
 from ce_engine.recognising import stored as recognised
 from ce_engine.records import Records, put_turn
@@ -24,7 +25,7 @@ from ce_engine.schema.enums import (
 from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import AppendModelUsage, MessageRow, TurnRow
 from ce_engine.upload.attachments import attachment_records
-from ce_engine.upload.confidence import by_rule
+from ce_engine.upload.evidence import evidence_row
 from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.pieces import refs
 from ce_engine.view import OpenTurn, SessionView
@@ -205,16 +206,15 @@ def _record_output(
 ) -> str | None:
     if not answer.message.content:
         return None
-    row = records.ingest.evidence_row(
-        answer.message.content,
-        EvidenceSource(kind=SourceKind.LLM, name=answer.model or answer.provider),
-        EvidenceType.LLM_OUTPUT,
+    source = EvidenceSource(kind=SourceKind.LLM, name=answer.model or answer.provider)
+    row = evidence_row(
+        records.ingest,
+        EvidenceDraft(answer.message.content, source, EvidenceType.LLM_OUTPUT),
         links=EvidenceLinks(model_usage_id=used.model_usage_id if used else None),
         clean={
             "turn_id": turn.row.turn_id,
             "finish_reason": records.ingest.name(answer.finish_reason),
         },
-        confidence=by_rule(SourceKind.LLM),
         message_id=message_id,
     )
     row.dedup_key = records.view.fingerprinter.mac(

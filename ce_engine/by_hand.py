@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ce_engine.answers import joined
@@ -15,11 +15,19 @@ from ce_engine.errors import (
     TurnAmbiguousError,
 )
 from ce_engine.parts import Parts
-from ce_engine.prepare.assemble_input import as_text
-from ce_engine.schema.call import Answer, HostMessage, ModelCall, TurnHandle, Usage
+from ce_engine.prepare.assemble_input import as_text, taken_apart
+from ce_engine.schema.call import (
+    Answer,
+    CallerRole,
+    HostMessage,
+    ModelCall,
+    Prepared,
+    TurnHandle,
+    Usage,
+)
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Origin, Role, TurnStatus
-from ce_engine.schema.report import PrepareResult, PutResult
+from ce_engine.schema.report import AssembledInput, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.view import OpenTurn
 
@@ -69,6 +77,8 @@ class ByHand(Parts):
         tools: Sequence[Mapping[str, Any]] = (),
         request_id: str = "",
         text: bool = False,
+        role: CallerRole = "agent",
+        want: Collection[str] = (),
     ) -> PrepareResult:
         """Record what is new and assemble the input of the next model call, within the budget (A-13).
 
@@ -81,6 +91,9 @@ class ByHand(Parts):
             tools: JSON schemas that you send along; they are counted.
             request_id: your own id of the request; turns of one tool loop share it.
             text: give the input as one text, too, for models that take no messages.
+            role: who calls, in a team: map-reduce's `worker`, `planner` and `reducer` have no history and
+                only a share of the context (E-05); an `agent` has all of it.
+            want: sections that such a caller asks for, such as `knowledge__context`.
 
         Raises:
             SchemaValidationError: there is no message, or a result that answers no call.
@@ -95,6 +108,8 @@ class ByHand(Parts):
             tools=tools,
             config=runtime_config,
             by_hand=True,
+            role=role,
+            want=frozenset(want),
         )
         if all(message.origin is Origin.SYSTEM for message in call.messages):
             raise SchemaValidationError(
@@ -107,14 +122,19 @@ class ByHand(Parts):
         except BaseException:  # the caller is cancelled: nobody will end this turn
             self._give_up(prepared.turn)
             raise
-        assembled = prepared.assembled
-        if text:
-            assembled = assembled.model_copy(update={"text": as_text(assembled.parts)})
         return PrepareResult(
-            assembled_input=assembled,
+            assembled_input=self._assembled(prepared, text=text),
             report=prepared.report,
             session_version=stored.version,
         )
+
+    def _assembled(self, prepared: Prepared, *, text: bool) -> AssembledInput:
+        """The input as the engine's own plan has it, or as the app's assembler puts it together."""
+        found = prepared.assembled
+        if self.assembler is not None:
+            messages, blocks = taken_apart(prepared, self.estimator)
+            found = self.assembler.assemble(messages, blocks, prepared.call.model_hint)
+        return found.model_copy(update={"text": as_text(found.parts)}) if text else found
 
     async def commit_assistant_message(
         self,

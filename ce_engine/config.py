@@ -11,6 +11,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_serializer,
     field_validator,
     model_validator,
 )
@@ -53,9 +54,9 @@ class BudgetConfig(_Config):
     Messages and tools may have `max_input_tokens - reserved_reply_tokens`: with 8,192 and 1,024 at
     most 7,168 go out. An unset reserve is a quarter of a window that is smaller than 4,096.
 
-    `tier_tokens` bounds what a priority tier may use inside a layer. `shares` (of the room, 0 to 1) and
-    `minima` (tokens) are the layers' (D-02): they bind between layers that have content. A layer that is
-    not named has no share.
+    `tier_tokens` bounds what all blocks of a priority tier together may use. `shares` (of the room, 0 to
+    1) and `minima` (tokens) are the layers' (D-02): they bind between layers that have content. A layer
+    that is not named has no share.
     """
 
     max_input_tokens: int = Field(default=8192, ge=1)
@@ -122,13 +123,43 @@ class BudgetConfig(_Config):
         return self.max_input_tokens - self.reserved_reply_tokens
 
 
-class PruneConfig(_Config):
-    """`keep_ratio`: over the budget, cut to this share of it and keep that cut (decision 8)."""
+STRATEGIES = ("greedy", "group_aware", "degrade_to_summary")
+"""The pruners that a configuration can name."""
 
+
+class PruneConfig(_Config):
+    """What goes in of what is there (A-11).
+
+    Attributes:
+        strategy: the pruner: `greedy`, `group_aware` (blocks of one evidence go together),
+            `degrade_to_summary` (what does not fit goes out with the beginning of its text), or a `Pruner`
+            of your own. Not set, it is the engine's component `pruner`. An object is not archived: a replay
+            takes the engine's, and says so.
+        must_keep_priorities: what has one of these is never left out.
+        ttl_seconds: by priority, how old a block may be that is brought in; one without `created_at` has no age.
+        exclude_sensitivity: blocks with one of these sensitivities are not brought in.
+        keep_ratio: over the budget, cut to this share of it and keep that cut (decision 8).
+        max_retrieved_chunks: retrieved pieces that may be looked at (D-11); the best count.
+    """
+
+    strategy: Any = "greedy"
     must_keep_priorities: list[Priority] = Field(default_factory=lambda: [Priority.MUST])
     ttl_seconds: dict[Priority, int] | None = None
+    exclude_sensitivity: frozenset[str] = frozenset()
     keep_ratio: float = Field(default=0.6, gt=0.0, le=1.0)
     max_retrieved_chunks: int = Field(default=200, ge=0)
+
+    @field_validator("strategy")
+    @classmethod
+    def _chooses(cls, value: Any) -> Any:
+        known = isinstance(value, str) and value in STRATEGIES
+        if not known and not callable(getattr(value, "prune", None)):
+            raise ValueError(f"expected one of {', '.join(STRATEGIES)}, or an object with prune()")
+        return value
+
+    @field_serializer("strategy")
+    def _named(self, value: Any) -> str:
+        return value if isinstance(value, str) else type(value).__qualname__
 
 
 PII, INTERNAL_URLS = "pii", "internal_urls"
@@ -189,6 +220,9 @@ class RedactionConfig(_Config):
             component `originals`, else `CE_ORIGINALS_URL`.
         content: `pointer` stores no content of messages and evidence: length, HMAC and source stay. They
             can be traced and recognised, but neither recalled nor replayed (A-30).
+        originals_only: sensitivities, words of the app's own. Evidence whose metadata has one of them under
+            `sensitivity`, and blocks of such a `sensitivity`, keep their content in the second store alone
+            (A-30): in the first are length and HMAC. They can be traced, and are in no input of ours.
         audit: an event says which rules hit what, and `engine.original` may be asked.
         max_text_chars: of one text, or of the texts of one piece of data; what is longer is stored without
             content (its length and HMAC are kept).
@@ -202,6 +236,7 @@ class RedactionConfig(_Config):
     rules: RedactionRules | None = None
     originals_url: str | None = None
     content: Literal["stored", "pointer"] = "stored"
+    originals_only: tuple[str, ...] = ()
     audit: bool = False
     max_text_chars: int = Field(default=2_000_000, ge=1)
     timeout_s: float = Field(default=2.0, gt=0)
@@ -212,15 +247,26 @@ class RedactionConfig(_Config):
             raise ValueError(
                 'originals_url is given, but nothing goes there: set mode="dual_store"'
             )
+        if self.originals_only and self.mode != "dual_store":
+            raise ValueError(
+                "originals_only names what the second store alone may have, but there is none: set "
+                'mode="dual_store" and originals_url'
+            )
         return self
 
 
 class ObservabilityConfig(_Config):
-    """Events and reports; `tags` are put on every event (A/B); `inspect` lets the allowed look (D-08)."""
+    """Events and reports; `tags` are put on every event (A/B); `inspect` lets the allowed look (D-08).
+
+    Attributes:
+        store_contexts: what sources gave to a call is stored with its report, redacted, so that the call can
+            be made again when they say something else (E-02). Else only digests of it are.
+    """
 
     emit_events: bool = True
     include_reports_in_store: bool = True
     inspect: bool = False
+    store_contexts: bool = False
     tags: dict[str, str] = Field(default_factory=dict)
 
 
@@ -246,6 +292,18 @@ class StoreConfig(_Config):
     breaker_s: float = Field(default=5.0, ge=0)
     buffer_bytes: int = Field(default=32_000_000, ge=0)
     view_bytes: int = Field(default=128_000_000, ge=0)
+
+
+class RenderConfig(_Config):
+    """How a session's blocks become text (A-12); see `RenderHints`.
+
+    Attributes:
+        max_chars: of one block; the rest is left out, and a line says how much. `None` leaves it whole.
+        format: `text`; `markdown` quotes what is from evidence and names it; `json` is one object.
+    """
+
+    max_chars: int | None = Field(default=None, ge=1)
+    format: Literal["text", "markdown", "json"] = "text"
 
 
 ConflictStrategy = Literal["prefer_tool_over_rag", "prefer_latest_by_at", "keep_both_and_warn"]
@@ -279,6 +337,8 @@ class RuntimeConfig(_Config):
             the app sends none, a chain or engine that holds a conversation is given what was said in
             its session before (decision 7). The engine by hand always does that.
         fail: `open` lets the host's call go on whatever happens to us; `closed` raises.
+        colleagues: `apart`: each agent of a session knows its own line, and what is said to it; `results`: it is
+            told the newest final answer of every other line too, and nothing of how it came about (B-16).
         enable_share_context: whether anything is injected at all (E-05).
     """
 
@@ -291,11 +351,13 @@ class RuntimeConfig(_Config):
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
     collect: CollectConfig = Field(default_factory=CollectConfig)
+    render: RenderConfig = Field(default_factory=RenderConfig)
     placement: Literal["cache", "seed"] = "cache"
     history: Literal["app", "session"] = "app"
     fail: Literal["open", "closed"] = "open"
     locale: Literal["en", "zh"] = "en"
     enable_share_context: bool = True
+    colleagues: Literal["apart", "results"] = "apart"
     conflicts: ConflictStrategy = "keep_both_and_warn"
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -21,7 +22,7 @@ from ce_engine.schema.enums import Priority
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.schema.settings import CONSTRAINTS, Constraint
+from ce_engine.schema.settings import CONSTRAINTS, KIND, MAX_KIND_CHARS, Constraint
 from ce_engine.settings import Settings, in_order, parsed
 
 
@@ -67,10 +68,11 @@ class Constraints:
         self._settings = settings
         self._parts = parts
 
-    async def list(self, scope: Scope | str) -> Sequence[Constraint]:
-        """All of them, in the order in which they go out."""
+    async def list(self, scope: Scope | str, *, kind: str | None = None) -> Sequence[Constraint]:
+        """All of them, or those of a kind, in the order in which they go out."""
         found = await self._parts.loop.share(self._settings.get(as_scope(scope), CONSTRAINTS))
-        return in_order(parsed(found.value)[0]) if found is not None else []
+        items = in_order(parsed(found.value)[0]) if found is not None else []
+        return items if kind is None else [each for each in items if each.kind == kind]
 
     async def create(
         self,
@@ -79,15 +81,23 @@ class Constraints:
         *,
         derived: bool = False,
         priority: Priority | None = None,
+        kind: str = "",
     ) -> Constraint:
-        """Add a constraint; without a `priority`, the higher one of its kind.
+        """Add a constraint; without a `priority`, the higher one that it may have.
+
+        Args:
+            scope: its owner and project.
+            text: what must be, in words.
+            derived: found by a program, not said by the user.
+            priority: `must` or `high`; of a derived one `medium` or `low`.
+            kind: what it is about, a word without digits: `style`, `plot`, `角色`.
 
         Raises:
             ConstraintLimitError: there are `collect.max_constraints` already.
             SchemaValidationError: the text is empty or too long (`MAX_CHARS`), or a derived one is to outrank the user's own.
             RedactionError: the redactor failed, so that the text cannot be stored.
         """
-        priority = _checked(priority, derived=derived)
+        priority, kind = _checked(priority, derived=derived), _checked_kind(kind)
 
         def add(items: Items, redacted: Redact) -> Constraint:
             most = self._parts.config.collect.max_constraints
@@ -105,6 +115,7 @@ class Constraints:
                 created_at=now,
                 updated_at=now,
                 redacted=done.count,
+                kind=kind,
             )
             items.append(made)
             return made
@@ -118,8 +129,9 @@ class Constraints:
         *,
         text: str | None = None,
         priority: Priority | None = None,
+        kind: str | None = None,
     ) -> Constraint:
-        """Change a constraint's text or priority; its place among its equals stays.
+        """Change a constraint's text, priority or kind; its place among its equals stays.
 
         Raises:
             ConstraintNotFoundError: this owner has none of this id in the project.
@@ -136,6 +148,8 @@ class Constraints:
                 update |= {"text": done.text, "redacted": done.count}
             if priority is not None:
                 update["priority"] = _checked(priority, derived=old.derived)
+            if kind is not None:
+                update["kind"] = _checked_kind(kind)
             items[place] = old.model_copy(update=update)
             return items[place]
 
@@ -208,6 +222,15 @@ def _checked(priority: Priority | None, *, derived: bool) -> Priority:
         names = " or ".join(repr(str(each)) for each in allowed)
         raise SchemaValidationError(f"{whose} was given {str(priority)!r}, expected {names}")
     return Priority(priority)
+
+
+def _checked_kind(kind: str) -> str:
+    if len(kind) > MAX_KIND_CHARS or not re.fullmatch(KIND, kind):
+        raise SchemaValidationError(
+            f"a constraint's kind is a word of at most {MAX_KIND_CHARS} letters, parted by - or _ "
+            "(style, plot-twist, 角色): nothing in it is redacted. Put everything else into its text"
+        )
+    return kind
 
 
 def _find(items: Sequence[Constraint], constraint_id: str) -> int:

@@ -40,8 +40,9 @@ def create_context_engine(
         token_estimator: `None` takes the best that the machine has, without the network.
         llm_adapter: the model for summaries; without one none are made (A-16).
         config: defaults if not given.
-        components: `summarizer`, `redactor`, `pruner`, `deriver`, `renderer`, `event_bus`, `clock`,
-            `id_generator`, `authorize`, `hasher`, `originals` (a second store, see `RedactionConfig`).
+        components: `summarizer`, `redactor`, `pruner`, `deriver`, `renderer`, `assembler`, `ingestor`,
+            `ref_selector`, `event_bus`, `clock`, `id_generator`, `authorize`, `hasher`, `sources`,
+            `originals` (a second store, see `RedactionConfig`); see docs/components.md.
 
     Raises:
         StoreUrlError: the URL is not understood.

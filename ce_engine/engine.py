@@ -28,6 +28,7 @@ from ce_engine.over_budget import OverBudgetLog
 from ce_engine.own_calls import Summarizer
 from ce_engine.parts import Messages
 from ce_engine.ports import (
+    Assembler,
     Clock,
     EventBus,
     Hasher,
@@ -41,6 +42,7 @@ from ce_engine.ports import (
 )
 from ce_engine.ports_context import ContextSource
 from ce_engine.ports_derive import BlockDeriver
+from ce_engine.ports_ingest import EvidenceIngestor
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
 from ce_engine.reading import Reading
@@ -60,11 +62,13 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Sha256Hasher, SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
 from ce_engine.schema.scope import Scope, as_scope
+from ce_engine.selectors import RefSelector
 from ce_engine.sessions import Sessions
 from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
 from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
+from ce_engine.upload.confidence import RuleIngestor
 from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn
 
@@ -105,6 +109,9 @@ class Engine(
         summarizer: Summarizer | None = None,
         deriver: BlockDeriver | None = None,
         renderer: Renderer | None = None,
+        assembler: Assembler | None = None,
+        ingestor: EvidenceIngestor | None = None,
+        ref_selector: RefSelector | None = None,
         event_bus: EventBus | None = None,
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
@@ -118,7 +125,9 @@ class Engine(
         self.estimator = token_estimator or default_estimator()
         self.redactor: Redactor = redactor or PatternRedactor.of(self.config.redaction.rules)
         self.pruner = pruner or GreedyPriorityPruner()
+        self.selectors = ref_selector or RefSelector()
         self._use(deriver, renderer)
+        self.assembler, self.ingestor = assembler, ingestor or RuleIngestor()
         self.bus: EventBus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
@@ -218,8 +227,12 @@ class Engine(
     def _remember(self, records: Records, config: RuntimeConfig, prepared: Prepared) -> None:
         scope, report = prepared.turn.scope, prepared.report
         self._sessions.remember(scope, report)
+        told = records.ingest.id
+        if report.rules_dropped:
+            rules = [told(rule) for rule in report.rules_dropped]
+            self._over_budget.tell_rules(scope.key, told(scope.session_id), rules)
         if config.fail == "open":  # else it does not go out
-            self._over_budget.tell(scope.key, records.ingest.id(scope.session_id), report)
+            self._over_budget.tell(scope.key, told(scope.session_id), report)
 
     # Upload
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import ConfigError
+from ce_engine.errors import ConfigError, RedactionError
 from ce_engine.facts import FactRecorder
-from ce_engine.ports import TokenEstimator
+from ce_engine.ports import RedactResult, TokenEstimator
 from ce_engine.recording import record_content, record_retrieval, record_tool_run
 from ce_engine.recording_tasks import MAX_TASK_CHARS
 from ce_engine.records import Records
@@ -25,6 +25,7 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.facts import IngestOptions, Retrieval, ToolRun
 from ce_engine.schema.rows import PutBlocks, UpsertTasks
 from ce_engine.schema.scope import Scope, as_scope
+from ce_engine.upload.pieces import Piece
 
 
 class Ingestion(FactRecorder):
@@ -74,6 +75,29 @@ class Ingestion(FactRecorder):
         assert isinstance(found, Evidence)
         return found
 
+    async def redact(self, session_id: Scope | str, text: str) -> RedactResult:
+        """A text as this session would store it: `[EMAIL_1]` is the same mail address as in its messages (B-04).
+
+        For an app that does not show its users what its model said of others. Nothing else is done to
+        answers: what the model said reaches the app.
+
+        Raises:
+            RedactionError: redaction failed, or took longer than it may: nothing of the text is given.
+        """
+
+        def record(records: Records) -> RedactResult:
+            redacted, withheld = records.ingest.text(text)
+            if withheld:
+                raise RedactionError(
+                    f"the text of {len(text)} characters could not be redacted; nothing of it is given. "
+                    "RedactionConfig(max_text_chars=..., timeout_s=...) say how long a text may be and take"
+                )
+            return redacted
+
+        found = await self._record(as_scope(session_id), record, wait=True, given=[text])
+        assert isinstance(found, RedactResult)
+        return found
+
     async def record_tool_run(
         self, session_id: Scope | str, run: ToolRun, *, request_id: str = ""
     ) -> ToolCall:
@@ -115,7 +139,11 @@ class Ingestion(FactRecorder):
 
     def _block(self, records: Records, block: ContextBlock) -> ContextBlock:
         ingest = records.ingest
-        content = ingest.text(block.content)[0].text
+        piece = Piece(ingest.id(block.block_id))
+        is_apart = ingest.is_apart(block.sensitivity)
+        content = ingest.content(block.content, piece, is_apart=is_apart)[0].text
+        if is_apart:
+            ingest.told(piece, block.content, is_apart=True)
         hint = self.config.model_hint
         update = {
             "content": content,

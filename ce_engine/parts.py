@@ -13,6 +13,7 @@ from ce_engine.facts import Record
 from ce_engine.observe.announcer import Announcer
 from ce_engine.originals import Originals
 from ce_engine.ports import (
+    Assembler,
     Clock,
     EventBus,
     Hasher,
@@ -22,6 +23,7 @@ from ce_engine.ports import (
     Store,
     TokenEstimator,
 )
+from ce_engine.ports_ingest import EvidenceIngestor
 from ce_engine.prepare.material import Collected
 from ce_engine.records import Records
 from ce_engine.runtime.background import Background
@@ -64,6 +66,8 @@ class Parts(ABC):
     clock: Clock
     ids: IdGenerator
     hasher: Hasher
+    ingestor: EvidenceIngestor
+    assembler: Assembler | None
     loop: LoopThread
     caches: WeakSet[Cache]
     _announcer: Announcer

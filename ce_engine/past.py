@@ -17,7 +17,7 @@ from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.material import Collected, Material
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
-from ce_engine.schema.enums import Origin, Role, TurnStatus
+from ce_engine.schema.enums import Origin, Priority, Role, TurnStatus
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.replay import ReplayProblem
 from ce_engine.schema.rows import CutMark, MessageRow, SessionState, TurnRow
@@ -234,15 +234,27 @@ class Past:
         """The materials that the turn had, as far as their sources still give the same."""
         now = {m.id: m for m in collected.materials}
         wanted = self.archive.get("materials", ())
-        found = [
-            now[i]
-            for i, mac in wanted
-            if i in now and material_mac(self.fingerprinter, now[i]) == mac
-        ]
+        stored = {
+            name: _material(plain) for name, plain in self.archive.get("contexts", {}).items()
+        }
+        found = []
+        for name, mac in wanted:
+            same = (each[name] for each in (now, stored) if name in each)
+            exact = (m for m in same if material_mac(self.fingerprinter, m) == mac)
+            material = next(exact, stored.get(name))
+            if material is not None:
+                found.append(material)
+        redacted = sum(
+            material_mac(self.fingerprinter, m) not in dict(wanted).values() for m in found
+        )
         told = any(p.code.endswith("MATERIALS") for p in self.problems)
         if len(found) < len(wanted) and not told:
             gone = len(wanted) - len(found)
             self.say("MATERIALS", f"{gone} of {len(wanted)} materials are gone or changed since")
+        if redacted and not told:
+            self.say(
+                "MATERIALS", f"{redacted} of {len(wanted)} materials are there as stored: redacted"
+            )
         return found
 
     def compare(self, estimator: str, pruner: Pruner) -> None:
@@ -286,6 +298,10 @@ def newest(turns: Sequence[TurnRow], fingerprinter: Fingerprinter) -> int:
             return at
     config_of(turns[-1], turns, fingerprinter)
     raise AssertionError
+
+
+def _material(plain: Mapping[str, Any]) -> Material:
+    return Material(**{**plain, "priority": Priority(plain["priority"])})
 
 
 def _extras(archive: Mapping[str, Any]) -> dict[str, int]:

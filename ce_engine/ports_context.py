@@ -44,6 +44,7 @@ class ContextPiece:
         tokens: what it costs, where the source knows it.
         at: when it was made, UTC, ISO 8601.
         evidence_id: the evidence that it renders, if it is recorded.
+        sensitivity: a word of your own; `prune.exclude_sensitivity` keeps those out that it names.
         account_id: whose it is, where the source knows it; `None` says that it is the scope's that
             was asked for. Another account's, user's or project's piece is refused (D-10).
     """
@@ -57,6 +58,7 @@ class ContextPiece:
     account_id: str | None = None
     user_id: str | None = None
     project_id: str | None = None
+    sensitivity: str | None = None
 
 
 class ContextSource(Protocol):
@@ -79,7 +81,7 @@ class ContextSource(Protocol):
     def fetch(
         self, scope: Scope, query: str, limit: int
     ) -> Awaitable[Sequence[ContextPiece]] | Sequence[ContextPiece]:
-        """At most `limit` pieces for the task message's live text.
+        """Pieces for the task message's live text; of more than `limit` the best go in.
 
         A coroutine runs on the engine's own loop and must not block it; a plain function runs on a
         thread of its own.

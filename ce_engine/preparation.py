@@ -24,9 +24,10 @@ from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
-from ce_engine.prepare.prune import GuardedPruner
+from ce_engine.prepare.prune import GuardedPruner, pruner_of
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.prepare.sharing import Share, share_of
+from ce_engine.prepare.shorter import saved_in
 from ce_engine.recall import Recall
 from ce_engine.recognising import incoming
 from ce_engine.recording import record_tool_message
@@ -95,6 +96,8 @@ class Preparation:
         for host in self.call.messages:
             if host.recognised is None:
                 yield from said(host.message)
+        if self.config.observability.store_contexts:
+            yield from (material.text for material in self.collected.materials)
 
     def run(self) -> Prepared:
         """Reconcile, record what is new, assemble, open the turn."""
@@ -150,7 +153,8 @@ class Preparation:
         sources.saved = given.saved
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
-        pruner = GuardedPruner(self.pruner)
+        chosen = pruner_of(config, self.pruner)
+        pruner = GuardedPruner(chosen)
 
         def assembled(below: Below | None) -> tuple[list[Item], Marks, Outcome]:
             items = self.history.line(self.places, below)
@@ -171,11 +175,12 @@ class Preparation:
         items, marks, outcome = assembled(None if whole else self.cut.known_below())
         if marks.below and not outcome.cut.stands:
             items, marks, outcome = assembled(None)
+        outcome.leave_out(self.collected.left_out)
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
         factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
         of = sources, self.collected.materials, told.lanes
-        made = Chosen(outcome, items, bound, extras, marks, *of, factor, self.pruner, told.stood)
+        made = Chosen(outcome, items, bound, extras, marks, *of, factor, chosen, told.stood)
         return made, recall
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
@@ -257,15 +262,11 @@ class Preparation:
         return found.bring
 
     def _flags(self, arrived: Sequence[Incoming]) -> Flags:
-        view = self.view
-        failed, new = frozenset(view.failed), self.call.new_conversation
-        return Flags(view.in_flight(), failed, self._retried(arrived), new)
+        failed, new = frozenset(self.view.failed), self.call.new_conversation
+        return Flags(self.view.in_flight(), failed, self._retried(arrived), new)
 
     def _retried(self, arrived: Sequence[Incoming]) -> int | None:
-        """The question that this call repeats: a failed one, or the very same request's (B-07).
-
-        Its caller says so, or the engine keeps the line; that of a request may have its answer already.
-        """
+        """The question that this call repeats: a failed one, or the very same request's (B-07)."""
         view, call = self.view, self.call
         newest = view.log.newest_root(self.lane_key) if call.by_hand else None
         for question, turn in view.failed.items():
@@ -329,13 +330,16 @@ class Preparation:
             self.history.stands_for,
             self.history.documents,
         )
-        recall.mates = self.mates
+        recall.mates, recall.is_closed = self.mates, not self.share.recall
         return recall
 
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
         """The last change of a plan: live values in what was stored. The count stays an upper bound."""
         room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
-        counted = {item.message_id: item.tokens for item in self.history.items}
+        counted = {
+            item.message_id: item.tokens - saved_in([item], outcome.shorter)
+            for item in self.history.items
+        }
         redactor = self.view.redactor
         done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
         outcome.used += done.restored + done.injected

@@ -57,7 +57,7 @@ class Recorder(Parts):
             *((view.names, view.tags) if redact else ()),
         )
         heard = config.observability.emit_events and self._announcer.is_heard
-        ingest.hasher = self.hasher
+        ingest.hasher, ingest.ingestor = self.hasher, self.ingestor
         ingest.framework = ingest.name(framework)
         return Records(view, ingest, heard=heard)
 

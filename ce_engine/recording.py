@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ce_engine.ports_ingest import EvidenceDraft
 from ce_engine.records import Records, tool_call_key
 from ce_engine.schema.document import (
     Evidence,
@@ -28,7 +29,7 @@ from ce_engine.schema.rows import (
     MessageRow,
     ToolCallRow,
 )
-from ce_engine.upload.confidence import by_rule
+from ce_engine.upload.evidence import evidence_row
 from ce_engine.upload.ingest import Ingest
 from ce_engine.upload.pieces import refs
 from ce_engine.view import SessionView
@@ -90,13 +91,12 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     if reported is not None and reported.status is ToolCallStatus.ERROR:
         message.status = "error"  # not every framework's message says so
     is_new = reported is not None or not _has_result(view, asked_by, caller)
-    evidence = records.ingest.evidence_row(
-        "",
-        EvidenceSource(kind=SourceKind.TOOL, name=call.tool),
-        EvidenceType.TOOL_RESULT,
+    source, kind = _result_kind((reported or call).type)
+    evidence = evidence_row(
+        records.ingest,
+        EvidenceDraft("", EvidenceSource(kind=source, name=call.tool), kind, status=call.status),
         links=EvidenceLinks(tool_call_id=call.tool_call_id),
         clean={"message_id": message.message_id},
-        confidence=by_rule(SourceKind.TOOL, status=call.status),
         message_id=message.message_id,
     )
     evidence.dedup_key = _result_key(view, call.tool_call_id, row.key)
@@ -126,18 +126,11 @@ def record_content(
     turn_id: str | None = None,
 ) -> Evidence:
     """Record evidence, or find it again: the stored one is returned, with another link (A-09)."""
-    ingest, asked, told = records.ingest, options or IngestOptions(), metadata or {}
-    confidence = asked.confidence
-    if confidence is None:
-        status, of = str(told.get("status", "")), str(told.get("score_kind", ""))
-        confidence = by_rule(source.kind, status=status, score=told.get("score"), of=of)
-    row = ingest.evidence_row(
-        content,
-        source,
-        kind,
+    ingest, asked, known = records.ingest, options or IngestOptions(), metadata or {}
+    row = evidence_row(
+        ingest,
+        EvidenceDraft(content, source, kind, known, str(known.get("status", "")), asked.confidence),
         links=ingest.links(links or EvidenceLinks()),
-        metadata=metadata,
-        confidence=confidence,
     )
     if not asked.dedup:
         row.dedup_key = ingest.own_key()
@@ -148,6 +141,13 @@ def record_content(
     row.lane_key = ingest.id(ingest.scope.agent_id)
     evidence_id = records.add_evidence(row, "", ingest.id(turn_id))
     return records.view.evidence[evidence_id].evidence.model_copy(deep=True)
+
+
+def _result_kind(tool: ToolType) -> tuple[SourceKind, EvidenceType]:
+    """What a tool's result is evidence of."""
+    if tool is ToolType.SKILL:
+        return SourceKind.SKILL, EvidenceType.SKILL_OUTPUT
+    return SourceKind.TOOL, EvidenceType.TOOL_RESULT
 
 
 def _result_key(view: SessionView, tool_call_id: str, content_key: bytes) -> bytes:
@@ -236,7 +236,7 @@ def record_tool_run(
         tool_call_id=key,
         tool=ingest.name(run.name),
         provider=ingest.provider(run.provider_kind, run.provider_name, run.provider_uri),
-        type=ToolType.FUNCTION_CALL if asked else ToolType.TOOL,
+        type=run.type or (ToolType.FUNCTION_CALL if asked else ToolType.TOOL),
         called_at=ingest.name(run.started_at) or ingest.clock.now_iso(),
         args_digest=ingest.call_args(key, run.args),
         status=run.status,
@@ -245,13 +245,13 @@ def record_tool_run(
         error=stored_error(ingest, run.error),
     )
     if run.result:
-        evidence = ingest.evidence_row(
-            run.result,
-            EvidenceSource(kind=SourceKind.TOOL, name=run.name, uri=run.provider_uri),
-            EvidenceType.TOOL_RESULT,
+        source, kind = _result_kind(call.type)
+        of = EvidenceSource(kind=source, name=run.name, uri=run.provider_uri)
+        evidence = evidence_row(
+            ingest,
+            EvidenceDraft(run.result, of, kind, status=run.status),
             links=EvidenceLinks(tool_call_id=key),
             clean={} if run.status is ToolCallStatus.SUCCESS else {"status": str(run.status)},
-            confidence=by_rule(SourceKind.TOOL, status=run.status),
         )
         evidence.dedup_key = _run_key(records, run, key)
         evidence.lane_key = _lane_of(view, asked[1]) if asked else ingest.id(lane_key)
@@ -284,13 +284,11 @@ def record_retrieval(
         known = {"rank": rank, "score": document.score, "score_kind": hit.score_kind}
         metadata = {**document.metadata, **known, "document_id": name}
         source = EvidenceSource(kind=SourceKind.RAG, name=hit.name, uri=document.uri)
-        row = ingest.evidence_row(
-            document.text,
-            source,
-            EvidenceType.RAG_DOC,
+        metadata = {field: value for field, value in metadata.items() if value not in (None, "")}
+        row = evidence_row(
+            ingest,
+            EvidenceDraft(document.text, source, EvidenceType.RAG_DOC, metadata),
             links=EvidenceLinks(tool_call_id=key),
-            metadata={field: value for field, value in metadata.items() if value not in (None, "")},
-            confidence=by_rule(SourceKind.RAG, score=document.score, of=hit.score_kind),
         )
         row.dedup_key = ingest.dedup_key(_finder(source, name), document.text)
         row.lane_key = lane_key

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
+from ce_engine.ports_ingest import EvidenceDraft
 from ce_engine.records import Records
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Task
 from ce_engine.schema.enums import EvidenceType, Role, SourceKind
 from ce_engine.schema.facts import TaskRun
 from ce_engine.schema.rows import UpsertTasks
-from ce_engine.upload.confidence import by_rule
+from ce_engine.upload.evidence import evidence_row
 
 
 MAX_TASK_CHARS = 2000
@@ -49,12 +50,10 @@ def _result(records: Records, run: TaskRun, request_id: str, lane_key: str) -> l
         if said.role is not Role.USER and said.content == stored and message_id in view.by_message:
             return [view.by_message[message_id]]
     source = EvidenceSource(kind=SourceKind.LLM, name=run.name)
-    evidence = records.ingest.evidence_row(
-        run.result,
-        source,
-        EvidenceType.LLM_OUTPUT,
+    evidence = evidence_row(
+        records.ingest,
+        EvidenceDraft(run.result, source, EvidenceType.LLM_OUTPUT),
         links=EvidenceLinks(),
-        confidence=by_rule(SourceKind.LLM),
     )
     evidence.dedup_key = records.ingest.dedup_key(source, run.result)
     evidence.lane_key = lane_key

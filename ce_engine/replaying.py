@@ -17,6 +17,7 @@ from ce_engine.parts import Parts
 from ce_engine.past import Past, newest
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
+from ce_engine.prepare.prune import pruner_of
 from ce_engine.recall import pins_again
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import SHORT_ID, Fingerprinter
@@ -157,7 +158,8 @@ class Replaying(Parts):
         records = self._records(view, past.scope, call.framework, config)
         same = was is None or counter.name == was.counter.name
         if was is None:
-            past.compare(records.ingest.counted_by(counter.name), self.pruner)
+            pruner = pruner_of(config, self.pruner)
+            past.compare(records.ingest.counted_by(counter.name), pruner)
         elif not same:
             past.say("RECOUNTED", "what is not stored as it was sent cannot be counted anew")
         call.messages = past.messages(counter.name if same else None, counter.name)

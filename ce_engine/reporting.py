@@ -59,6 +59,7 @@ class Telling:
         report.over_budget = outcome.over_budget
         report.prune_decisions = outcome.decisions
         report.injected_evidence_ids = outcome.evidence_ids
+        report.rules_dropped = outcome.standing.rules_dropped
         report.warnings += outcome.standing.warnings
         if outcome.over_budget:
             report.warnings.append("CONTEXT_OVER_BUDGET")
@@ -96,8 +97,7 @@ class Telling:
             "task": task_tokens,
             "history": max(0, outcome.cut.tokens - task_tokens),
         }
-        stands = outcome.standing
-        tokens, cut_off = stands.layers, stands.truncated
+        tokens, cut_off = self._put_in(), outcome.standing.truncated
         report.layers = {
             Layer.RULES.value: LayerReport(
                 tokens=system + tokens.get(Layer.RULES, 0), truncated=Layer.RULES in cut_off
@@ -106,15 +106,27 @@ class Telling:
                 tokens=tokens.get(Layer.SETTINGS, 0), truncated=Layer.SETTINGS in cut_off
             ),
             Layer.RETRIEVED.value: LayerReport(
-                tokens=max(0, outcome.injected_tokens - stands.tokens),
+                tokens=tokens.get(Layer.RETRIEVED, 0),
                 chunks=outcome.injected_count,
-                truncated=bool(outcome.shorter),
+                truncated=outcome.retrieved_cut or Layer.RETRIEVED in cut_off,
             ),
             Layer.IMMEDIATE.value: LayerReport(
                 tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),
                 truncated=bool(outcome.groups_dropped or outcome.shortened),
             ),
         }
+
+    def _put_in(self) -> dict[Layer, int]:
+        """What was put in by layer; what stands around the texts counts as the largest one's."""
+        outcome, found = self.outcome, dict[Layer, int]()
+        texts = [(CONTEXTS[name], text) for name, text in outcome.contexts.items()]
+        texts += ((Layer.RETRIEVED, pin.text) for pin in outcome.pins.values())
+        for layer, text in texts:
+            found[layer] = found.get(layer, 0) + self.count(text)
+        if found:
+            largest = max(found, key=lambda layer: found[layer])
+            found[largest] += outcome.injected_tokens - sum(found.values())
+        return found
 
     def _prefix(self, report: Report, extras: dict[str, int]) -> None:
         """Hash what should be stable (D-05), and compare with the lane's last chat (decision 8)."""
@@ -151,7 +163,8 @@ class Telling:
                 name = step.message.message_id
                 if step.before:
                     yield self._injected(step.before)
-                yield name, items[name].tokens
+                saved = saved_in([items[name]], self.outcome.shorter)
+                yield (name, saved), items[name].tokens - saved
             elif isinstance(step, Insert):
                 yield self._injected(step.text)
             else:

@@ -10,6 +10,7 @@ from ce_engine.coverage import coverage_of, tips_of
 from ce_engine.errors import SummarizerError
 from ce_engine.own_calls import OwnCall
 from ce_engine.ports import LlmRequest, LlmResponse
+from ce_engine.ports_ingest import EvidenceDraft
 from ce_engine.records import Records
 from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import (
@@ -24,6 +25,7 @@ from ce_engine.schema.enums import EvidenceType, ModelUsageStage, SourceKind
 from ce_engine.schema.events import EventType
 from ce_engine.schema.log import Log
 from ce_engine.schema.rows import AppendModelUsage, EvidenceRow, PutSummary, SummaryRow
+from ce_engine.upload.evidence import evidence_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,10 @@ def _range(log: Log, entries: Iterable[int]) -> MessageIndexRange:
 def _evidence(
     records: Records, due: Due, made: Summary, calls: Sequence[OwnCall], usage_id: str
 ) -> EvidenceRow:
-    row = records.ingest.evidence_row(
-        made.content,
-        EvidenceSource(kind=SourceKind.LLM, name=calls[-1].response.model),
-        EvidenceType.LLM_OUTPUT,
+    source = EvidenceSource(kind=SourceKind.LLM, name=calls[-1].response.model)
+    row = evidence_row(
+        records.ingest,
+        EvidenceDraft(made.content, source, EvidenceType.LLM_OUTPUT),
         links=EvidenceLinks(model_usage_id=usage_id),
         clean={"stage": ModelUsageStage.SUMMARIZE.value},
     )

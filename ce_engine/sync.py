@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ce_engine.config import BudgetConfig, RuntimeConfig
 from ce_engine.engine import Engine
-from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.ports import RedactResult
+from ce_engine.schema.call import Answer, CallerRole, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -39,8 +40,8 @@ class SyncConstraints:
         self._constraints = engine.constraints
         self._run = engine.loop.run
 
-    def list(self, scope: Scope | str) -> Sequence[Constraint]:
-        return self._run(self._constraints.list(scope))
+    def list(self, scope: Scope | str, *, kind: str | None = None) -> Sequence[Constraint]:
+        return self._run(self._constraints.list(scope, kind=kind))
 
     def create(
         self,
@@ -49,8 +50,11 @@ class SyncConstraints:
         *,
         derived: bool = False,
         priority: Priority | None = None,
+        kind: str = "",
     ) -> Constraint:
-        return self._run(self._constraints.create(scope, text, derived=derived, priority=priority))
+        return self._run(
+            self._constraints.create(scope, text, derived=derived, priority=priority, kind=kind)
+        )
 
     def update(
         self,
@@ -59,9 +63,10 @@ class SyncConstraints:
         *,
         text: str | None = None,
         priority: Priority | None = None,
+        kind: str | None = None,
     ) -> Constraint:
         return self._run(
-            self._constraints.update(scope, constraint_id, text=text, priority=priority)
+            self._constraints.update(scope, constraint_id, text=text, priority=priority, kind=kind)
         )
 
     def delete(self, scope: Scope | str, constraint_id: str) -> None:
@@ -141,6 +146,8 @@ class SyncEngine:
         tools: Sequence[Mapping[str, Any]] = (),
         request_id: str = "",
         text: bool = False,
+        role: CallerRole = "agent",
+        want: Collection[str] = (),
     ) -> PrepareResult:
         return self._run(
             self._engine.prepare_turn(
@@ -150,6 +157,8 @@ class SyncEngine:
                 tools=tools,
                 request_id=request_id,
                 text=text,
+                role=role,
+                want=want,
             )
         )
 
@@ -260,6 +269,9 @@ class SyncEngine:
                 session_id, content, source, evidence_type, links, metadata, options
             )
         )
+
+    def redact(self, session_id: Scope | str, text: str) -> RedactResult:
+        return self._run(self._engine.redact(session_id, text))
 
     def record_tool_run(
         self, session_id: Scope | str, run: ToolRun, *, request_id: str = ""

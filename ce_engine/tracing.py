@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 
 from ce_engine.archiving import expanded
 from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
@@ -122,15 +121,12 @@ class Tracing(ABC):
     store: Store
     loop: LoopThread
     workers: Workers
+    selectors: RefSelector
+    """What reads selectors; `engine.selectors.register(...)` adds a kind."""
 
     @abstractmethod
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored."""
-
-    @cached_property
-    def selectors(self) -> RefSelector:
-        """What reads selectors; `engine.selectors.register(...)` adds a kind."""
-        return RefSelector()
 
     async def trace(self, session_id: Scope | str, ref: Ref | str) -> Trace:
         """Where a ref, or all refs of a message or a block (by its id), lead (A-03).

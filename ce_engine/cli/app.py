@@ -22,6 +22,7 @@ COMMANDS = (
     "inspect",
     "doctor",
     "schema",
+    "migrate",
     "verify",
     "delete",
     "constraints",

@@ -70,14 +70,11 @@ def _name(name: str) -> str:
 
 
 def short(tokens: int) -> str:
-    """A number of tokens to three digits: 3.37M, 259k, 812."""
+    """A number of tokens to three digits: 3.37M, 1.30M, 259k, 812."""
     for unit, letter in _UNITS:
         if abs(tokens) >= unit:
-            return (
-                f"{tokens / unit:.3g}{letter}"
-                if abs(tokens) < 999.5 * unit
-                else f"{tokens / unit:.0f}{letter}"
-            )
+            digits = "#.3g" if abs(tokens) < 999.5 * unit else ".0f"
+            return f"{tokens / unit:{digits}}".rstrip(".") + letter
     return str(tokens)
 
 

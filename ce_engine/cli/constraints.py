@@ -38,6 +38,10 @@ Urgency = Annotated[
 Derived = Annotated[
     bool, typer.Option("--derived", help="Found by a program: it goes first when room is short.")
 ]
+Kind = Annotated[
+    str | None,
+    typer.Option("--kind", metavar="WORD", help="What it is about: style, plot, ..."),
+]
 
 constraints = typer.Typer(
     help="List, add, update and delete constraints: they go out with every chat call.",
@@ -50,14 +54,16 @@ constraints = typer.Typer(
 @reported
 def list_(
     *,
+    kind: Kind = None,
     store: StoreUrl = None,
     account: Account = "",
     user: User = "",
     project: Project = "",
     as_json: AsJson = False,
 ) -> None:
-    """List the constraints in the order in which they go out."""
-    found = _run(store, lambda engine: engine.constraints.list(_scope(account, user, project)))
+    """List the constraints, or those of a kind, in the order in which they go out."""
+    scope = _scope(account, user, project)
+    found = _run(store, lambda engine: engine.constraints.list(scope, kind=kind))
     _print(found, as_json=as_json)
     if not found and not as_json:
         console().print("no constraints")
@@ -65,11 +71,12 @@ def list_(
 
 @constraints.command()
 @reported
-def add(
+def add(  # noqa: PLR0913 - one parameter an option
     text: Text,
     *,
     priority: Urgency = None,
     derived: Derived = False,
+    kind: Kind = None,
     store: StoreUrl = None,
     account: Account = "",
     user: User = "",
@@ -80,29 +87,34 @@ def add(
     scope = _scope(account, user, project)
 
     def work(engine: ContextEngine) -> Awaitable[Constraint]:
-        return engine.constraints.create(scope, text, derived=derived, priority=priority)
+        return engine.constraints.create(
+            scope, text, derived=derived, priority=priority, kind=kind or ""
+        )
 
     _print([_run(store, work)], as_json=as_json)
 
 
 @constraints.command()
 @reported
-def update(
+def update(  # noqa: PLR0913 - one parameter an option
     constraint_id: Id,
     text: Annotated[str | None, typer.Argument(help="The new words.", show_default=False)] = None,
     *,
     priority: Urgency = None,
+    kind: Kind = None,
     store: StoreUrl = None,
     account: Account = "",
     user: User = "",
     project: Project = "",
     as_json: AsJson = False,
 ) -> None:
-    """Change a constraint's words or priority."""
+    """Change a constraint's words, priority or kind."""
     scope = _scope(account, user, project)
 
     def work(engine: ContextEngine) -> Awaitable[Constraint]:
-        return engine.constraints.update(scope, constraint_id, text=text, priority=priority)
+        return engine.constraints.update(
+            scope, constraint_id, text=text, priority=priority, kind=kind
+        )
 
     _print([_run(store, work)], as_json=as_json)
 
@@ -140,7 +152,8 @@ def _print(found: Sequence[Constraint], *, as_json: bool) -> None:
         print_json([each.model_dump(mode="json") for each in found])
         return
     for each in found:
-        marks = [str(each.priority), *(["derived"] if each.derived else [])]
+        marks = [*([each.kind] if each.kind else []), str(each.priority)]
+        marks += ["derived"] if each.derived else []
         marks += [f"{each.redacted} redacted"] if each.redacted else []
         line = f"{each.constraint_id}  {' '.join(each.text.split())}  ({', '.join(marks)})"
         console().print(printable(line), markup=False, highlight=False, soft_wrap=True)

@@ -43,6 +43,25 @@ _DECISIONS = {
         "candidate without room",
         "candidates without room",
     ),
+    ("dropped", "over_layer_budget"): (
+        "block without room in its layer",
+        "blocks without room in their layers",
+    ),
+    ("dropped", "over_limit"): (
+        "piece beyond how many may be",
+        "pieces beyond how many may be",
+    ),
+    ("dropped", "duplicate"): ("candidate that says the same", "candidates that say the same"),
+    ("dropped", "conflict"): (
+        "candidate that a conflict took out",
+        "candidates that a conflict took out",
+    ),
+    ("dropped", "not_chosen"): (
+        "block that the pruner did not choose",
+        "blocks that the pruner did not choose",
+    ),
+    ("degraded", "excerpt"): ("candidate as an excerpt", "candidates as excerpts"),
+    ("degraded", "shorter"): ("block shortened by the pruner", "blocks shortened by the pruner"),
     ("dropped", "over_tier_budget"): (
         "candidate beyond its tier's tokens",
         "candidates beyond their tiers' tokens",
@@ -67,6 +86,7 @@ _CODES = {
     "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
     "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; all of them go out, with a note",
     "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
+    "CONTEXT_INGEST_FAILED": "the app's ingestor failed; evidence is stored as it came",
     "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
     "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
     "CONTEXT_BUDGET_EXCEEDED": "what is never left out is more than the budget: it went out all the same",
@@ -81,6 +101,7 @@ _CODES = {
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
+    "CONTEXT_RULES_OVERBUDGET": "the rules are more than their share of the budget",
     "CONTEXT_INPUT_TOO_LARGE": "more context was collected than may be",
 }
 
@@ -108,6 +129,9 @@ def reasons(report: Report) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
     for code in dict.fromkeys([*report.warnings, *report.degradations]):
         yield code_words(code)
+    if report.rules_dropped:
+        told = ", ".join(report.rules_dropped)
+        yield f"{number(len(report.rules_dropped))} rules did not go out: {told}"
     if report.over_budget_causes:
         yield f"alone too much: {figures(report.over_budget_causes)}"
     for code in report.errors:
@@ -122,7 +146,7 @@ def reasons(report: Report) -> Iterator[str]:
 
 
 def _summed(report: Report) -> list[PruneDecision]:
-    """The decisions that left something out, one for each action and reason."""
+    """The decisions that left something out, one for each action and reason, the most first."""
     found: dict[tuple[str, str], PruneDecision] = {}
     for decision in report.prune_decisions:
         if decision.action == "kept":
@@ -134,4 +158,4 @@ def _summed(report: Report) -> list[PruneDecision]:
         else:
             known.count += decision.count
             known.token_estimate += decision.token_estimate
-    return list(found.values())
+    return sorted(found.values(), key=lambda decision: -decision.count)

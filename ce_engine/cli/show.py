@@ -69,6 +69,7 @@ def show(
     links = Links(document, turns)
     for position, message in enumerate(document.session.messages, start=1):
         _message(screen, links, message, position, full=full)
+    _tasks(screen, document)
     _tool_calls(screen, links, full=full)
     _evidence(screen, links)
     _usage(screen, links)
@@ -162,6 +163,28 @@ def _links(links: Links, message: Message, *, full: bool) -> Iterator[tuple[str,
         yield word, f"{count} more; --full names them"
     if message.message_id is not None:
         yield from links.became(message.message_id)
+
+
+def _tasks(screen: Console, document: SessionDocument) -> None:
+    """The to-do list, with the tokens that model calls for a task took; tasks within one count as its own."""
+    spent: Counter[str | None] = Counter()
+    for usage in document.session.model_usage:
+        spent[usage.task_id] += usage.prompt_tokens + usage.completion_tokens
+    tasks = document.session.task_state.todo_list.tasks
+    rows = [
+        (
+            short_id(task.task_id),
+            clipped(task.name, SOURCE_CELLS),
+            task.status.value,
+            " ".join(short_id(each) for each in task.depends_on) or "-",
+            " ".join(short_id(each) for each in task.result_evidence_ids) or "-",
+            number(spent[task.task_id]) if spent[task.task_id] else "-",
+            task.error or "-",
+        )
+        for task in tasks
+    ]
+    columns = ["task", "name", "status", "waits for", "evidence", "tokens", "error"]
+    _section(screen, "Tasks", columns, rows, numbers={"tokens"}, narrow="error")
 
 
 def _tool_calls(screen: Console, links: Links, *, full: bool) -> None:

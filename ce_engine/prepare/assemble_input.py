@@ -8,8 +8,9 @@ from itertools import takewhile
 
 from ce_engine.ports import TokenEstimator
 from ce_engine.prepare.material import LAYERS, SECTION_OF
+from ce_engine.schema.call import Extend, Insert, Prepared, Restore, Shorten
 from ce_engine.schema.document import Message
-from ce_engine.schema.enums import Role
+from ce_engine.schema.enums import BlockType, Layer, Priority, Role
 from ce_engine.schema.report import AssembledInput, MessagePart, RenderedBlock
 
 
@@ -46,6 +47,52 @@ class InputAssembler:
             text=as_text(parts) if self._as_text else None,
             total_tokens=self._estimator.estimate_messages(counted, model_hint),
         )
+
+
+_BLOCK_OF = {
+    Layer.RULES: BlockType.INSTRUCTION,
+    Layer.SETTINGS: BlockType.MEMORY,
+    Layer.RETRIEVED: BlockType.EVIDENCE,
+    Layer.IMMEDIATE: BlockType.STATE,
+}
+
+
+def taken_apart(
+    prepared: Prepared, estimator: TokenEstimator
+) -> tuple[list[Message], list[RenderedBlock]]:
+    """A plan as what an `Assembler` takes: the messages that go out, in order, and what is put in.
+
+    What stands before a message's own text, fenced as data, is a block of its own here.
+    """
+    hint = prepared.call.model_hint
+    messages: list[Message] = []
+    blocks: list[RenderedBlock] = []
+
+    def block(text: str, layer: Layer, name: str) -> None:
+        made = RenderedBlock(
+            block_id=name,
+            block_type=_BLOCK_OF[layer],
+            priority=Priority.HIGH,
+            rendered_content=text,
+            token_estimate=estimator.estimate_text(text, hint),
+        )
+        blocks.append(made)
+
+    for step in prepared.plan:
+        if isinstance(step, Insert):
+            block(step.text, step.layer, ",".join(step.block_ids))
+        elif isinstance(step, Restore):
+            if step.before:
+                block(step.before, Layer.RETRIEVED, step.message.message_id or "")
+            messages.append(step.message)
+        else:
+            message = prepared.call.messages[step.index].message
+            if isinstance(step, Extend):
+                block(step.text, Layer.RETRIEVED, f"#{step.index}")
+            elif isinstance(step, Shorten):
+                message = message.model_copy(update={"content": step.text})
+            messages.append(message)
+    return messages, blocks
 
 
 _POSES = re.compile(

@@ -65,7 +65,8 @@ class HostMessage:
         attachments: its pictures and files; the engine knows what they cost the model that is asked.
         error: a tool result that reports a failure.
         more_call_ids: the other calls that it answers, where one message has the results of several.
-        protected: a host that must not lose this message for reasons of its own.
+        protected: a host that must not lose this message for reasons of its own; a result may then stand
+            without its call.
     """
 
     message: Message

@@ -20,6 +20,7 @@ from ce_engine.schema.events import EventType
 
 
 DEDUP_SKIPPED = "CONTEXT_DEDUP_SKIPPED"
+INGEST_FAILED = "CONTEXT_INGEST_FAILED"
 DERIVE_FAILED = "CONTEXT_DERIVE_FAILED"
 RENDER_FAILED = "CONTEXT_RENDER_FAILED"
 PRUNE_FAILED = "CONTEXT_PRUNE_FAILED"
@@ -31,6 +32,7 @@ REASONS = {
     RedactionError.code: "redaction_failed",
     REDACTION_LIMIT: "redaction_limit",
     DEDUP_SKIPPED: "dedup_skipped",
+    INGEST_FAILED: "ingest_failed",
     DERIVE_FAILED: "derive_failed",
     RENDER_FAILED: "render_failed",
     PRUNE_FAILED: "prune_failed",

@@ -120,7 +120,17 @@ class TaskStatus(StrEnum):
 
 
 class Origin(StrEnum):
-    """What a host message *is*, whatever its role; the mapper decides."""
+    """What a host message *is*, whatever its role; the mapper decides.
+
+    Attributes:
+        SYSTEM: the app's instructions: they keep their place, and are not stored.
+        TASK: what somebody asks; the newest one never goes.
+        COLLEAGUE: what an agent says to another in the role of the user.
+        ANSWER: what a model said, and TOOL_CALL, where it asks for tools; neither is shortened.
+        TOOL_RESULT: what a tool gave; it goes and stays with its call.
+        HOST_SUMMARY: what the framework made of earlier messages: history, and nobody's words.
+        HELPER: what the framework says for itself in the midst of the talk, such as "Go on.": no task.
+    """
 
     SYSTEM = "system"
     TASK = "task"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ce_engine.errors import SchemaValidationError
-from ce_engine.schema.enums import ProviderKind, TaskStatus, ToolCallStatus
+from ce_engine.schema.enums import ProviderKind, TaskStatus, ToolCallStatus, ToolType
 
 
 @dataclass(slots=True)
@@ -19,6 +19,9 @@ class ToolRun:
         run_id: the framework's id of this run, unique; the engine gives one to a run that has none.
         host_call_id: the id of the call that the model asked for, which may repeat; `None` where
             the host ran the tool by itself.
+        type: what kind of tool it is (A-29); `None` is a `function_call` where a model asked for it,
+            else a `tool`. What a `skill` gives is evidence of its own type, `skill_output`. Who
+            provides it, an MCP server or another, is `provider_kind`'s to say.
         pure: equal arguments always give an equal result, which is then stored once (A-09).
         status: how it ended; `error_code` is a short stable word, never an exception's text.
         error: what it failed with, in words, where it gave no result.
@@ -42,6 +45,7 @@ class ToolRun:
     pure: bool = False
     media: Sequence[str] = ()
     error: str = ""
+    type: ToolType | None = None
 
     @classmethod
     def from_mcp(

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ce_engine.errors import MigrationError, SchemaValidationError
-from ce_engine.schema.document import SCHEMA_VERSION, SessionDocument
+from ce_engine.schema.document import SCHEMA_VERSION, Session, SessionDocument
 
 
 Step = Callable[[dict[str, Any]], list[str]]
@@ -43,7 +43,40 @@ def _number_messages(doc: dict[str, Any]) -> list[str]:
     return [f"numbered {len(plain)} messages: session.messages[].seq from 1 to {len(plain)}"]
 
 
-STEPS: Mapping[str, tuple[str, Step]] = {"1.0": ("1.1", _number_messages)}
+_SESSION_FIELDS = tuple(Session.model_fields)
+
+
+def _nest_session(doc: dict[str, Any]) -> list[str]:
+    """0.9 -> 1.0: what a draft had side by side stands in `session`, and evidence under its id."""
+    changes = []
+    flat = [name for name in _SESSION_FIELDS if name in doc]
+    if flat and "session" not in doc:
+        doc["session"] = {name: doc.pop(name) for name in flat}
+        changes.append(f"moved into session: {', '.join(flat)}")
+    evidences = doc.get("evidences")
+    if isinstance(evidences, list) and all(isinstance(each, dict) for each in evidences):
+        doc["evidences"] = {each.get("evidence_id", ""): each for each in evidences}
+        if len(doc["evidences"]) < len(evidences):
+            raise SchemaValidationError(
+                "not a session document: two pieces of evidence have one evidence_id, or none has any"
+            )
+        changes.append(f"{len(evidences)} evidences: a list became an object by evidence_id")
+    session = doc.get("session")
+    messages = session.get("messages") if isinstance(session, dict) else None
+    timed = [
+        m for m in messages or () if isinstance(m, dict) and "timestamp" in m and "at" not in m
+    ]
+    for message in timed:
+        message["at"] = message.pop("timestamp")
+    if timed:
+        changes.append(f"renamed in {len(timed)} messages: timestamp -> at")
+    return changes
+
+
+STEPS: Mapping[str, tuple[str, Step]] = {
+    "0.9": ("1.0", _nest_session),
+    "1.0": ("1.1", _number_messages),
+}
 """Version -> the next one and the way there. Append-only: a version that was read once is read until
 two major versions later."""
 
@@ -51,8 +84,8 @@ two major versions later."""
 class Migrator:
     """Brings session documents of older schema versions to the current one.
 
-    Version 1.0 is the schema as it was first written down, without our additive fields; 1.1 has
-    them. A version is readable while its major number is the current one or the one before.
+    Version 0.9 is a draft, flat: `session_id` and `messages` beside `evidences`, a list. 1.0 is the schema
+    as it was first written down, without our additive fields; 1.1 has them. A version is readable while its major number is the current one or the one before.
     """
 
     def __init__(self, steps: Mapping[str, tuple[str, Step]] = STEPS) -> None:

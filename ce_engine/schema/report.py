@@ -161,6 +161,8 @@ class Report(Schema):
     over_budget: bool = False
     over_budget_causes: dict[str, int] = Field(default_factory=dict)
     """The fewest parts that alone are over the budget, in tokens: kinds of `payload_tokens`, `results`, `helper`."""
+    rules_dropped: list[str] = Field(default_factory=list)
+    """Ids of rules that did not go out, with the constraints among them (D-02)."""
     layers: dict[str, LayerReport] = Field(default_factory=dict)
     payload_tokens: dict[str, int] = Field(default_factory=dict)
     """Tokens by kind of payload (B-17): system, tools, response_format, history, task, injected."""

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from ce_engine.schema.document import Schema
 from ce_engine.schema.enums import Priority
 
 
 CONSTRAINTS = "constraints"
 """The name of an owner's constraints among the settings, and of their source."""
+
+
+MAX_KIND_CHARS = 40
+KIND = r"(?:[^\W\d_]+(?:[_-][^\W\d_]+)*)?"
+"""A kind of constraints: letters, parted by `-` or `_`. No digits, no `@`: nothing that would have to be redacted."""
 
 
 class Setting(NamedTuple):
@@ -41,6 +48,7 @@ class Constraint(Schema):
         text: as it is stored and goes out: redacted.
         derived: found by somebody's program, not said by the user; it goes first when room is short.
         priority: `must` or `high` of the user's own, `medium` or `low` of derived ones.
+        kind: what it is about, a word of the app's own, such as `style`, `character`, `情节`; `""` is none.
         redacted: how much was taken out of it; what a placeholder stands for is not kept anywhere.
     """
 
@@ -51,3 +59,4 @@ class Constraint(Schema):
     created_at: str
     updated_at: str
     redacted: int = 0
+    kind: str = Field(default="", max_length=MAX_KIND_CHARS, pattern=rf"^{KIND}$")

@@ -9,18 +9,59 @@ from typing import TYPE_CHECKING
 
 
 if TYPE_CHECKING:
+    from ce_engine.testing.base_contracts import (
+        ClockContract,
+        EventBusContract,
+        HasherContract,
+        IdGeneratorContract,
+    )
+    from ce_engine.testing.block_contracts import (
+        AssemblerContract,
+        BlockDeriverContract,
+        ContextSourceContract,
+        EvidenceIngestorContract,
+        RendererContract,
+    )
     from ce_engine.testing.pruner_contract import PrunerContract
     from ce_engine.testing.scripted_llm import MockLlmAdapter
     from ce_engine.testing.store_contract import StoreContract
     from ce_engine.testing.summarizer_contract import SummarizerContract
+    from ce_engine.testing.text_contracts import RedactorContract, TokenEstimatorContract
 
-__all__ = ["MockLlmAdapter", "PrunerContract", "StoreContract", "SummarizerContract"]
+__all__ = [
+    "AssemblerContract",
+    "BlockDeriverContract",
+    "ClockContract",
+    "ContextSourceContract",
+    "EventBusContract",
+    "EvidenceIngestorContract",
+    "HasherContract",
+    "IdGeneratorContract",
+    "MockLlmAdapter",
+    "PrunerContract",
+    "RedactorContract",
+    "RendererContract",
+    "StoreContract",
+    "SummarizerContract",
+    "TokenEstimatorContract",
+]
 
 _HOMES = {
+    "AssemblerContract": "block_contracts",
+    "BlockDeriverContract": "block_contracts",
+    "ClockContract": "base_contracts",
+    "ContextSourceContract": "block_contracts",
+    "EventBusContract": "base_contracts",
+    "EvidenceIngestorContract": "block_contracts",
+    "HasherContract": "base_contracts",
+    "IdGeneratorContract": "base_contracts",
     "MockLlmAdapter": "scripted_llm",
     "PrunerContract": "pruner_contract",
+    "RedactorContract": "text_contracts",
+    "RendererContract": "block_contracts",
     "StoreContract": "store_contract",
     "SummarizerContract": "summarizer_contract",
+    "TokenEstimatorContract": "text_contracts",
 }
 
 if "pytest" in sys.modules:  # so that a test that fails shows what it compared

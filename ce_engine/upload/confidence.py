@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from numbers import Real
+from typing import Any
 
-from ce_engine.schema.enums import SourceKind, ToolCallStatus
+from ce_engine.ports_ingest import EvidenceDraft, EvidenceIngestor
+from ce_engine.schema.document import EvidenceSource
+from ce_engine.schema.enums import EvidenceType, SourceKind, ToolCallStatus
 
 
 BM25_HALF = 10.0
@@ -51,6 +56,42 @@ def from_score(score: object, kind: str = "") -> float | None:
     except OverflowError:
         return None
     return rule(number) if math.isfinite(number) else None
+
+
+class RuleIngestor:
+    """The default `EvidenceIngestor`: evidence as it came, with a confidence by rule where nobody said one."""
+
+    def ingest(self, draft: EvidenceDraft) -> EvidenceDraft:
+        """See `ports_ingest.EvidenceIngestor`."""
+        if draft.confidence is not None:
+            return draft
+        kind = str(draft.metadata.get("score_kind", ""))
+        score = draft.metadata.get("score")
+        known = by_rule(draft.source.kind, status=draft.status, score=score, of=kind)
+        return replace(draft, confidence=known)
+
+
+def ingested(draft: EvidenceDraft, ingestor: EvidenceIngestor) -> tuple[EvidenceDraft, bool]:
+    """What the ingestor makes of a draft, or where it fails the default; and whether it failed."""
+    with suppress(Exception):  # one of somebody else's may raise anything
+        made = ingestor.ingest(draft)
+        if _is_draft(made):
+            return made, False
+    return RuleIngestor().ingest(draft), True
+
+
+def _is_draft(made: object) -> bool:
+    """Whether it can be stored: whatever its annotations say, it may be somebody else's."""
+    if not isinstance(made, EvidenceDraft):
+        return False
+    told: Any = made
+    return (
+        isinstance(told.content, str)
+        and isinstance(told.source, EvidenceSource)
+        and isinstance(told.type, EvidenceType)
+        and isinstance(told.metadata, Mapping)
+        and (told.confidence is None or 0 <= told.confidence <= 1)
+    )
 
 
 def by_rule(

@@ -17,11 +17,11 @@ from ce_engine.ports import (
     RedactResult,
     SessionRedactor,
 )
+from ce_engine.ports_ingest import EvidenceIngestor
 from ce_engine.schema.call import HostMessage
 from ce_engine.schema.degradation import DEDUP_SKIPPED
 from ce_engine.schema.document import (
     Author,
-    Evidence,
     EvidenceLinks,
     EvidenceSource,
     Message,
@@ -29,15 +29,16 @@ from ce_engine.schema.document import (
     ToolProvider,
     ToolRequest,
 )
-from ce_engine.schema.enums import EvidenceType, Origin, ProviderKind
+from ce_engine.schema.enums import Origin, ProviderKind
 from ce_engine.schema.events import KIND, Event, EventType, payload_mac
 from ce_engine.schema.facts import Original
 from ce_engine.schema.ids import Fingerprinter, Sha256Hasher
 from ce_engine.schema.plain import canonical_json, plain_data
 from ce_engine.schema.report import RedactionRecord
-from ce_engine.schema.rows import EvidenceRow, MessageRow
+from ce_engine.schema.rows import MessageRow
 from ce_engine.schema.scope import Scope
-from ce_engine.upload.limited import GIVEN_UP, LimitedRedactor
+from ce_engine.upload.confidence import RuleIngestor
+from ce_engine.upload.limited import LimitedRedactor
 from ce_engine.upload.pieces import Piece, encodable
 
 
@@ -80,6 +81,7 @@ class Ingest:
     )
     """Tags of the session's calls as they are stored."""
     hasher: Hasher = field(default_factory=Sha256Hasher)
+    ingestor: EvidenceIngestor = field(default_factory=RuleIngestor)
     degraded: list[str] = field(default_factory=list)
     """Codes of what failed on the way to the store, for `Records` to tell."""
     _limited: LimitedRedactor | None = field(default=None, init=False)
@@ -107,21 +109,29 @@ class Ingest:
             return RedactResult(clean), False
         return self._limited.text(clean)
 
-    def content(self, text: str, piece: Piece) -> tuple[RedactResult, bool]:
+    def is_apart(self, sensitivity: object) -> bool:
+        """Whether content of this sensitivity goes to the second store alone (A-30)."""
+        return isinstance(sensitivity, str) and sensitivity in self.policy.originals_only
+
+    def content(
+        self, text: str, piece: Piece, *, is_apart: bool = False
+    ) -> tuple[RedactResult, bool]:
         """The content of a piece as it may be stored, and whether it is withheld."""
         redacted, withheld = self.text(text)
         piece.hit(redacted.rules, redacted.count)
-        if self.points_only:
+        if self.points_only or is_apart:
             return replace(redacted, text=""), bool(text)
         return redacted, withheld
 
-    def told(self, piece: Piece, content: str = "", data: Any = None) -> None:
+    def told(
+        self, piece: Piece, content: str = "", data: Any = None, *, is_apart: bool = False
+    ) -> None:
         """A piece is ready to be stored: keep what was redacted in it, and its original if that is wanted."""
         if piece.rules:
             self.redactions[piece.id] = RedactionRecord(
                 evidence_id=piece.id, rules_applied=[*piece.rules], fields_redacted=piece.count
             )
-        wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only)
+        wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only or is_apart)
         if wanted and (content or data):
             self.originals[piece.id] = Original(piece.id, encodable(content), self.plain(data))
 
@@ -292,61 +302,6 @@ class Ingest:
         except Exception:  # noqa: BLE001 - a hasher of somebody else's, arguments that are no JSON
             self.degraded.append(DEDUP_SKIPPED)
             return self.own_key()
-
-    def evidence_row(
-        self,
-        content: str,
-        source: EvidenceSource,
-        kind: EvidenceType,
-        *,
-        links: EvidenceLinks,
-        metadata: Mapping[str, Any] | None = None,
-        clean: Mapping[str, str | None] | None = None,
-        confidence: float | None = None,
-        message_id: str | None = None,
-    ) -> EvidenceRow:
-        """A piece of evidence as a row; with `message_id` the content is that message's.
-
-        `clean` is metadata that needs no redaction: ids of our own, and what `name` gave. What
-        recognises it (`dedup_key`) is the caller's to set.
-        """
-        own = content if message_id is None else ""
-        piece = Piece(self.ids.generate())
-        redacted, withheld = self.content(own, piece)
-        stored = {**(self._metadata(metadata, piece) if metadata else {}), **(clean or {})}
-        stored["created_at"] = self.clock.now_iso()
-        if redacted.has_sensitive:
-            stored["has_sensitive"] = True
-        if withheld:  # what recognises it, and how much it was
-            mac = self.fingerprinter.mac("content", own).hex()
-            stored |= {"withheld": True, "length": len(own), "content_mac": mac}
-        self.told(piece, own, {"metadata": dict(metadata)} if metadata else None)
-        evidence = Evidence(
-            evidence_id=piece.id,
-            type=kind,
-            source=self._source(source),
-            content=redacted.text,
-            confidence=confidence,
-            metadata=stored,
-            links=links,
-        )
-        return EvidenceRow(
-            evidence=evidence,
-            message_id=message_id,
-            project_id=self.scope.project_id,
-            redactor_version=self.redactor_version,
-        )
-
-    def _metadata(self, metadata: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
-        """Metadata as it may be stored; `withheld` is said of the content alone."""
-        stored = dict(self.data(dict(metadata), piece) or {})
-        if GIVEN_UP in piece.rules and stored.keys() == {"withheld", "chars"}:
-            return {"metadata_withheld": True, "metadata_chars": stored["chars"]}
-        return stored
-
-    def _source(self, live: EvidenceSource) -> EvidenceSource:
-        uri = self.name(live.uri, MAX_URI_CHARS)
-        return EvidenceSource(kind=live.kind, name=self.name(live.name), uri=uri)
 
     def event(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from crewai.utilities.agent_utils import extract_tool_call_info
@@ -58,9 +58,31 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     message = ce.Message(role=role, content=text, tool_calls=calls or None)
     if role is ce.Role.TOOL:
         message.tool_call_id = native.get("tool_call_id")
-    host = host_message(message, origin, content, protected=bool(native.get("files")))
+    host = host_message(message, origin, [*_parts(content), *_files(native)])
     host.media_tokens += -(-len(before + behind) // BYTES_PER_TOKEN)
     return host
+
+
+def _parts(content: Any) -> Sequence[Any]:
+    """A content's parts, where it is made of some."""
+    return content if isinstance(content, list | tuple) else ()
+
+
+def _files(native: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What was given as `input_files`, in the form that adapters share.
+
+    CrewAI makes parts of the content of them when it sends the message. It reads a file then, and keeps
+    what it read: we only ask for it first. What stands at an address is not fetched.
+    """
+    for file in (native.get("files") or {}).values():
+        block = {"type": "file", "mime_type": file.content_type, "filename": file.filename}
+        if (url := getattr(file.source, "url", None)) is not None:
+            yield {**block, "url": str(url)}
+            continue
+        try:
+            yield {**block, "data": file.read()}
+        except (OSError, ValueError):  # CrewAI says so itself
+            yield block
 
 
 def _framed(role: ce.Role, text: str) -> tuple[str, str, str]:
@@ -110,21 +132,17 @@ def usage_told(told: Any) -> ce.Usage | None:
         return None
     names = {"cached_prompt_tokens": "cached_tokens", "reasoning_tokens": "reasoning_tokens"}
     more = {name: told[key] for key, name in names.items() if told.get(key)}
-    usage = usage_of({"prompt_tokens_details": more, **told})
-    return usage if usage is not None and usage.total_tokens else None
+    return usage_of({"prompt_tokens_details": more, **told})
 
 
 # Back
 
 
-def to_native(step: ce.Step, native: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Make the message of a step: a copy with another text and all else that the app's has."""
-    if isinstance(step, ce.Insert):
-        return {"role": step.role.value, "content": step.text}
-    if isinstance(step, ce.Restore):
-        return message_dict(step.message)
-    if native is None:
-        raise ValueError(f"{type(step).__name__} needs the host's message")
+from_schema = message_dict
+
+
+def edited(native: Mapping[str, Any], step: ce.Shorten | ce.Extend) -> dict[str, Any]:
+    """A copy with another text and all else that the app's has."""
     content = native.get("content") or ""
     if isinstance(content, str):
         before, text, behind = _framed(to_schema(native).message.role, content)

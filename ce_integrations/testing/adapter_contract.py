@@ -20,7 +20,7 @@ from ce_integrations.testing.adapter_budget import Budgets
 from ce_integrations.testing.adapter_pictures import Pictures
 from ce_integrations.testing.adapter_turns_taken import TurnsTaken
 from ce_integrations.testing.answers import Answer, JsonObject, error, text
-from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS
+from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, echo
 from ce_integrations.testing.framework_apps import AWAITED, FrameworkApps, needs, ways
 from ce_integrations.testing.trial import Trial
 from ce_integrations.testing.wire import Wire
@@ -74,7 +74,7 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
     # Sessions
 
     def test_two_sessions_at_once_never_mix(self, trial: Trial, way: Way) -> None:
-        with Wire(_heard) as wire:
+        with Wire(echo) as wire:
             shared = self.make_target(wire)
             threads = self.adapter.capabilities.threads
             targets = [shared, shared if threads else self.make_target(wire)]
@@ -114,7 +114,7 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
         self, trial: Trial, said: list[tuple[str, str]], way: Way, *, install: bool = False
     ) -> list[bytes]:
         """Each person has an app, and says no session; gives what went out."""
-        with Wire(_heard) as wire, ExitStack() as installed:
+        with Wire(echo) as wire, ExitStack() as installed:
             targets = {person: self.make_target(wire) for person in PEOPLE}
             for target in targets.values() if install else ():
                 installed.enter_context(self.adapter.install_ce(target, engine=trial.engine))
@@ -130,7 +130,7 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
             with ce_session("who started it", user_id="somebody"):
                 return self.make_elsewhere(wire)
 
-        with Wire(_heard) as wire, ExitStack() as installed:
+        with Wire(echo) as wire, ExitStack() as installed:
             for person in (*PEOPLE, ""):
                 target = trial.run(make())
                 installed.enter_context(self.adapter.install_ce(target, engine=trial.engine))
@@ -245,7 +245,7 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
         self.check_calls(trial, ours)
 
     def test_each_who_installs_takes_away_its_own(self, trial: Trial, way: Way) -> None:
-        with Wire(_heard) as wire:
+        with Wire(echo) as wire:
             target = self.make_target(wire)
             first = self.adapter.install_ce(target, engine=trial.engine)
             with self.adapter.install_ce(target, engine=trial.engine):
@@ -257,7 +257,7 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
             assert len(trial.prepared) == 1, "both went, and it is there"
 
     def test_uninstalling_leaves_no_trace(self, trial: Trial, way: Way) -> None:
-        with Wire(_heard) as wire:
+        with Wire(echo) as wire:
             target = self.make_target(wire)
             trial.ask(target, "warm up", way)  # what frameworks keep of their first call is theirs
             gc.collect()  # what other tests installed and dropped goes now, and not in the midst
@@ -312,11 +312,6 @@ Held = tuple[Any, dict[Any, Any]]
 
 def _state(each: Any) -> dict[Any, Any]:
     return dict(enumerate(each)) if isinstance(each, list) else dict(vars(each))
-
-
-def _heard(body: JsonObject) -> str:
-    asked = [m["content"] for m in body["messages"] if m["role"] == "user"]
-    return f"heard: {asked[-1]}"
 
 
 def _people(words: str) -> list[str]:

@@ -8,8 +8,7 @@ from typing import Any
 from ce_integrations.base import Way
 from ce_integrations.session import ce_session
 from ce_integrations.testing.adapter_ends import Ends
-from ce_integrations.testing.answers import JsonObject
-from ce_integrations.testing.contract_case import QUESTIONS
+from ce_integrations.testing.contract_case import QUESTIONS, echo
 from ce_integrations.testing.framework_apps import needs
 from ce_integrations.testing.trial import SESSION, Played, Trial
 from ce_integrations.testing.wire import Wire
@@ -31,10 +30,8 @@ class History(Ends):
     ) -> None:
         (first, second) = self.anew(trial, way, QUESTIONS, history=True)
         assert first == self.anew(trial, way, QUESTIONS[:1], install=False)[0]
-        assert [words for words in (QUESTIONS[0], _answer(QUESTIONS[0])) if words in second] == [
-            QUESTIONS[0],
-            _answer(QUESTIONS[0]),
-        ]
+        said = [QUESTIONS[0], f"heard: {QUESTIONS[0]}"]
+        assert [words for words in said if words in second] == said
         with ce_session(SESSION, history=False):
             off = self.anew(trial, way, QUESTIONS[1:], history=True)
         assert off == self.anew(trial, way, QUESTIONS[1:], install=False)
@@ -74,7 +71,7 @@ class History(Ends):
     ) -> list[str]:
         """Each question to a new app in one session, as a server does it; gives what went out."""
         targets = []
-        with Wire(_heard) as wire:
+        with Wire(echo) as wire:
             for words in said:
                 targets.append(self.make_target(wire))
                 if install:
@@ -84,12 +81,3 @@ class History(Ends):
                 else:
                     trial.ask(targets[-1], words, way)
             return [str(body["messages"]) for body in wire.bodies]
-
-
-def _heard(body: JsonObject) -> str:
-    asked = [m["content"] for m in body["messages"] if m["role"] == "user"]
-    return _answer(asked[-1])
-
-
-def _answer(asked: str) -> str:
-    return f"heard: {asked}"

@@ -11,13 +11,15 @@ from ce_engine import BudgetConfig, Extend, Insert, Layer, Role, RuntimeConfig, 
 from ce_integrations.base import Way
 from ce_integrations.testing.answers import JsonObject, text
 from ce_integrations.testing.contract_case import (
+    ANSWERS,
     QUESTIONS,
     ContractCase,
     count,
+    questions_in,
     read,
     turning,
 )
-from ce_integrations.testing.forgeries import split
+from ce_integrations.testing.forgeries import split, text_of
 from ce_integrations.testing.framework_apps import SYSTEM, needs
 from ce_integrations.testing.trial import SESSION, Played, Trial
 from ce_integrations.testing.wire import Wire
@@ -26,9 +28,36 @@ from ce_integrations.testing.wire import Wire
 PAGES = 8
 TALK = 12
 
+ANSWER_IN_WORDS = (
+    "an answer in words is to be the app's answer, as it is, at once: "
+    "where the framework wants more of its models, `make_target` gives one that adds it"
+)
+SYSTEM_FIRST = "the first message is to be the system's, and to say `SYSTEM` alone"
+WORD_FOR_WORD = (
+    "what the user says is to go out word for word, each text a message of role `user` of its own, "
+    "and nothing else in that role: where the framework frames it, joins messages, or sends results "
+    "as the user's, `make_target` gives a model that sends them plainly"
+)
+NOT_THE_APP_S = (
+    "a message is not the app's: the hooks are given the very objects that the framework hands to its "
+    "model, and with room these go on"
+)
+
 
 class Transparency(ContractCase):
     """What the app and its provider notice of us."""
+
+    def test_the_suite_can_read_what_an_app_sends(self, trial: Trial, way: Way) -> None:
+        """Of an app without us: what fails here makes others fail, in other words."""
+        script, tools = self.talk()
+        plain = trial.plain(trial.asking(QUESTIONS, way), script, tools)
+        assert plain.result == list(ANSWERS), ANSWER_IN_WORDS
+        assert len(plain.bodies) == len(script), ANSWER_IN_WORDS
+        for n, body in enumerate(plain.bodies):
+            first = body["messages"][0]
+            assert (first["role"], text_of(first)) == ("system", SYSTEM), SYSTEM_FIRST
+            asked = 1 + n * len(QUESTIONS) // len(script)
+            assert questions_in(body) == list(QUESTIONS[:asked]), WORD_FOR_WORD
 
     def test_with_room_the_provider_gets_the_same_bytes(self, trial: Trial, way: Way) -> None:
         plain, ours = self.both(trial, trial.asking(QUESTIONS, way))
@@ -41,7 +70,7 @@ class Transparency(ContractCase):
         assert len(ours.received) == len(ours.given) == len(self.talk()[0])
         for received, given in zip(ours.received, ours.given, strict=True):
             same = [one for one in given if any(one is other for other in received)]
-            assert list(map(id, same)) == list(map(id, received)), "a message is not the app's"
+            assert list(map(id, same)) == list(map(id, received)), NOT_THE_APP_S
             # A system prompt that is no message of the framework's is made one for us.
             made = [one for one in given if all(one is not other for other in received)]
             assert {self.adapter.map_message(one).role for one in made} <= {Role.SYSTEM}
@@ -63,9 +92,8 @@ class Transparency(ContractCase):
         assert ours.result == plain.result
         for n, (body, whole) in enumerate(zip(ours.bodies, plain.bodies, strict=True)):
             assert count(body) <= budget
-            assert body["messages"][0]["content"].startswith(SYSTEM)
-            asked = [m["content"] for m in body["messages"] if m["role"] == "user"]
-            assert asked[-1].endswith(QUESTIONS[n // (PAGES + 1)])
+            assert text_of(body["messages"][0]).startswith(SYSTEM)
+            assert questions_in(body)[-1].endswith(QUESTIONS[n // (PAGES + 1)])
             assert _unpaired(body) == []
             assert _is_subsequence(_ids(body), _ids(whole))
         assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
@@ -86,10 +114,10 @@ class Transparency(ContractCase):
         for question, body, whole in zip(questions, ours.bodies, plain.bodies, strict=True):
             assert count(body) <= 150
             first, *others = body["messages"]
-            assert (first["role"], first["content"][: len(SYSTEM)]) == ("system", SYSTEM)
-            assert others[-1]["content"].endswith(question)
-            said = [split(each["content"]).rest for each in others if each["role"] != "system"]
-            assert _is_subsequence(said[:-1], [each["content"] for each in whole["messages"]])
+            assert (first["role"], text_of(first)[: len(SYSTEM)]) == ("system", SYSTEM)
+            assert text_of(others[-1]).endswith(question)
+            said = [split(text_of(each)).rest for each in others if each["role"] != "system"]
+            assert _is_subsequence(said[:-1], list(map(text_of, whole["messages"])))
         assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
         for given, received in zip(ours.given, plain.received, strict=True):
             self.check_texts(given, received)
@@ -117,7 +145,7 @@ class Transparency(ContractCase):
     def check_texts(self, given: list[Any], whole: list[Any]) -> None:
         """The app's messages are what they would be without us; `given` may begin with a system prompt."""
         before = len(given) - len(whole)
-        assert list(self._texts(given))[before:] == list(self._texts(whole))
+        assert self._lines(given[before:]) == self._lines(whole)
 
     def team(self, trial: Trial, way: Way) -> tuple[Played, Played]:
         """A team without us and with us."""
@@ -143,9 +171,10 @@ class Transparency(ContractCase):
         assert report.dropped + report.shortened > 0
         return plain, ours
 
-    def _texts(self, natives: list[Any]) -> Iterator[str]:
-        parts = self._parts(natives)
-        return (self.adapter.to_schema(native).message.content for native in parts)
+    def _lines(self, natives: list[Any]) -> list[str]:
+        """What they say, however it is split: only where it heard tools may an adapter tell results apart."""
+        parts = map(self.adapter.to_schema, self._parts(natives))
+        return "\n".join(part.message.content for part in parts).split("\n")
 
     def _parts(self, natives: Iterable[Any]) -> Iterator[Any]:
         return (part for native in natives for part in self.adapter.split(native))

@@ -10,7 +10,7 @@ from typing import Any
 from ce_integrations.base import Way
 from ce_integrations.session import ce_session
 from ce_integrations.testing.adapter_agents import Agents
-from ce_integrations.testing.answers import JsonObject
+from ce_integrations.testing.contract_case import echo
 from ce_integrations.testing.framework_apps import ways
 from ce_integrations.testing.trial import Trial
 from ce_integrations.testing.wire import Wire
@@ -27,7 +27,7 @@ class TurnsTaken(Agents):
 
     @ways("stream", "astream")
     def test_streams_in_generators_that_take_turns_never_mix(self, trial: Trial, way: Way) -> None:
-        with Wire(_heard) as wire, ExitStack() as installed:
+        with Wire(echo) as wire, ExitStack() as installed:
             targets = {user: self.make_target(wire) for user in (*USERS, NOBODY)}
             for target in targets.values():
                 installed.enter_context(self.adapter.install_ce(target, engine=trial.engine))
@@ -78,8 +78,3 @@ class TurnsTaken(Agents):
             for n in range(TURNS):
                 async for piece in self.astream(target, f"{user} says {n}", ""):
                     yield piece
-
-
-def _heard(body: JsonObject) -> str:
-    asked = [m["content"] for m in body["messages"] if m["role"] == "user"]
-    return f"heard: {asked[-1]}"

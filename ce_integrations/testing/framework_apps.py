@@ -14,7 +14,8 @@ from ce_integrations.testing.wire import Wire
 
 
 Tool = Callable[..., str]
-"""A plain function with types and a docstring, as apps write tools."""
+"""A plain function with types and a one-line docstring. Where a framework's decorator wants more of
+it, such as a word on each argument, make the framework's tool by hand (`inspect.signature`)."""
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -43,7 +44,8 @@ class Surface:
     """A way to ask a model that the framework's apps have, beside those of `FrameworkApps`.
 
     Attributes:
-        make: gives what to install on, and what asks with a text, once; an awaitable is awaited.
+        make: is given the test and a wire; gives what to install on, and what asks with a text, once;
+            an awaitable is awaited.
         script: what the wire answers.
         history: whether this is something that holds a conversation: what was said in the session
             before goes in where the app asks for it.
@@ -85,6 +87,12 @@ class FrameworkApps:
 
         It keeps each conversation's messages, and never retries. What the framework lets a tool's
         error do is left as it is.
+
+        The suite reads what goes out: each of the user's texts stands word for word in a message of
+        role `user`, and nothing else does. An answer in words ends the run. A framework that does
+        otherwise (frames what is asked, joins messages, writes tools' results as the user's, wants
+        the answer as a call) is given a model or an agent of the test's own, which does it behind the
+        adapter: `test_the_suite_can_read_what_an_app_sends` says what is left.
         """
         raise NotImplementedError
 
@@ -153,7 +161,10 @@ class FrameworkApps:
         return native
 
     def received(self, target: Any) -> list[list[Any]]:
-        """The framework's own messages that reached the model's code, call by call."""
+        """The framework's own messages that reached the model's code, call by call.
+
+        Of every kind of target: a surface's, too, which may be a model.
+        """
         raise NotImplementedError
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.messages import ModelClientStreamingChunkEvent
-from autogen_core.models import CreateResult
 from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
@@ -23,15 +22,6 @@ INFO: Any = {
     "structured_output": False,
     "family": "unknown",
 }
-WEATHER = FunctionTool(weather, "The weather in a city.")
-
-
-class Served(OpenAIChatCompletionClient):
-    async def create(self, messages: Any, *, tools: Any = (), **options: Any) -> CreateResult:
-        """A model as small as this one calls a tool only when it must."""
-        if tools:
-            options["tool_choice"] = WEATHER
-        return await super().create(messages, tools=tools, **options)
 
 
 class AutoGenApp(App):
@@ -42,7 +32,7 @@ class AutoGenApp(App):
 
     def __init__(self, line: Line, plan: Plan) -> None:
         told: dict[str, Any] = {"http_client": line.async_client}  # is taken, and not declared
-        client = Served(
+        client = OpenAIChatCompletionClient(
             model=MODEL,
             base_url=line.base_url,
             api_key="no key",
@@ -57,7 +47,7 @@ class AutoGenApp(App):
         self.target = AssistantAgent(
             "guide",
             client,
-            tools=[WEATHER] if plan.tools else None,
+            tools=[FunctionTool(weather, "The weather in a city.")] if plan.tools else None,
             reflect_on_tool_use=plan.tools,
             system_message=plan.system,
             model_client_stream=plan.streamed,

@@ -68,7 +68,7 @@ class Conversations:
     @pytest.mark.req("A-03")
     def test_a_tool_call_and_its_result(self, converse: Converse) -> None:
         talk = converse("tools")
-        asked, arguments = _called(talk)
+        asked, name, arguments = _called(talk)
         result = f"{arguments['city']}: 晴, 21 degrees"
         assert _stored(talk) == [
             ("user", talk.questions[0]),
@@ -76,10 +76,10 @@ class Conversations:
             ("tool", result),
             ("assistant", talk.answers[0]),
         ]
-        shown = talk.asked[1]["messages"][-1]
-        assert (shown["role"], shown["content"], shown["tool_call_id"]) == ("tool", result, asked)
+        (shown,) = (each for each in talk.asked[1]["messages"] if each["role"] == "tool")
+        assert (shown["content"], shown["tool_call_id"]) == (result, asked)
         (call,) = talk.document.session.tool_state.tool_calls
-        assert (call.tool, call.args_digest) == ("weather", arguments)
+        assert (call.tool, call.args_digest) == (name, arguments)
         (evidence,) = (
             each
             for each in talk.document.evidences.values()
@@ -89,12 +89,12 @@ class Conversations:
         assert evidence.content == result
 
 
-def _called(talk: Talk) -> tuple[str, Any]:
-    """(id, arguments) of the one call in what the model answered first."""
+def _called(talk: Talk) -> tuple[str, str, Any]:
+    """(id, name, arguments) of the one call in what the model answered first."""
     first, _ = talk.answered
     assert first is not None
     (call,) = first["choices"][0]["message"]["tool_calls"]
-    return call["id"], json.loads(call["function"]["arguments"])
+    return call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])
 
 
 def _stored(talk: Talk) -> list[tuple[str, str]]:

@@ -44,7 +44,7 @@ class Client(DefaultHttpxClient):
         self._line = line
 
     def send(self, request: Any, **options: Any) -> Any:
-        return self._line.note(super().send(_with_contents(self, request), **options))
+        return self._line.note(super().send(_as_served(self, request), **options))
 
 
 class AsyncClient(DefaultAsyncHttpxClient):
@@ -53,23 +53,36 @@ class AsyncClient(DefaultAsyncHttpxClient):
         self._line = line
 
     async def send(self, request: Any, **options: Any) -> Any:
-        return self._line.note(await super().send(_with_contents(self, request), **options))
+        return self._line.note(await super().send(_as_served(self, request), **options))
 
 
-def _with_contents(client: Client | AsyncClient, request: Any) -> Any:
-    """For llama-cpp-python 0.3.36: it takes no `null` as the content of an answer that is calls only."""
+def _as_served(client: Client | AsyncClient, request: Any) -> Any:
+    """A request as the recorded model can do something with it."""
     body = json.loads(request.content)
     body.pop("parallel_tool_calls", None)  # LlamaIndex says it from core 0.14 on, of one call too
     for message in body["messages"]:
+        # llama-cpp-python 0.3.36 takes no `null` as the content of an answer that is calls only.
         message["content"] = message.get("content") or ""
+    if body.get("tools"):
+        _choose_tool(body)
     headers = {name: each for name, each in request.headers.items() if name != "content-length"}
     return client.build_request(
         request.method, request.url, headers=headers, json=body, extensions=request.extensions
     )
 
 
+def _choose_tool(body: Body) -> None:
+    """A model as small as this one calls a tool only when it must, and then without an end."""
+    if any(message["role"] == "tool" for message in body["messages"]):
+        del body["tools"]
+        body.pop("tool_choice", None)
+    else:
+        name = body["tools"][0]["function"]["name"]
+        body["tool_choice"] = {"type": "function", "function": {"name": name}}
+
+
 def _without_functions(response: Any, body: Body | None) -> Any:
-    """For the same: it tells calls a second time, in the way of before there were tools; AutoGen refuses that."""
+    """llama-cpp-python tells calls a second time, in the way of before there were tools; AutoGen refuses that."""
     told = [
         choice["message"].pop("function_call", None) for choice in (body or {}).get("choices", ())
     ]

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatResponse, LLMMetadata, MessageRole
+from llama_index.core.base.llms.types import ChatResponse, LLMMetadata
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.llms.openai import OpenAI
@@ -31,15 +31,8 @@ class Served(OpenAI):
     async def astream_chat_with_tools(
         self, *_: Any, **options: Any
     ) -> AsyncGenerator[ChatResponse, None]:
-        """Whole, as the recorded server streams no calls as OpenAI does; with a call only when it must.
-
-        A model as small as this one calls a tool without an end otherwise.
-        """
-        if options["chat_history"][-1].role is MessageRole.TOOL:
-            answer = await self.achat(options["chat_history"])
-        else:
-            options["tool_choice"] = options["tools"][0].metadata.name
-            answer = await self.achat_with_tools(**options)
+        """Whole, as the recorded server streams no calls as OpenAI does."""
+        answer = await self.achat_with_tools(**options)
 
         async def once() -> AsyncGenerator[ChatResponse, None]:
             yield answer

@@ -17,7 +17,14 @@ from tests.cassettes.talks import PLANS, App, hold
 from tests.cassettes.tapes import tape
 
 
-APPS = {"langchain": "LangChainApp", "llamaindex": "LlamaIndexApp", "autogen": "AutoGenApp"}
+APPS = {
+    "langchain": "LangChainApp",
+    "llamaindex": "LlamaIndexApp",
+    "autogen": "AutoGenApp",
+    "crewai": "CrewAIApp",
+    "haystack": "HaystackApp",
+    "semantic_kernel": "SemanticKernelApp",
+}
 """By framework; each is imported only where it is wanted."""
 
 

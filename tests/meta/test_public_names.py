@@ -111,3 +111,20 @@ def test_documents_and_examples_use_public_names_only() -> None:
     assert {f"{module}.{name}" for module, name in imports if name not in public_names(module)} == (
         set()
     )
+
+
+@pytest.mark.req("A-01")
+@pytest.mark.req("A-04")
+@pytest.mark.req("A-26")
+def test_the_types_and_ports_of_the_register_are_public() -> None:
+    names = """
+        Role AuthorKind EvidenceType SourceKind BlockType Priority ToolCallStatus ProviderKind ToolType
+        ModelUsageStage ModelUsageStatus TaskStatus Author Ref Message MessageIndexRange Summary Task TodoList
+        TaskState ToolProvider ToolCall ToolState ModelUsage Session EvidenceSource EvidenceLinks Evidence
+        ContextBlock AgentInfo Actor Meta SessionDocument EvidenceFilter BlockFilter PutResult RenderedBlock
+        MessagePart AssembledInput PruneDecision ConflictRecord RedactionRecord Report PrepareResult
+        IdGenerator Clock Hasher UuidV4Generator SystemClock Sha256Hasher RefSelector
+        Store TokenEstimator Redactor Pruner LlmAdapter Summarizer BlockDeriver Renderer EvidenceResolver
+        Assembler EventBus ContextSource EvidenceIngestor
+        """.split()
+    assert sorted(set(names) - set(public_names("ce_engine"))) == []

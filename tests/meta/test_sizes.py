@@ -11,18 +11,20 @@ import pytest
 
 
 FILE_LINES = 400
+TABLES = {"ce_engine/__init__.py"}  # the public names: for type checkers, for `*`, for loading
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 14920  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 15800  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "compare", "stores", "testing", "tokens", "upload"}
 DRIVER_LINES = {
     "cli": 2900,
     "compare": 400,
     "stores": 4400,
-    "testing": 1900,
+    "testing": 2100,
     "tokens": 900,
-    "upload": 2200,
+    "upload": 2250,
 }
-ADAPTER_LINES = 960  # of code: one package of `ce_integrations`, without its demo
+ADAPTER_LINES = 410  # of code: one package of `ce_integrations`, without its demo
+LARGER = {"autogen": 680, "langchain": 910, "llamaindex": 720}
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
 DEMO = "demo"
 
@@ -62,7 +64,8 @@ def adapters() -> list[str]:
 def test_no_file_is_too_long() -> None:
     sizes = {str(path.relative_to(ROOT)): lines(path) for path in python_files(*FOLDERS)}
     assert sizes
-    assert {name: size for name, size in sizes.items() if size > FILE_LINES} == {}
+    long = {name: size for name, size in sizes.items() if size > FILE_LINES}
+    assert {name: size for name, size in long.items() if name not in TABLES} == {}
 
 
 def test_no_function_is_too_long() -> None:
@@ -104,4 +107,4 @@ def test_an_adapter_and_its_demo_are_thin(name: str) -> None:
     sizes = {path: code_lines(path) for path in python_files(f"ce_integrations/{name}")}
     demo = sum(size for path, size in sizes.items() if path.name.startswith(DEMO))
     assert demo <= DEMO_LINES
-    assert 0 < sum(sizes.values()) - demo <= ADAPTER_LINES
+    assert 0 < sum(sizes.values()) - demo <= LARGER.get(name, ADAPTER_LINES)

@@ -15,6 +15,7 @@ from tests.property import random_run
 
 CASES = {
     "autogen": "tests.property.room_autogen",
+    "crewai": "tests.property.room_crewai",
     "haystack": "tests.property.room_haystack",
     "langchain": "tests.property.room_langchain",
     "llamaindex": "tests.property.room_llamaindex",

@@ -12,6 +12,7 @@ from ce_integrations.crewai import install_ce
 from ce_integrations.testing.answers import Answer, Call
 from ce_integrations.testing.contract_case import count
 from tests.adapters.crewai.contract_apps import PlainApps
+from tests.adapters.crewai.home import Home
 from tests.property import tool_cases
 from tests.property.tool_cases import CHINESE, ENGLISH, FAULTS, JSON, TOOL, WireCase
 
@@ -25,11 +26,13 @@ ROOMY = 2
 
 class Rig(tool_cases.Rig):
     def __init__(self) -> None:
+        self.home = Home()
         super().__init__()
         self.apps = PlainApps()
 
     async def aclose(self) -> None:
         await self.apps.aclose()
+        self.home.leave()
 
 
 class Messages(tool_cases.Messages[Message]):

@@ -29,6 +29,7 @@ from ce_engine import (
     Scope,
     SessionDocument,
     SourceKind,
+    StoreConfig,
     ToolRequest,
     TurnAmbiguousError,
     Usage,
@@ -38,7 +39,8 @@ from ce_engine import (
 
 def engine_on(url: str | None = None) -> ContextEngine:
     store = url if url is not None else MemoryStore()
-    return create_context_engine(store, token_estimator=CharBasedEstimator())
+    patient = RuntimeConfig(store=StoreConfig(deadline_s=30))  # a busy machine is no fault
+    return create_context_engine(store, token_estimator=CharBasedEstimator(), config=patient)
 
 
 @pytest.fixture

@@ -376,6 +376,9 @@ def test_the_page_shows_each_group_and_its_figures(tmp_path: Path) -> None:
     assert "100 of 400 · 75% saved" in text
     assert "80 of 50 · 60% more than without us" in text
     assert "Cost" not in text  # nobody gave prices
+    put(url, "large", [Told(sent=1_300, before=3_400_000)])
+    ce("compare", "large", "--store", url, "--html", str(page))
+    assert "1.30k of 3.40M" in page.read_text("utf-8")  # one under another, they are as long
     other = tmp_path / "many.html"
     put(url, "many", [Told(agent=f"agent-{number:03}", sent=number) for number in range(40)])
     ce("compare", "many", "--by", "agent", "--store", url, "--html", str(other))

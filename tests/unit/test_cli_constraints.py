@@ -48,3 +48,11 @@ def test_an_error_is_one_line_with_its_code(at: tuple[str, ...]) -> None:
     assert json.loads(done.stderr)["error"]["code"] == "CONTEXT_SCHEMA_INVALID"
     assert ce("constraints", "add", "x", "--priority", "low", *at).exit_code == 1
     assert ce("constraints", "add").exit_code == 2
+
+
+def test_constraints_of_a_kind(at: tuple[str, ...]) -> None:
+    ce("constraints", "add", "短句", "--kind", "style", *at)
+    ce("constraints", "add", "没有魔法", "--kind", "世界观", *at)
+    assert "(世界观, must)" in ce("constraints", "list", *at).stdout
+    [only] = json.loads(ce("constraints", "list", "--kind", "style", "--json", *at).stdout)
+    assert (only["text"], only["kind"]) == ("短句", "style")

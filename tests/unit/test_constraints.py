@@ -306,3 +306,22 @@ def test_they_read_as_a_numbered_list_under_a_fixed_header() -> None:
         "[Constraints - must not be violated]\n1. Be brief."
     )
     assert render_constraints([], "zh") == ""
+
+
+async def test_a_constraint_says_what_it_is_about(engine: ContextEngine) -> None:
+    style = await engine.constraints.create(SCOPE, "No exclamation marks.", kind="style")
+    plot = await engine.constraints.create(SCOPE, RULE, kind="情节")
+    assert await engine.constraints.list(SCOPE, kind="情节") == [plot]
+    assert await engine.constraints.list(SCOPE) == [style, plot]
+    changed = await engine.constraints.update(SCOPE, plot.constraint_id, kind="")
+    assert (changed.text, changed.kind) == (RULE, "")
+    assert await engine.constraints.list(SCOPE, kind="情节") == []
+
+
+@pytest.mark.parametrize("kind", [MAIL, "13800138000", "a b", "x" * 41, "-", "style\n"])
+async def test_a_kind_can_say_nothing_that_would_have_to_be_redacted(
+    engine: ContextEngine, kind: str
+) -> None:
+    with pytest.raises(SchemaValidationError, match="word of at most 40 letters"):
+        await engine.constraints.create(SCOPE, RULE, kind=kind)
+    assert await engine.constraints.list(SCOPE) == []

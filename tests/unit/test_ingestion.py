@@ -36,6 +36,7 @@ from ce_engine import (
     TaskStatus,
     ToolCallStatus,
     ToolRun,
+    ToolType,
     create_context_engine,
 )
 from ce_engine.schema.events import Event, EventType
@@ -249,6 +250,27 @@ def test_an_mcp_call_that_failed_says_so(engine: ContextEngine) -> None:
     assert call.status is ToolCallStatus.ERROR
     assert (evidence.content, evidence.confidence) == ('{"code": 404}', 0.1)
     assert evidence.metadata["status"] == "error"
+
+
+@pytest.mark.req("A-29")
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (None, (ToolType.TOOL, SourceKind.TOOL, EvidenceType.TOOL_RESULT)),
+        (
+            ToolType.FUNCTION_CALL,
+            (ToolType.FUNCTION_CALL, SourceKind.TOOL, EvidenceType.TOOL_RESULT),
+        ),
+        (ToolType.SKILL, (ToolType.SKILL, SourceKind.SKILL, EvidenceType.SKILL_OUTPUT)),
+    ],
+)
+def test_a_run_says_what_kind_of_tool_it_is(
+    engine: ContextEngine, kind: ToolType | None, found: tuple[ToolType, SourceKind, EvidenceType]
+) -> None:
+    call = engine.sync.record_tool_run(SCOPE, ToolRun("翻译", {}, "good morning", type=kind))
+    [evidence] = document(engine).evidences.values()
+    assert (call.type, evidence.source.kind, evidence.type) == found
+    assert call.result_evidence_ids == [evidence.evidence_id]
 
 
 @pytest.mark.req("A-29")

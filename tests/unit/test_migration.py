@@ -100,6 +100,45 @@ FILLED: dict[str, Any] = {
 }
 
 
+# The same as a draft had it.
+DRAFT: dict[str, Any] = {
+    "schema_version": "0.9",
+    **{name: value for name, value in FILLED["session"].items() if name != "messages"},
+    "messages": [
+        {("timestamp" if name == "at" else name): value for name, value in message.items()}
+        for message in FILLED["session"]["messages"]
+    ],
+    "evidences": list(FILLED["evidences"].values()),
+    "context_blocks": FILLED["context_blocks"],
+    "meta": FILLED["meta"],
+}
+
+
+def test_a_draft_becomes_the_same_document() -> None:
+    before = deepcopy(DRAFT)
+    result = Migrator().migrate(DRAFT)
+    assert before == DRAFT
+    assert result.doc == parse_document(FILLED)
+    assert result.changes[:4] == [
+        "schema_version 0.9 -> 1.0",
+        "moved into session: session_id, messages, summary, task_state, tool_state, model_usage",
+        "1 evidences: a list became an object by evidence_id",
+        "renamed in 2 messages: timestamp -> at",
+    ]
+
+
+@pytest.mark.parametrize("ids", [("e1", "e1"), (None, None)])
+def test_evidence_of_a_draft_is_not_lost_for_its_id(ids: tuple[str | None, ...]) -> None:
+    evidence = {**DRAFT["evidences"][0]}
+    twice = [{**evidence, **({"evidence_id": name} if name else {})} for name in ids]
+    if None in ids:
+        twice = [
+            {key: value for key, value in each.items() if key != "evidence_id"} for each in twice
+        ]
+    with pytest.raises(SchemaValidationError, match="evidence_id"):
+        Migrator().migrate({**DRAFT, "evidences": twice})
+
+
 @pytest.mark.parametrize("version", STEPS)
 def test_from_every_version_there_is_a_way_to_the_current_one(version: str) -> None:
     seen = [version]
@@ -163,7 +202,7 @@ def test_a_document_of_ours_that_says_1_0_keeps_its_numbers() -> None:
     assert result.changes == ["schema_version 1.0 -> 1.1"]
 
 
-@given(st.sampled_from([EMPTY, FILLED, samples.document().model_dump(mode="json")]))
+@given(st.sampled_from([EMPTY, FILLED, DRAFT, samples.document().model_dump(mode="json")]))
 def test_migrating_again_changes_nothing(plain: dict[str, Any]) -> None:
     once = Migrator().migrate(plain).doc
     again = Migrator().migrate(once.model_dump(mode="json"))
@@ -182,7 +221,7 @@ def test_the_version_can_be_said_beside_the_document() -> None:
         ("1.2", "upgrade"),
         ("1.10", "upgrade"),
         ("2.0", "upgrade"),
-        ("0.9", "release of ce-integrations that wrote it"),
+        ("0.8", "release of ce-integrations that wrote it"),
         ("", "release of ce-integrations that wrote it"),
         ("draft", "release of ce-integrations that wrote it"),
     ],
@@ -192,7 +231,7 @@ def test_an_unknown_version_is_refused(version: str, cure: str) -> None:
     with pytest.raises(MigrationError) as raised:
         parse_document({**EMPTY, "schema_version": version})
     assert cure in str(raised.value)
-    assert f"{version!r}; this release reads 1.0, 1.1" in str(raised.value)
+    assert f"{version!r}; this release reads 0.9, 1.0, 1.1" in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,21 @@ from typing import Any
 import pytest
 
 from ce_engine import (
+    BlockType,
     ConfigError,
+    ContextBlock,
     ContextEngine,
     Event,
     EvidenceNotFoundError,
     EvidenceSource,
     EvidenceType,
     MemoryStore,
+    Message,
     OriginalRefusedError,
+    Priority,
     RedactionConfig,
     RedactionRules,
+    Role,
     RuntimeConfig,
     Scope,
     ScopeViolationError,
@@ -342,3 +347,40 @@ def test_the_command_deletes_and_checks_both_stores(tmp_path: Path) -> None:
     who = ("--account", "a", "--user", "u", "--session", "s", "--yes")
     assert ce("delete", *who, *urls).exit_code == 0
     assert not holds(tmp_path, MAIL, SALARY)
+
+
+@pytest.mark.req("A-30")
+def test_what_is_of_some_sensitivity_is_in_the_second_store_alone(
+    opened: Opened, tmp_path: Path
+) -> None:
+    engine = opened(originals_only=("secret", "机密"))
+    secret, public = "The vault opens at noon 正午.", "The shop opens at nine."
+    apart = engine.sync.ingest(
+        SCOPE, secret, RAG, EvidenceType.RAG_DOC, metadata={"sensitivity": "机密"}
+    )
+    engine.sync.ingest(SCOPE, public, RAG, EvidenceType.RAG_DOC, metadata={"sensitivity": "open"})
+    block = ContextBlock(
+        block_id="b1",
+        block_type=BlockType.MEMORY,
+        priority=Priority.HIGH,
+        content=secret,
+        sensitivity="secret",
+    )
+    engine.sync.put_context_blocks(SCOPE, [block])
+    turn = engine.sync.prepare_turn(SCOPE, Message(role=Role.USER, content="When does it open?"))
+    sent = str(turn.assembled_input)
+    assert public in sent
+    assert secret not in sent
+    assert (apart.content, apart.metadata["length"]) == ("", len(secret))
+    for piece_id in (apart.evidence_id, "b1"):
+        assert engine.sync.original(SCOPE, piece_id, actor="auditor").content == secret
+    assert engine.sync.flush()
+    assert not holds(tmp_path / "main", "vault opens", "正午")
+    assert holds(tmp_path / "originals", "vault opens")
+    engine.sync.delete_session(SCOPE)
+    assert not holds(tmp_path / "originals", "vault opens", "正午")
+
+
+def test_sensitive_content_needs_a_second_store() -> None:
+    with pytest.raises(ConfigError, match="dual_store"):
+        RedactionConfig(originals_only=("secret",))

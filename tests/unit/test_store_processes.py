@@ -187,7 +187,7 @@ async def test_a_store_that_nobody_holds_lets_go_of_its_threads(path: Path) -> N
     await append("m1")(store)
     await store.version(SCOPE)
     threads = store_threads() - before
-    assert len(threads) == 3
+    assert len(threads) >= 2
     del store
     gc.collect()
     for thread in threads:

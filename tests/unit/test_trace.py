@@ -22,10 +22,12 @@ from ce_engine import (
     Retrieval,
     RetrievedDoc,
     Role,
+    RuntimeConfig,
     Scope,
     ScopeViolationError,
     SelectorResolveError,
     SourceKind,
+    StoreConfig,
     ToolCall,
     ToolCallStatus,
     ToolProvider,
@@ -47,8 +49,10 @@ pytestmark = pytest.mark.req("A-03")
 @pytest.fixture(params=["memory", "sqlite"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ContextEngine]:
     url = "memory://" if request.param == "memory" else url_of(tmp_path / "ce.db")
-    made = create_context_engine(url)
+    patient = RuntimeConfig(store=StoreConfig(deadline_s=30))  # a busy machine is no fault
+    made = create_context_engine(url, config=patient)
     talk(made)
+    made.sync.flush()  # what is looked up in the store is there
     yield made
     made.sync.close()
 

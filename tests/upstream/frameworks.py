@@ -11,6 +11,7 @@ class Framework:
     """Attributes:
     tests: folders and files by the distribution whose source has them; the first one's release is all's.
     needs: what pip installs for them; `{source}` is the folder of the first distribution.
+    plugin: one of `standins` that pytest loads after all others.
     proof: notes of the plugin without which nothing was governed.
     may_differ: tests whose outcome may be another one with us, by name, and why.
     may_note: other notes of the plugin that are no fault, by kind or as `KIND TEST`, and why.
@@ -18,6 +19,7 @@ class Framework:
 
     tests: Mapping[str, Sequence[str]]
     needs: tuple[str, ...]
+    plugin: str = ""
     proof: str = "kept"
     may_differ: Mapping[str, str] = field(default_factory=dict)
     may_note: Mapping[str, str] = field(default_factory=dict)
@@ -60,5 +62,36 @@ FRAMEWORKS = {
         {"llama-index-instrumentation": ["tests"]},
         ("--group", "{source}/pyproject.toml:dev"),
         proof="heard",
+    ),
+    "crewai": Framework(
+        {
+            "crewai": [
+                "tests/agents",
+                "tests/crew",
+                "tests/hooks",
+                "tests/knowledge",
+                "tests/llms",
+                "tests/memory",
+                "tests/task",
+                "tests/tools",
+                "tests/test_crew.py",
+                "tests/test_custom_llm.py",
+                "tests/test_flow.py",
+                "tests/test_flow_usage_metrics.py",
+                "tests/test_streaming.py",
+                "tests/test_streaming_integration.py",
+                "tests/test_task.py",
+                "tests/test_task_guardrails.py",
+            ]
+        },
+        (
+            "crewai[anthropic,aws,azure-ai-inference,google-genai,litellm]=={release}",
+            "pytest-asyncio",
+            "pytest-recording==0.13.4",
+            "pytest-subprocess",
+            "pytest-timeout",
+            "vcrpy==8.2.1",
+        ),
+        plugin="crewai_cassettes",
     ),
 }

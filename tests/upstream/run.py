@@ -146,6 +146,7 @@ class Run:
         command = [str(self.python), "-m", "pytest", *tests, *OPTIONS, "-n", self.jobs]
         command.append(f"--junitxml={report}")
         env["PYTHONPATH"] = str(HERE / "standins")
+        env["PYTEST_PLUGINS"] = FRAMEWORKS[self.framework].plugin
         if name.startswith("ours"):
             env["PYTHONPATH"] += f"{os.pathsep}{HERE}"
             env |= {"CE_UPSTREAM_NOTES": str(notes), "CE_UPSTREAM_FRAMEWORK": self.framework}

@@ -32,7 +32,9 @@ from ce_engine.stores.urls import sqlite_path
 
 T = TypeVar("T")
 
-_READERS = 2
+_READERS = 3
+"""For what may take long: a whole session, a list of them. Single rows have a reader of their own, so
+that no call waits while another session is read (D-13)."""
 _PURGE_S = 5.0
 """How long a purge waits for others to let go of the file."""
 _LAST_WORDS_S = 5.0
@@ -69,13 +71,14 @@ class SqlStore(BaseStore):
         self._secret: bytes | None = None
         self._links = self._new_links()
         self._writer = Lane("writer", self._links[:1])
-        self._readers = Lane("reader", self._links[1:])
+        self._glances = Lane("glance", self._links[1:2])
+        self._readers = Lane("reader", self._links[2:])
         self._resting: list[Link] = []
-        finalize(self, stop_all, (self._readers, self._writer), _LAST_WORDS_S)
+        finalize(self, stop_all, (self._glances, self._readers, self._writer), _LAST_WORDS_S)
         survive_fork(self)
 
     def _new_links(self) -> list[Link]:
-        links = [Link(self._database) for _ in range(1 + _READERS)]
+        links = [Link(self._database) for _ in range(2 + _READERS)]
         for link in links:
             link.peers = links
         return links
@@ -193,7 +196,7 @@ class SqlStore(BaseStore):
         await self._write(lambda connection: connection.execute(_TOUCH).rowcount)
 
     async def close(self) -> None:
-        for lane in (self._readers, self._writer):
+        for lane in (self._glances, self._readers, self._writer):
             for end in lane.stop():
                 await outcome(end)
 
@@ -201,7 +204,7 @@ class SqlStore(BaseStore):
         return await outcome(self._writer.submit(self._job("BEGIN IMMEDIATE", work)))
 
     async def _read(self, work: Work[T], if_no_file: T, *, begin: str = "BEGIN") -> T:
-        """Read in one transaction; one statement needs none (`begin=""`)."""
+        """Read in one transaction; one statement of one row needs none (`begin=""`)."""
         job, database = self._job(begin, work), self._database
 
         def read(link: Link) -> T:
@@ -210,7 +213,7 @@ class SqlStore(BaseStore):
             except (ValueError, TypeError, LookupError) as error:  # of what was stored
                 raise damaged(database.path, error) from error
 
-        return await outcome(self._readers.submit(read))
+        return await outcome((self._readers if begin else self._glances).submit(read))
 
     def _job(self, begin: str, work: Work[T]) -> Callable[[Link], T]:
         timeout_s = self._timeout_s
@@ -229,4 +232,5 @@ class SqlStore(BaseStore):
             self._database = Database(self._database.path)
             self._links = self._new_links()
             self._writer.reset(self._links[:1])
-            self._readers.reset(self._links[1:])
+            self._glances.reset(self._links[1:2])
+            self._readers.reset(self._links[2:])

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-
-# Read when it is imported: what it would tell its makers, and what it would fetch.
-os.environ.update(
-    {
-        "CREWAI_DISABLE_TELEMETRY": "true",
-        "CREWAI_DISABLE_TRACKING": "true",
-        "CREWAI_DISABLE_VERSION_CHECK": "true",
-        "CREWAI_TRACING_ENABLED": "false",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    }
-)
+from tests.adapters.crewai import home  # noqa: F401 - its switches are read when CrewAI is imported
 
 
 @pytest.fixture(autouse=True)

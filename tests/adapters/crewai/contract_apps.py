@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cache
 from typing import Any, ClassVar
 
 from crewai import Agent, Crew, Flow, Task
@@ -16,7 +17,7 @@ from crewai.knowledge.storage.knowledge_storage import KnowledgeStorage
 from crewai.llms.providers.openai.completion import OpenAICompletion
 from crewai.tools import tool
 from crewai.utilities.converter import Converter
-from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
 from pydantic import BaseModel, PrivateAttr
 
 from ce_integrations.base import Adapter
@@ -45,9 +46,24 @@ class Noting(OpenAICompletion):
 
     _received: list[list[Any]] = PrivateAttr(default_factory=list)
 
+    def supports_multimodal(self) -> bool:
+        return True
+
     def _format_messages(self, messages: Any, **kwargs: Any) -> Any:
         self._received.append(list(messages))
         return super()._format_messages(messages, **kwargs)
+
+    def _build_sync_client(self) -> OpenAI:
+        return OpenAI(**self._get_client_params(), http_client=_client())
+
+    def _build_async_client(self) -> AsyncOpenAI:
+        client = DefaultAsyncHttpxClient(verify=no_certificates())
+        return AsyncOpenAI(**self._get_client_params(), http_client=client)
+
+
+@cache
+def _client() -> DefaultHttpxClient:
+    return DefaultHttpxClient(verify=no_certificates())
 
 
 class Talk(SyncHumanInputProvider):
@@ -73,13 +89,9 @@ class Talk(SyncHumanInputProvider):
 class CrewApps(FrameworkApps):
     packages = PACKAGES
 
-    @cached_property
-    def clients(self) -> tuple[DefaultHttpxClient, DefaultAsyncHttpxClient]:
-        verify = no_certificates()
-        return DefaultHttpxClient(verify=verify), DefaultAsyncHttpxClient(verify=verify)
-
     def model(self, wire: Wire, **settings: Any) -> Noting:
         told: dict[str, Any] = {"base_url": wire.base_url, "api_key": "no key", "max_retries": 0}
+        told["timeout"] = 60  # a busy machine is no fault
         self.newest = Noting(model=MODEL, **told, **settings)
         return self.newest
 
@@ -154,6 +166,13 @@ class AgentApps(CrewApps):
                 return str(await target.akickoff(inputs={"question": text}))
             with self._in_talk(target, text, session_id) as talk:
                 return talk.hear(await target.kickoff_async(text))
+
+    async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
+        from crewai_files import ImageFile
+
+        files: Any = {"picture": ImageFile(source=png)}
+        with in_session(session_id), self._in_talk(target, text, session_id) as talk:
+            return talk.hear(await target.kickoff_async(text, input_files=files))
 
     @contextmanager
     def _in_talk(self, target: Any, text: str, session_id: str) -> Iterator[Talk]:
@@ -280,7 +299,17 @@ class PlainApps(CrewApps):
         with in_session(session_id):
             if isinstance(target, Flow):
                 return str(await target.kickoff_async(inputs={"question": text}))
-            talk = self.talks.setdefault((id(target), session_id), self._begun())
-            talk.append({"role": "user", "content": text})
-            talk.append({"role": "assistant", "content": await target.acall(list(talk))})
-            return str(talk[-1]["content"])
+            return await self._says(target, text, session_id)
+
+    async def show(self, target: Any, text: str, png: bytes, session_id: str) -> str:
+        url = f"data:image/png;base64,{b64encode(png).decode()}"
+        picture = {"type": "image_url", "image_url": {"url": url}}
+        with in_session(session_id):
+            parts = [{"type": "text", "text": text}, picture]
+            return await self._says(target, parts, session_id)
+
+    async def _says(self, target: Any, content: Any, session_id: str) -> str:
+        talk = self.talks.setdefault((id(target), session_id), self._begun())
+        talk.append({"role": "user", "content": content})
+        talk.append({"role": "assistant", "content": await target.acall(list(talk))})
+        return str(talk[-1]["content"])

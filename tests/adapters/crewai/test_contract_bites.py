@@ -13,6 +13,7 @@ from tests.adapters.crewai.contract_mutants import OVERTAKEN, OWN
 from tests.adapters.data_mutants import DATA
 from tests.adapters.message_mutants import MESSAGES
 from tests.adapters.mutants import SHARED, Mutant, Patch
+from tests.adapters.picture_mutants import PICTURES
 
 
 class Agent(AgentApps, AdapterContract):
@@ -39,7 +40,11 @@ def applies(mutant: Mutant) -> bool:
 @pytest.mark.req("A-27")
 @pytest.mark.parametrize(
     "mutant",
-    [given(each) for each in [*SHARED, *DATA, *BUDGET, *MESSAGES, *OWN] if applies(each)],
+    [
+        given(each)
+        for each in [*SHARED, *PICTURES, *DATA, *BUDGET, *MESSAGES, *OWN]
+        if applies(each)
+    ],
 )
 def test_a_mutant_is_caught(mutant: Mutant, monkeypatch: Patch) -> None:
     mutant.is_caught(Agent if mutant.app == "agent" else Plain, monkeypatch)

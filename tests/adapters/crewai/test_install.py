@@ -34,6 +34,16 @@ def test_copies_are_governed_until_it_is_taken_away(install: Any, engine: Any, s
     assert len(wire.bodies) == 5
 
 
+def test_a_copy_of_an_agent_is_governed_like_the_agent(
+    install: Any, engine: Any, stored: Any
+) -> None:
+    with Wire("So.") as wire:
+        made = agent(model(wire))
+        with install(made, engine=engine), ce_session("s1"):
+            made.copy().kickoff("车道?")
+    assert len(stored("s1").session.model_usage) == 1
+
+
 def test_a_model_whose_class_comes_later_is_governed(
     install: Any, engine: Any, stored: Any
 ) -> None:

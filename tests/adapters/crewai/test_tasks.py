@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from ce_integrations import ce_session
 from ce_integrations.testing.answers import JsonObject, error, simple_count, text, tool_calls
 from ce_integrations.testing.wire import Wire
 from tests.adapters.crewai.apps import agent, crew, model, task
+from tests.unit.cli_host import ce
 
 
 pytestmark = [pytest.mark.scenario(4), pytest.mark.req("A-24")]
@@ -200,3 +202,23 @@ def test_work_that_is_delegated_is_paid_by_the_task_it_is_for(
     runs = {run.tool: run for run in session.tool_state.tool_calls}
     assert {run.task_id for run in runs.values()} == {task_id}
     assert set(runs) == {"delegate_work_to_coworker", "lookup"}
+
+
+def test_ce_show_lists_the_tasks_and_what_they_took(install: Any) -> None:
+    with Wire(["Found 车道.", error(400, "no")]) as wire:
+        first = task(agent(model(wire), "finder"), name="find")
+        made = crew(first, task(agent(model(wire), "writer"), "Write.", name="写"))
+        with install(made, store="sqlite:///ce.db"), ce_session("s1"), pytest.raises(Exception):  # noqa: B017 - whatever CrewAI makes of it
+            made.kickoff(inputs={"text": "lane"})
+    shown = ce("show", "s1", "--store", "sqlite:///ce.db", columns=200).stdout
+    find, write = (re.split(" {2,}", each) for each in section(shown, "Tasks (2)")[1:])
+    assert find[1:4] == ["find", "completed", "-"]
+    assert f"stored as {find[4]} llm_output" in shown
+    assert int(find[5]) > 0
+    assert write[1:4] == ["写", "failed", find[0]]
+    assert "400" in write[-1]
+
+
+def section(shown: str, title: str) -> list[str]:
+    """The lines below a title of `ce show`."""
+    return shown.partition(f"{title}\n")[2].partition("\n\n")[0].splitlines()
