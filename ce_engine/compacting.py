@@ -32,7 +32,7 @@ class Compacting(Summaries):
         summaries stand for older messages; a key message that none stands for stays.
 
         Args:
-            session: whose log.
+            session_id: whose log.
             config: else the engine's.
         """
         scope, config = as_scope(session_id), config or self.config.compaction

@@ -41,7 +41,7 @@ class Judging(Parts):
         """The constraints that an answer breaks, once the judge has looked at it: ask again, or go on.
 
         Args:
-            session: whose conversation.
+            session_id: whose conversation.
             turn_id: of the answer; else that of the session's newest turn.
 
         Raises:
