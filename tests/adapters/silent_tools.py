@@ -114,7 +114,7 @@ FINDS = RetrievalRecorder(
     describe=retrieval,
     documents=lambda found: [RetrievedDoc(text=page) for page in found["documents"]],
 )
-MAKERS: dict[type, dict[str, Make]] = {
+MAKERS: dict[Any, dict[str, Make]] = {
     Tool: dict.fromkeys(("invoke", "ainvoke", "pieces", "apieces"), TOOLS),
     Shelf: dict.fromkeys(("find", "afind"), FINDS),
 }

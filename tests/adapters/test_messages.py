@@ -89,7 +89,7 @@ def test_every_loaded_class_that_defines_a_method_is_wrapped() -> None:
     class Grandchild(Child):
         def run(self) -> None: ...
 
-    makers: dict[type, Any] = {Base: {"run": None, "ask": None, "missing": None}}
+    makers: dict[Any, Any] = {Base: {"run": None, "ask": None, "missing": None}}
     found = {(cls, name) for cls, name, _ in all_definitions(makers)}
     assert found == {(Base, "run"), (Child, "ask"), (Grandchild, "run")}
 

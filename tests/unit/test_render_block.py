@@ -26,7 +26,7 @@ from ce_engine import (
     Role,
     SchemaValidationError,
 )
-from ce_engine.prepare.render_block import cut
+from ce_engine.prepare.beginning import cut
 
 
 class Texts:
