@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ce_engine.config import (
         BudgetConfig,
         CollectConfig,
+        CompactionConfig,
+        JudgeConfig,
         ObservabilityConfig,
         PruneConfig,
         RedactionConfig,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         FileDamagedError,
         InputTooLargeError,
         InspectForbiddenError,
+        JudgeError,
         MigrationError,
         MissingDependencyError,
         OriginalRefusedError,
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VersionConflictError,
     )
+    from ce_engine.invariants import check_invariants
+    from ce_engine.judges import LlmJudge, RuleJudge
     from ce_engine.observe.bus import InMemoryEventBus
     from ce_engine.own_calls import Summarizer, is_own_call
     from ce_engine.ports import (
@@ -74,7 +79,7 @@ if TYPE_CHECKING:
         Store,
         TokenEstimator,
     )
-    from ce_engine.ports_context import ContextPiece, ContextSource
+    from ce_engine.ports_context import ContextPiece, ContextSource, Judge
     from ce_engine.ports_derive import BlockDeriver, DeriveOptions
     from ce_engine.ports_ingest import (
         EvidenceDraft,
@@ -128,7 +133,6 @@ if TYPE_CHECKING:
         ToolProvider,
         ToolRequest,
         ToolState,
-        check_invariants,
     )
     from ce_engine.schema.enums import (
         AuthorKind,
@@ -147,7 +151,7 @@ if TYPE_CHECKING:
         ToolType,
         TurnStatus,
     )
-    from ce_engine.schema.events import Deletion, Event, EventType, Verification
+    from ce_engine.schema.events import CompactLog, Deletion, Event, EventType, Verification
     from ce_engine.schema.export import json_schema
     from ce_engine.schema.facts import (
         IngestOptions,
@@ -229,6 +233,8 @@ __all__ = [
     "CharBasedEstimator",
     "Clock",
     "CollectConfig",
+    "CompactLog",
+    "CompactionConfig",
     "ConfigError",
     "ConflictRecord",
     "Constraint",
@@ -271,9 +277,13 @@ __all__ = [
     "InspectForbiddenError",
     "InspectedLayer",
     "Inspection",
+    "Judge",
+    "JudgeConfig",
+    "JudgeError",
     "Keep",
     "Layer",
     "LlmAdapter",
+    "LlmJudge",
     "LlmRequest",
     "LlmResponse",
     "MemoryStore",
@@ -326,6 +336,7 @@ __all__ = [
     "Role",
     "RollingSummarizer",
     "RuleIngestor",
+    "RuleJudge",
     "RuntimeConfig",
     "SchemaValidationError",
     "Scope",
@@ -393,26 +404,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "upload.confidence": "RuleIngestor",
-    "ports_ingest": "EvidenceDraft EvidenceIngestor",
-    "schema.ids": "Sha256Hasher SystemClock UuidV4Generator",
-    "schema.pruning": "PruneBudget PruneResult PruneRules",
-    "config": "BudgetConfig CollectConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
+    "config": "BudgetConfig CollectConfig CompactionConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
-    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "invariants": "check_invariants",
+    "judges": "LlmJudge RuleJudge",
     "observe.bus": "InMemoryEventBus",
     "own_calls": "Summarizer is_own_call",
     "ports": "Assembler Clock EventBus EvidenceResolver Hasher IdGenerator LlmAdapter LlmRequest LlmResponse Pruner RedactResult Redactor RenderHints Renderer Store TokenEstimator",
-    "ports_context": "ContextPiece ContextSource",
+    "ports_context": "ContextPiece ContextSource Judge",
+    "ports_ingest": "EvidenceDraft EvidenceIngestor",
+    "schema.ids": "Sha256Hasher SystemClock UuidV4Generator",
+    "schema.pruning": "PruneBudget PruneResult PruneRules",
+    "upload.confidence": "RuleIngestor",
     "ports_derive": "BlockDeriver DeriveOptions",
     "prepare.assemble_input": "InputAssembler",
     "prepare.derive_session": "SessionDeriver",
     "prepare.prune": "DegradeToSummaryPruner GreedyPriorityPruner GroupAwarePruner",
     "prepare.render_block": "BlockRenderer",
     "schema.call": "Answer Attachment CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
-    "schema.document": "Actor AgentInfo AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange Meta ModelUsage Ref Session SessionDocument Summary Task TaskState TodoList ToolCall ToolProvider ToolRequest ToolState check_invariants",
+    "schema.document": "Actor AgentInfo AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange Meta ModelUsage Ref Session SessionDocument Summary Task TaskState TodoList ToolCall ToolProvider ToolRequest ToolState",
     "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage ModelUsageStatus Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
-    "schema.events": "Deletion Event EventType Verification",
+    "schema.events": "CompactLog Deletion Event EventType Verification",
     "schema.export": "json_schema",
     "schema.facts": "IngestOptions Original Retrieval RetrievedDoc TaskRun ToolRun",
     "schema.migration": "MigrateResult Migrator parse_document",

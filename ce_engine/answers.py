@@ -11,6 +11,7 @@ from ce_engine.prepare.reconcile import place_answer
 from ce_engine.recognising import stored as recognised
 from ce_engine.records import Records, put_turn
 from ce_engine.schema.call import Answer, HostMessage, TurnHandle, Usage
+from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import EvidenceLinks, EvidenceSource, Message, ModelUsage
 from ce_engine.schema.enums import (
     EvidenceType,
@@ -129,6 +130,10 @@ def _record_answer_message(
         row.answer_message_id = view.log[place.n].message_id
         _record_output(records, turn, answer, used, row.answer_message_id)
         return
+    if (known := _repeated(view, turn, stored)) is not None:
+        records.ingest.untold(stored.message.message_id)
+        row.answer_message_id = view.log[known].message_id
+        return
     elder = place.variant_of if place.n is None else place.n
     if elder is not None:
         stored.message.variant_of = view.log[elder].message_id
@@ -142,6 +147,17 @@ def _record_answer_message(
     view.answers.add(records.add_message(stored))
     if turn.chunks:
         _tell_finalized(records, turn, status)
+
+
+def _repeated(view: SessionView, turn: OpenTurn, answer: MessageRow) -> int | None:
+    """The same answer, committed before this turn began: of the same request, or under the same id (B-07)."""
+    following = view.log.children(turn.question) if turn.question is not None else ()
+    for n in following:
+        row = view.rows[n]
+        again = row.request_id == answer.request_id or (row.host_id or b"") == answer.host_id
+        if n < turn.since and again and (row.key, row.origin) == (answer.key, answer.origin):
+            return n
+    return None
 
 
 def _answer_row(
@@ -269,7 +285,7 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
         records.events.append(
             records.ingest.event(
                 EventType.ERROR,
-                payload={"code": code, "status": str(status)},
+                payload={**Degradation(code).payload, "status": str(status)},
                 turn_id=row.turn_id,
                 request_id=row.request_id,
             )

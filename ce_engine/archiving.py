@@ -73,6 +73,8 @@ class Chosen:
 def config_archive(config: RuntimeConfig) -> dict[str, Any]:
     """The configuration as it is archived: what was set, without rules and tags (they may name people)."""
     without = {"redaction": {"rules"}, "observability": {"tags"}}
+    if not isinstance(config.prune.strategy, str):
+        without["prune"] = {"strategy"}
     return config.model_dump(mode="json", exclude_unset=True, exclude=without)
 
 
@@ -195,6 +197,8 @@ def input_hash(view: SessionView, chosen: Chosen, system: Mapping[int, str], loc
             name = step.message.message_id or ""
             n = view.log.by_message_id(name)
             units.append(digest_of(view, n) if n is not None else "")
+            if (short := chosen.outcome.shorter.get(name)) is not None:
+                units.append(f"short {short.text}")
             units += [f"extend True {step.before}"] if step.before else []
             continue
         item = items[step.index]
@@ -211,7 +215,7 @@ def input_hash(view: SessionView, chosen: Chosen, system: Mapping[int, str], loc
 
 def _stored_short(view: SessionView, chosen: Chosen, item: Item, text: str, locale: Locale) -> str:
     """The short form of a tool result, of its stored text."""
-    if item.n is None or not item.is_tool_result:
+    if item.n is None or not item.is_tool_result or item.key in chosen.outcome.shorter:
         return text
     stored = view.rows[item.n].message.content
     if stored == chosen.sources.text(item):
@@ -372,7 +376,7 @@ class Archiving:
     def _shorter(self) -> dict[str, bool]:
         """Whether something was left out of a text that is not stored: of a message's, or a system message's."""
         shorter = self.chosen.outcome.shorter
-        items = [item for item in self.chosen.items if item.index in shorter]
+        items = [item for item in self.chosen.items if item.key in shorter]
         return {
             "live_task": any(item.n is not None and self._is_live(item) for item in items),
             "short_system": any(item.n is None for item in items),

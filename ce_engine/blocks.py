@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ContextEngineError, EvidenceNotFoundError, StoreUnavailableError
 from ce_engine.ports import EvidenceResolver, Renderer, RenderHints, TokenEstimator
 from ce_engine.ports_derive import BlockDeriver, DeriveOptions
 from ce_engine.prepare.derive_session import TASKS_ID, SessionDeriver
-from ce_engine.prepare.material import SECTION_OF, Collected, Material
+from ce_engine.prepare.material import SECTION_OF, Collected, Material, sensitivity_of
 from ce_engine.prepare.render_block import BlockRenderer
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.workers import Workers
@@ -42,10 +43,11 @@ async def block_materials(
     resolver: EvidenceResolver,
     evidences: Sequence[Evidence] = (),
     hints: RenderHints | None = None,
+    sensitivity: Callable[[ContextBlock], str | None] = attrgetter("sensitivity"),
 ) -> Collected:
     """Materials of a session's tasks, of its blocks, and of `evidences`, which the reader may read.
 
-    What could be had only in part is in `degradations`.
+    What could be had only in part is in `degradations`. `sensitivity` tells a block's.
     """
     degraded: list[Degradation] = []
     derived = await _derived(deriver, document, evidences, degraded)
@@ -56,7 +58,8 @@ async def block_materials(
         if text:
             material = _material(block, text, confidence)
             # What a ref leads to was written by somebody else.
-            materials.append(replace(material, owned=not block.refs))
+            own = replace(material, owned=not block.refs, sensitivity=sensitivity(block))
+            materials.append(own)
     return Collected(materials, degradations=degraded)
 
 
@@ -107,6 +110,7 @@ def _material(block: ContextBlock, text: str, confidence: dict[str, float | None
         score=confidence.get(evidence_id),
         at=block.created_at or "",
         evidence_id=evidence_id,
+        kind=block.block_type,
     )
 
 
@@ -130,6 +134,19 @@ class ViewResolver:
         if not (selector and text):
             return text
         return await self._workers.run(lambda: self._selectors.extract(text, selector))
+
+
+class _Sensitivity:
+    """How sensitive a block is: as it says itself, or, where that is excluded, as what it refers to."""
+
+    def __init__(self, view: SessionView, config: RuntimeConfig) -> None:
+        self._evidence = view.evidence
+        self._excluded = config.prune.exclude_sensitivity
+
+    def __call__(self, block: ContextBlock) -> str | None:
+        rows = (self._evidence.get(ref.evidence_id) for ref in block.refs)
+        named = [sensitivity_of(row.evidence) for row in rows if row is not None]
+        return next((each for each in named if each in self._excluded), block.sensitivity)
 
 
 class BlockSource(Tracing):
@@ -168,6 +185,7 @@ class BlockSource(Tracing):
                     deriver=self.deriver,
                     renderer=self.renderer,
                     resolver=ViewResolver(view, self.selectors, self.workers),
+                    sensitivity=_Sensitivity(view, call.config or self.config),
                     hints=RenderHints(wanted.max_chars, wanted.format),
                 )
         except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait

@@ -43,8 +43,8 @@ ORIGINS = {
 class ByHand(Parts):
     """The turn of one question: `prepare_turn`, your own model call, `commit_assistant_message`.
 
-    The engine keeps the conversation: give it what is new, send what it assembled. A session is named
-    by its id (of no account and no user), or by a `Scope`. Without `turn_id` the methods mean the one
+    The engine keeps the conversation: give it what is new, send what it assembled. `session_id` is the
+    id of a session of no account and no user, or a `Scope`. Without `turn_id` the methods mean the one
     open turn of the session; turns side by side are told apart by `report.turn_id`.
     """
 
@@ -70,7 +70,7 @@ class ByHand(Parts):
 
     async def prepare_turn(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         user_message: Message | Sequence[Message],
         runtime_config: RuntimeConfig | None = None,
         *,
@@ -83,7 +83,7 @@ class ByHand(Parts):
         """Record what is new and assemble the input of the next model call, within the budget (A-13).
 
         Args:
-            session: whose conversation; a new one begins with its first turn.
+            session_id: whose conversation; a new one begins with its first turn.
             user_message: the question; with a system prompt before it, if there is one; or the results
                 of the tools that the last answer asked for (role `tool`, with its `tool_call_id`).
                 A `message_id` of your own makes a repeated call append nothing twice.
@@ -99,7 +99,7 @@ class ByHand(Parts):
             SchemaValidationError: there is no message, or a result that answers no call.
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
         """
-        scope = as_scope(session)
+        scope = as_scope(session_id)
         given = [user_message] if isinstance(user_message, Message) else list(user_message)
         call = ModelCall(
             scope,
@@ -138,7 +138,7 @@ class ByHand(Parts):
 
     async def commit_assistant_message(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         assistant_message: Message,
         refs: Sequence[Ref] | None = None,
         *,
@@ -160,7 +160,7 @@ class ByHand(Parts):
             raise SchemaValidationError(
                 f"an answer has the role 'assistant'; found {assistant_message.role.value!r}"
             )
-        scope = as_scope(session)
+        scope = as_scope(session_id)
         turn = self.open_turn(scope, turn_id)
         named = [*(refs or ()), *(assistant_message.refs or ())]
         await self._check(scope, named)
@@ -176,7 +176,7 @@ class ByHand(Parts):
 
     async def commit_assistant_chunk(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         chunk: str,
         chunk_index: int,
         *,
@@ -190,11 +190,11 @@ class ByHand(Parts):
         """
         if chunk_index < 0:
             raise SchemaValidationError(f"chunk_index counts from 0; found {chunk_index}")
-        self.chunk(self.open_turn(as_scope(session), turn_id), chunk_index, chunk)
+        self.chunk(self.open_turn(as_scope(session_id), turn_id), chunk_index, chunk)
 
     async def finalize_assistant_message(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         refs: Sequence[Ref] | None = None,
         *,
         turn_id: str | None = None,
@@ -207,7 +207,7 @@ class ByHand(Parts):
             TurnAmbiguousError: no turn is open, or several are and `turn_id` does not say which.
             EvidenceNotFoundError: a ref leads nowhere.
         """
-        scope = as_scope(session)
+        scope = as_scope(session_id)
         turn = self.open_turn(scope, turn_id)
         await self._check(scope, refs)
         status = TurnStatus.COMMITTED if complete else TurnStatus.INCOMPLETE
@@ -215,26 +215,26 @@ class ByHand(Parts):
         return await self._stored(scope)
 
     async def fail_turn(
-        self, session: Scope | str, error_code: str, *, turn_id: str | None = None
+        self, session_id: Scope | str, error_code: str, *, turn_id: str | None = None
     ) -> PutResult:
         """Close the turn of a model call that failed; what had come of a stream is kept.
 
         Raises:
             TurnAmbiguousError: no turn is open, or several are and `turn_id` does not say which.
         """
-        scope = as_scope(session)
+        scope = as_scope(session_id)
         turn = self.open_turn(scope, turn_id)
         chunks = turn.state.chunks if isinstance(turn.state, OpenTurn) else {}
         await self.fail(turn, error_code, partial=joined(chunks))
         return await self._stored(scope)
 
-    def open_turn(self, session: Scope | str, turn_id: str | None = None) -> TurnHandle:
+    def open_turn(self, session_id: Scope | str, turn_id: str | None = None) -> TurnHandle:
         """The open turn of this id, or the one open turn of a session.
 
         Raises:
             TurnAmbiguousError: none is open, or several are.
         """
-        scope = as_scope(session)
+        scope = as_scope(session_id)
         turns = self._sessions.turns(scope)
         if turn_id is not None:
             found = turns.get(turn_id)
@@ -254,7 +254,7 @@ class ByHand(Parts):
     async def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
         if not refs:
             return
-        evidence = await self._record(scope, lambda records: records.view.evidence, as_known=True)
+        evidence = await self._record(scope, lambda records: records.view.evidence)
         for ref in refs:
             if ref.evidence_id not in evidence:
                 raise EvidenceNotFoundError(
@@ -268,7 +268,8 @@ class ByHand(Parts):
         view = self._sessions.known(scope)
         version = view.head.version if view is not None else 0
         late = None if landed else StoreUnavailableError.code
-        return PutResult(success=landed, version=version, error=late)
+        error = self._journal.refusal(scope) or late
+        return PutResult(success=error is None, version=version, error=error)
 
 
 def _host(message: Message) -> HostMessage:

@@ -101,14 +101,14 @@ class Collector:
                     materials.append(found := _material(source, piece, view))
                     known[found.id] = piece.tokens or 0
         materials = share.of({each.id: each for each in materials}.values())
-        within, too_large = _within(
+        within, left_out, too_large = _within(
             materials, config, lambda each: max(count(each.text), known.get(each.id, 0))
         )
         if too_large and config.fail == "closed":
             raise InputTooLargeError(f'{"; ".join(too_large)}, and fail="closed" is set')
         warnings += [*fetched.warnings, *kept.warnings]
         warnings += [f"{TOO_LARGE}: {advice}" for advice in too_large]
-        return Collected(within, warnings, kept.degradations)
+        return Collected(within, warnings, kept.degradations, left_out)
 
 
 def _share(call: ModelCall, config: RuntimeConfig) -> Share:
@@ -166,6 +166,8 @@ def _material(source: ContextSource, piece: ContextPiece, view: SessionView) -> 
         piece.at,
         # An id that the session does not have leads nowhere, and might say what must not be stored.
         piece.evidence_id if piece.evidence_id in view.evidence else "",
+        is_fetched=True,
+        sensitivity=piece.sensitivity,
     )
 
 
@@ -191,21 +193,15 @@ def _tell(source: str, foreign: Sequence[ContextPiece], call: ModelCall, view: S
 
 def _within(
     materials: Sequence[Material], config: RuntimeConfig, cost: Callable[[Material], int]
-) -> tuple[list[Material], list[str]]:
-    """The materials that may go in, in their order, and advice where there are more (D-11)."""
+) -> tuple[list[Material], list[Material], list[str]]:
+    """The materials that may go in, and those that may not, in their order; and advice where there are more (D-11)."""
     advice: list[str] = []
-    gone: set[str] = set()
     best = sorted(materials, key=_rank)
-    most = config.collect.max_constraints
-    rules = [each for each in best if each.source == CONSTRAINTS]
-    if len(rules) > most:
-        advice.append(f"{len(rules)} constraints, {most} may be; delete some")
-        gone |= {each.id for each in rules[most:]}
-    most = config.prune.max_retrieved_chunks
-    found = [each for each in best if LAYERS[each.section] is Layer.RETRIEVED]
-    if len(found) > most:
-        advice.append(f"{len(found)} retrieved pieces, {most} may be; search for less")
-        gone |= {each.id for each in found[most:]}
+    gone: set[str] = set()
+    for what, found, most, cure in _kinds(best, config):
+        if len(found) > most:
+            advice.append(f"{len(found)} {what}, {most} may be; {cure}")
+            gone |= {each.id for each in found[most:]}
     most = config.collect.max_input_tokens
     left = [each for each in best if each.id not in gone]
     tokens = list(_prices(left, cost, most))
@@ -220,7 +216,26 @@ def _within(
                 gone.add(each.id)
             else:
                 room -= price
-    return [each for each in materials if each.id not in gone], advice
+    within = [each for each in materials if each.id not in gone]
+    return within, [each for each in best if each.id in gone], advice
+
+
+def _kinds(
+    best: Sequence[Material], config: RuntimeConfig
+) -> Iterator[tuple[str, list[Material], int, str]]:
+    """Materials that are bounded together, best first, with how many there may be and what to do about more."""
+    rules = [each for each in best if each.source == CONSTRAINTS]
+    yield "constraints", rules, config.collect.max_constraints, "delete some"
+    most = config.prune.max_retrieved_chunks
+    by_source: dict[str, list[Material]] = {"": []}
+    for each in best:
+        if LAYERS[each.section] is Layer.RETRIEVED:
+            by_source[""].append(each)
+        elif each.is_fetched:
+            by_source.setdefault(each.source, []).append(each)
+    for name, found in by_source.items():
+        what = f"pieces of {name}" if name else "retrieved pieces"
+        yield what, found, most, "search for less"
 
 
 def _prices(

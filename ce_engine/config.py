@@ -11,12 +11,14 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_serializer,
     field_validator,
     model_validator,
 )
 
 from ce_engine.errors import ConfigError, SelectorResolveError
 from ce_engine.schema.enums import Layer, Priority
+from ce_engine.schema.frozen import frozen
 from ce_engine.selectors import json_path
 
 
@@ -30,6 +32,7 @@ class _Config(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise ConfigError(_explain(type(self), error)) from error
+        self.__dict__.update({name: frozen(value) for name, value in self.__dict__.items()})
 
 
 def _explain(kind: type[BaseModel], error: ValidationError) -> str:
@@ -51,8 +54,9 @@ class BudgetConfig(_Config):
     Messages and tools may have `max_input_tokens - reserved_reply_tokens`: with 8,192 and 1,024 at
     most 7,168 go out. An unset reserve is a quarter of a window that is smaller than 4,096.
 
-    `tier_tokens` bounds what a priority tier may use inside a layer. `shares` and `minima` are the
-    layers' (D-02): they bind between layers that have content.
+    `tier_tokens` bounds what all blocks of a priority tier together may use. `shares` (of the room, 0 to
+    1) and `minima` (tokens) are the layers' (D-02): they bind between layers that have content. A layer
+    that is not named has no share.
     """
 
     max_input_tokens: int = Field(default=8192, ge=1)
@@ -86,6 +90,25 @@ class BudgetConfig(_Config):
             return {**values, "reserved_reply_tokens": window // 4}
         return values
 
+    @field_validator("shares")
+    @classmethod
+    def _are_shares(cls, value: dict[Layer, float]) -> dict[Layer, float]:
+        wrong = {layer.value: share for layer, share in value.items() if not 0 <= share <= 1}
+        if wrong or not any(value.values()):
+            what = f"{wrong} is no share" if wrong else "no layer has one"
+            raise ValueError(
+                f"{what}; give each layer a part of the room from 0 to 1, such as "
+                f'{{"retrieved": 0.25, "immediate": 0.5}}, and one of them more than 0'
+            )
+        return value
+
+    @field_validator("minima", "tier_tokens")
+    @classmethod
+    def _are_tokens(cls, value: dict[Any, int] | None) -> dict[Any, int] | None:
+        if value and min(value.values()) < 0:
+            raise ValueError("tokens cannot be less than 0; give 0 for none")
+        return value
+
     @model_validator(mode="after")
     def _room_is_left(self) -> Self:
         if self.reserved_reply_tokens >= self.max_input_tokens:
@@ -100,13 +123,43 @@ class BudgetConfig(_Config):
         return self.max_input_tokens - self.reserved_reply_tokens
 
 
-class PruneConfig(_Config):
-    """`keep_ratio`: over the budget, cut to this share of it and keep that cut (decision 8)."""
+STRATEGIES = ("greedy", "group_aware", "degrade_to_summary")
+"""The pruners that a configuration can name."""
 
+
+class PruneConfig(_Config):
+    """What goes in of what is there (A-11).
+
+    Attributes:
+        strategy: the pruner: `greedy`, `group_aware` (blocks of one evidence go together),
+            `degrade_to_summary` (what does not fit goes out with the beginning of its text), or a `Pruner`
+            of your own. Not set, it is the engine's component `pruner`. An object is not archived: a replay
+            takes the engine's, and says so.
+        must_keep_priorities: what has one of these is never left out.
+        ttl_seconds: by priority, how old a block may be that is brought in; one without `created_at` has no age.
+        exclude_sensitivity: blocks with one of these sensitivities are not brought in.
+        keep_ratio: over the budget, cut to this share of it and keep that cut (decision 8).
+        max_retrieved_chunks: retrieved pieces that may be looked at (D-11); the best count.
+    """
+
+    strategy: Any = "greedy"
     must_keep_priorities: list[Priority] = Field(default_factory=lambda: [Priority.MUST])
     ttl_seconds: dict[Priority, int] | None = None
+    exclude_sensitivity: frozenset[str] = frozenset()
     keep_ratio: float = Field(default=0.6, gt=0.0, le=1.0)
     max_retrieved_chunks: int = Field(default=200, ge=0)
+
+    @field_validator("strategy")
+    @classmethod
+    def _chooses(cls, value: Any) -> Any:
+        known = isinstance(value, str) and value in STRATEGIES
+        if not known and not callable(getattr(value, "prune", None)):
+            raise ValueError(f"expected one of {', '.join(STRATEGIES)}, or an object with prune()")
+        return value
+
+    @field_serializer("strategy")
+    def _named(self, value: Any) -> str:
+        return value if isinstance(value, str) else type(value).__qualname__
 
 
 PII, INTERNAL_URLS = "pii", "internal_urls"
@@ -217,14 +270,63 @@ class ObservabilityConfig(_Config):
     tags: dict[str, str] = Field(default_factory=dict)
 
 
+SummaryEvent = Literal[
+    "user_input", "planner", "tool_result", "reflection", "aggregate", "final", "hitl", "task_done"
+]
+"""Kinds of events after which a summary may be made; not `error` or `summary`, which making one brings."""
+
+
 class SummaryConfig(_Config):
-    """When summaries are made (by message count or tokens), how long they may be, and may take."""
+    """When summaries are made (by message count or tokens), how long they may be, and may take.
+
+    Attributes:
+        idle_s: also when a line was silent for so many seconds, in this process.
+        on_events: also when something of these kinds was recorded; `task_done` is a task that was
+            completed. The line that spoke last is summed up.
+        strategy: `rolling` rewrites the summary each time; `layers` sums each stretch up by itself and
+            the old ones again, for very long sessions.
+        model: the model's name in the request, where the adapter knows several.
+    """
 
     enabled: bool = True
     max_summary_tokens: int = Field(default=512, ge=1)
     trigger_message_count: int = Field(default=20, ge=1)
     trigger_token_threshold: int = Field(default=4096, ge=1)
     preserve_recent_messages: int = Field(default=5, ge=0)
+    idle_s: float | None = Field(default=None, gt=0)
+    on_events: frozenset[SummaryEvent] = frozenset()
+    strategy: Literal["rolling", "layers"] = "rolling"
+    model: str | None = None
+    timeout_s: float = Field(default=30.0, gt=0)
+
+
+class CompactionConfig(_Config):
+    """What `engine.compact` leaves of a session's log, in tokens and events (B-15).
+
+    Attributes:
+        threshold_low: below it, all of the log.
+        threshold_high: below it, the newest key events; from it on, summaries and those.
+        last_events: how many key events stay.
+    """
+
+    threshold_low: int = Field(default=4000, ge=0)
+    threshold_high: int = Field(default=8000, ge=0)
+    last_events: int = Field(default=40, ge=0)
+
+    @model_validator(mode="after")
+    def _are_in_order(self) -> Self:
+        if self.threshold_low > self.threshold_high:
+            raise ValueError(
+                f"threshold_low ({self.threshold_low}) is above threshold_high "
+                f"({self.threshold_high}); make it smaller"
+            )
+        return self
+
+
+class JudgeConfig(_Config):
+    """Whether answers are judged where the engine has a judge, and how long that may take, in seconds (D-15)."""
+
+    enabled: bool = True
     timeout_s: float = Field(default=30.0, gt=0)
 
 
@@ -296,6 +398,8 @@ class RuntimeConfig(_Config):
     redaction: RedactionConfig = Field(default_factory=RedactionConfig)
     observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
+    compaction: CompactionConfig = Field(default_factory=CompactionConfig)
+    judge: JudgeConfig = Field(default_factory=JudgeConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
     collect: CollectConfig = Field(default_factory=CollectConfig)
     render: RenderConfig = Field(default_factory=RenderConfig)

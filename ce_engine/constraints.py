@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ce_engine.config import RuntimeConfig
+from ce_engine.doors import doors
 from ce_engine.errors import (
     ConstraintLimitError,
     ConstraintNotFoundError,
@@ -20,7 +21,7 @@ from ce_engine.runtime.workers import Workers
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.rows import Placeholder
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import CONSTRAINTS, KIND, MAX_KIND_CHARS, Constraint
 from ce_engine.settings import Settings, in_order, parsed
 
@@ -46,6 +47,7 @@ class Parts(Protocol):
     ids: IdGenerator
 
 
+@doors
 class Constraints:
     """Lists and changes the constraints of (account, user, project); the session does not matter.
 
@@ -66,15 +68,15 @@ class Constraints:
         self._settings = settings
         self._parts = parts
 
-    async def list(self, scope: Scope, *, kind: str | None = None) -> Sequence[Constraint]:
+    async def list(self, scope: Scope | str, *, kind: str | None = None) -> Sequence[Constraint]:
         """All of them, or those of a kind, in the order in which they go out."""
-        found = await self._parts.loop.share(self._settings.get(scope, CONSTRAINTS))
+        found = await self._parts.loop.share(self._settings.get(as_scope(scope), CONSTRAINTS))
         items = in_order(parsed(found.value)[0]) if found is not None else []
         return items if kind is None else [each for each in items if each.kind == kind]
 
     async def create(
         self,
-        scope: Scope,
+        scope: Scope | str,
         text: str,
         *,
         derived: bool = False,
@@ -118,11 +120,11 @@ class Constraints:
             items.append(made)
             return made
 
-        return await self._change(scope, add)
+        return await self._change(as_scope(scope), add)
 
     async def update(
         self,
-        scope: Scope,
+        scope: Scope | str,
         constraint_id: str,
         *,
         text: str | None = None,
@@ -151,9 +153,9 @@ class Constraints:
             items[place] = old.model_copy(update=update)
             return items[place]
 
-        return await self._change(scope, edit)
+        return await self._change(as_scope(scope), edit)
 
-    async def delete(self, scope: Scope, constraint_id: str) -> None:
+    async def delete(self, scope: Scope | str, constraint_id: str) -> None:
         """Delete a constraint.
 
         Raises:
@@ -163,7 +165,7 @@ class Constraints:
         def remove(items: Items, _: Redact) -> None:
             del items[_find(items, constraint_id)]
 
-        await self._change(scope, remove)
+        await self._change(as_scope(scope), remove)
 
     async def _change(self, scope: Scope, change: Callable[[Items, Redact], T]) -> T:
         result: list[T] = []

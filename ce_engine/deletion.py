@@ -12,7 +12,7 @@ from ce_engine.schema.events import Event, EventType, Verification, payload_mac,
 from ce_engine.schema.ids import Fingerprinter, chain_key
 from ce_engine.schema.report import Deleted, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
-from ce_engine.schema.scope import Scope, check_project
+from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.stores.waiting import STORE_S, answered
 
 
@@ -33,16 +33,16 @@ class Deletions(Parts):
     repeatable: one that raised is completed by the next.
     """
 
-    async def delete_session(self, scope: Scope) -> Deleted:
+    async def delete_session(self, session_id: Scope | str) -> Deleted:
         """Delete all content of a session; a turn that is open in it records nothing any more (A-30).
 
         Raises:
             ScopeViolationError: the session belongs to another project.
             StoreUnavailableError: the store cannot do it now; try again.
         """
-        return await self._then_forgotten(self._delete_session(scope))
+        return await self._then_forgotten(self._delete_session(as_scope(session_id)))
 
-    async def delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
+    async def delete_evidence(self, session_id: Scope | str, evidence_id: str) -> Deleted:
         """Delete the content of a piece of evidence, and of the message that has it (A-30).
 
         Its id, source and links stay, so that what rests on it can still be traced; its metadata says
@@ -52,7 +52,7 @@ class Deletions(Parts):
             ScopeViolationError: the session belongs to another project.
             StoreUnavailableError: the store cannot do it now; try again.
         """
-        return await self._then_forgotten(self._delete_evidence(scope, evidence_id))
+        return await self._then_forgotten(self._delete_evidence(as_scope(session_id), evidence_id))
 
     async def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
         """Delete all sessions and settings of exactly this user, of every project, ephemeral ones too (B-08).
@@ -72,7 +72,7 @@ class Deletions(Parts):
             for cache in list(self.caches):
                 cache.clear()
 
-    async def verify(self, scope: Scope) -> Verification:
+    async def verify(self, session_id: Scope | str) -> Verification:
         """Verify a session's event log, of a deleted session too: intact, deleted in part, tampered (B-01).
 
         Raises:
@@ -81,7 +81,7 @@ class Deletions(Parts):
             ConfigError: it was recorded with another secret, without which nothing can be verified.
             StoreUnavailableError: the store cannot be read now.
         """
-        return await self.loop.share(self._verify(scope))
+        return await self.loop.share(self._verify(as_scope(session_id)))
 
     async def _delete_session(self, scope: Scope) -> Deleted:
         deleted = await self._erase(scope)

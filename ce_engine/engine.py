@@ -12,14 +12,17 @@ from ce_engine.blocks import BlockSource
 from ce_engine.budgets import Budgets
 from ce_engine.by_hand import ByHand
 from ce_engine.collecting import Collector
+from ce_engine.compacting import Compacting
 from ce_engine.config import RuntimeConfig
 from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
+from ce_engine.doors import doors
 from ce_engine.errors import BackpressureError
 from ce_engine.housekeeping import Housekeeping
 from ce_engine.ingestion import Ingestion
 from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
+from ce_engine.judging import Judging
 from ce_engine.observe.announcer import Announcer
 from ce_engine.observe.bus import InMemoryEventBus
 from ce_engine.originals import OriginalReader, Originals, second_store
@@ -39,7 +42,7 @@ from ce_engine.ports import (
     Store,
     TokenEstimator,
 )
-from ce_engine.ports_context import ContextSource
+from ce_engine.ports_context import ContextSource, Judge
 from ce_engine.ports_derive import BlockDeriver
 from ce_engine.ports_ingest import EvidenceIngestor
 from ce_engine.preparation import Preparation
@@ -65,7 +68,6 @@ from ce_engine.selectors import RefSelector
 from ce_engine.sessions import Sessions
 from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
-from ce_engine.summaries import Summaries
 from ce_engine.tokens import default_estimator
 from ce_engine.upload.confidence import RuleIngestor
 from ce_engine.upload.redact import PatternRedactor
@@ -75,6 +77,7 @@ from ce_engine.view import OpenTurn
 logger = logging.getLogger("ce_engine")
 
 
+@doors
 class Engine(
     Admission,
     Recorder,
@@ -87,7 +90,8 @@ class Engine(
     Inspecting,
     Reading,
     Deletions,
-    Summaries,
+    Compacting,
+    Judging,
 ):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
@@ -117,6 +121,7 @@ class Engine(
         hasher: Hasher | None = None,
         originals: Store | None = None,
         sources: Sequence[ContextSource] = (),
+        judge: Judge | None = None,
     ) -> None:
         self.store = store
         self.config = config or RuntimeConfig()
@@ -133,6 +138,7 @@ class Engine(
         self.hasher = hasher or Sha256Hasher()
         self._begin(originals, sources)
         self._begin_summaries(llm_adapter, summarizer)
+        self.judge = judge
 
     def _begin(self, originals: Store | None, sources: Sequence[ContextSource]) -> None:
         """The threads and what is shared between calls."""
@@ -151,7 +157,10 @@ class Engine(
         self._settings = Settings(store, self._journal)
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
-        self.budgets = Budgets(self._settings, self.loop)
+        self.budgets = Budgets(self._settings, self.loop, self._allows)
+
+    def _allows(self, scope: Scope, actor: str) -> bool:
+        return self.authorize(scope, actor)  # as it is now: an app may set another one
 
     # Prepare
 
@@ -222,8 +231,12 @@ class Engine(
     def _remember(self, records: Records, config: RuntimeConfig, prepared: Prepared) -> None:
         scope, report = prepared.turn.scope, prepared.report
         self._sessions.remember(scope, report)
+        told = records.ingest.id
+        if report.rules_dropped:
+            rules = [told(rule) for rule in report.rules_dropped]
+            self._over_budget.tell_rules(scope.key, told(scope.session_id), rules)
         if config.fail == "open":  # else it does not go out
-            self._over_budget.tell(scope.key, records.ingest.id(scope.session_id), report)
+            self._over_budget.tell(scope.key, told(scope.session_id), report)
 
     # Upload
 
@@ -245,6 +258,7 @@ class Engine(
         await self._record(turn.scope, record, turn=turn, wait=True, given=[answer])
         if status is TurnStatus.COMMITTED:
             self._summarize_soon(turn.state)
+            self._judge_soon(turn.state)
 
     async def fail(
         self,
@@ -298,6 +312,6 @@ class Engine(
 
     # Housekeeping
 
-    def last_report(self, session: Scope | str) -> Report | None:
+    def last_report(self, session_id: Scope | str) -> Report | None:
         """The newest report of a session here; an id alone means one of no account and no user."""
-        return self._sessions.last_report(as_scope(session))
+        return self._sessions.last_report(as_scope(session_id))

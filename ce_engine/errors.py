@@ -18,6 +18,7 @@ ContextEngineError
 ├── MigrationError               a document's schema version is not known
 ├── RedactionError               a redaction rule is invalid, or redaction failed
 ├── SummarizerError              a summary could not be made
+├── JudgeError                   an answer could not be judged
 ├── TurnAmbiguousError           no turn, or several turns, are open in the session
 ├── ScopeViolationError          something of another scope was asked for or handed in
 ├── ConfigError                  a configuration value is invalid
@@ -144,6 +145,12 @@ class SummarizerError(ContextEngineError):
     """A summary could not be made."""
 
     code = "CONTEXT_SUMMARIZE_FAILED"
+
+
+class JudgeError(ContextEngineError):
+    """An answer could not be judged by its owner's constraints (D-15)."""
+
+    code = "CONTEXT_JUDGE_FAILED"
 
 
 class TurnAmbiguousError(ContextEngineError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,20 +11,26 @@ from ce_engine.recording import record_content, record_retrieval, record_tool_ru
 from ce_engine.recording_tasks import record_tasks
 from ce_engine.records import Records
 from ce_engine.schema.document import (
+    PAYLOAD,
     Evidence,
     EvidenceLinks,
     EvidenceSource,
     ModelUsage,
+    Ref,
     ToolCall,
 )
 from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.events import EventType
 from ce_engine.schema.facts import Retrieval, TaskRun, ToolRun
+from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import AppendModelUsage, ToolCallRow
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, as_scope
 
 
 Record = Callable[[Records], Any]
+
+MAX_PAYLOAD_CHARS = 8000
+"""Of a recorded event's payload: what is larger stands beside the log (B-02)."""
 
 
 class FactRecorder(ABC):
@@ -46,6 +53,14 @@ class FactRecorder(ABC):
         """
 
     @abstractmethod
+    async def _check(self, scope: Scope, refs: Sequence[Ref] | None) -> None:
+        """See that refs lead to evidence of the session."""
+
+    @abstractmethod
+    async def _stored(self, scope: Scope) -> PutResult:
+        """Wait, within the store's deadline, for what was recorded."""
+
+    @abstractmethod
     def _post(
         self,
         scope: Scope,
@@ -58,7 +73,7 @@ class FactRecorder(ABC):
 
     def post_tool_run(
         self,
-        scope: Scope,
+        session_id: Scope | str,
         run: ToolRun,
         *,
         request_id: str = "",
@@ -67,6 +82,7 @@ class FactRecorder(ABC):
         lane_key: str = "",
     ) -> None:
         """Hand a tool's run over without waiting; the next phase of the session waits for it."""
+        scope = as_scope(session_id)
         lane = lane_key or scope.agent_id
         self._post(
             scope,
@@ -78,7 +94,7 @@ class FactRecorder(ABC):
 
     def post_retrieval(
         self,
-        scope: Scope,
+        session_id: Scope | str,
         hit: Retrieval,
         *,
         request_id: str = "",
@@ -90,6 +106,7 @@ class FactRecorder(ABC):
 
         They are the lane's alone: `lane_key`, else the scope's agent, as in `ModelCall`.
         """
+        scope = as_scope(session_id)
         lane = lane_key or scope.agent_id
         self._post(
             scope,
@@ -101,7 +118,7 @@ class FactRecorder(ABC):
 
     def post_tasks(
         self,
-        scope: Scope,
+        session_id: Scope | str,
         runs: Sequence[TaskRun],
         *,
         request_id: str = "",
@@ -110,6 +127,7 @@ class FactRecorder(ABC):
         lane_key: str = "",
     ) -> None:
         """Hand over where tasks of a framework stand, without waiting; they go into the to-do list."""
+        scope = as_scope(session_id)
         lane = lane_key or scope.agent_id
         self._post(
             scope,
@@ -121,11 +139,11 @@ class FactRecorder(ABC):
 
     async def record_tool_call(
         self,
-        scope: Scope,
+        session_id: Scope | str,
         tool_call: ToolCall,
         result_evidence_ids: Sequence[str] | None = None,
         turn_id: str | None = None,
-    ) -> None:
+    ) -> PutResult:
         """Record a tool call of the host's own, redacted."""
 
         def record(records: Records) -> None:
@@ -146,12 +164,29 @@ class FactRecorder(ABC):
             )
             records.add_tool_call(ToolCallRow(call, turn_id=ingest.id(turn_id)), "")
 
+        scope = as_scope(session_id)
         await self._record(scope, record, wait=True, given=[tool_call])
+        return await self._stored(scope)
 
     async def record_model_usage(
-        self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None
-    ) -> None:
-        """Record what a model call used, redacted; once for one `model_usage_id`."""
+        self,
+        session_id: Scope | str,
+        model_usage: ModelUsage,
+        llm_output_evidence_id: str | None = None,
+        *,
+        turn_id: str | None = None,
+    ) -> PutResult:
+        """Record what a model call used, redacted; once for one `model_usage_id`.
+
+        Args:
+            session_id: whose.
+            model_usage: tokens and time.
+            llm_output_evidence_id: the evidence that came of it; it is linked to the usage.
+            turn_id: the turn that asked the model.
+
+        Raises:
+            EvidenceNotFoundError: there is no such evidence in the session.
+        """
 
         def record(records: Records) -> None:
             ingest = records.ingest
@@ -165,13 +200,21 @@ class FactRecorder(ABC):
                     "error": ingest.name(model_usage.error),
                 }
             )
-            records.writes.append(AppendModelUsage([usage], ingest.id(turn_id)))
+            if not records.is_told("usage", usage.model_usage_id, usage):
+                records.writes.append(AppendModelUsage([usage], ingest.id(turn_id)))
+            if output is not None:
+                links = EvidenceLinks(model_usage_id=usage.model_usage_id)
+                records.link(output.evidence_id, links)
 
+        scope = as_scope(session_id)
+        output = Ref(evidence_id=llm_output_evidence_id) if llm_output_evidence_id else None
+        await self._check(scope, [output] if output is not None else None)
         await self._record(scope, record, wait=True, given=[model_usage])
+        return await self._stored(scope)
 
     async def record_evidence(
         self,
-        scope: Scope,
+        session_id: Scope | str,
         content: str,
         source: EvidenceSource,
         type: EvidenceType,  # noqa: A002 - the schema's name
@@ -188,20 +231,29 @@ class FactRecorder(ABC):
             )
 
         given = [content, source, links, metadata, turn_id]
-        found = await self._record(scope, record, wait=True, given=given)
+        found = await self._record(as_scope(session_id), record, wait=True, given=given)
         assert isinstance(found, Evidence)
         return found
 
-    async def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
+    async def record_event(
+        self, session_id: Scope | str, kind: str, payload: Mapping[str, Any]
+    ) -> None:
         """Record an event of the host's own, redacted.
 
-        `kind` is a word (planner, reflection, aggregate, hitl); what is none becomes `recorded`.
+        `kind` is a word (planner, reflection, aggregate, hitl); what is none becomes `recorded`. A payload
+        of more than `MAX_PAYLOAD_CHARS`, as JSON, becomes evidence, and the event refers to it: it holds
+        `chars`, `digest` (keyed) and `evidence_id`. No prompt is given that evidence (B-02).
         """
 
         def record(records: Records) -> None:
             ingest = records.ingest
             clean = ingest.data(dict(payload)) or {}
             word = ingest.code(kind, "recorded")
+            text = json.dumps(clean, ensure_ascii=False)
+            if len(text) > MAX_PAYLOAD_CHARS:
+                stored = record_content(records, text, PAYLOAD, EvidenceType.OTHER)
+                digest = records.view.fingerprinter.mac("payload", text).hex()
+                clean = {"chars": len(text), "digest": digest, "evidence_id": stored.evidence_id}
             records.events.append(ingest.event(EventType.RECORDED, payload=clean, kind=word))
 
-        await self._record(scope, record, wait=True, given=[kind, payload])
+        await self._record(as_scope(session_id), record, wait=True, given=[kind, payload])

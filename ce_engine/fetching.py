@@ -23,6 +23,9 @@ from ce_engine.stores.waiting import settled
 
 
 UNAVAILABLE, MALFORMED = "CONTEXT_SOURCE_UNAVAILABLE", "CONTEXT_SOURCE_MALFORMED"
+MAX_PIECES = 10_000
+"""Of one answer: the pieces that are looked at, so that the best of them can be chosen."""
+
 MAX_THREADS = 8
 """Of one source: one that hangs on all of them is not asked again until a thread is free."""
 
@@ -88,17 +91,15 @@ class Fetching:
                 task.cancel()  # one that does not listen goes on for nobody
         for source, task in zip(asked, tasks, strict=True):
             in_time = task.done() and not task.cancelled()
-            self._take(fetched, source, task.result() if in_time else None, limit)
+            self._take(fetched, source, task.result() if in_time else None)
         return fetched
 
-    def _take(
-        self, fetched: Fetched, source: ContextSource, answer: list[Any] | None, limit: int
-    ) -> None:
+    def _take(self, fetched: Fetched, source: ContextSource, answer: list[Any] | None) -> None:
         """Take an answer in: a list of one, what the source answered; `None` is no answer."""
         if answer is None:
             fetched.warnings.append(f"{UNAVAILABLE}: {source.name}")
             return
-        pieces = _pieces(answer[0], limit)
+        pieces = _pieces(answer[0])
         if pieces is None:
             fetched.warnings.append(f"{MALFORMED}: {source.name}")
         else:
@@ -141,12 +142,12 @@ class Fetching:
         return done.result()
 
 
-def _pieces(answer: object, limit: int) -> list[ContextPiece] | None:
-    """The first pieces of an answer; `None` if it is none."""
+def _pieces(answer: object) -> list[ContextPiece] | None:
+    """The pieces of an answer; `None` if it is none."""
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         return None
     try:
-        found = list(islice(answer, limit))
+        found = list(islice(answer, MAX_PIECES))
         right = all(map(_is_piece, found))
     except Exception:  # noqa: BLE001 - objects of a host's own may do anything when they are looked at
         return None
@@ -159,7 +160,7 @@ def _is_piece(piece: Any) -> bool:
         and all(_is_text(text) for text in (piece.text, piece.at, piece.evidence_id))
         and all(
             owner is None or _is_text(owner)
-            for owner in (piece.account_id, piece.user_id, piece.project_id)
+            for owner in (piece.account_id, piece.user_id, piece.project_id, piece.sensitivity)
         )
         and piece.priority in set(Priority)
         and (piece.score is None or (_is_number(piece.score) and 0 <= piece.score <= 1))

@@ -36,7 +36,7 @@ class Ingestion(FactRecorder):
 
     async def ingest(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         content: str,
         source: EvidenceSource,
         evidence_type: EvidenceType,
@@ -71,11 +71,11 @@ class Ingestion(FactRecorder):
             )
 
         given = [content, source, links, metadata]
-        found = await self._record(as_scope(session), record, wait=True, given=given)
+        found = await self._record(as_scope(session_id), record, wait=True, given=given)
         assert isinstance(found, Evidence)
         return found
 
-    async def redact(self, session: Scope | str, text: str) -> RedactResult:
+    async def redact(self, session_id: Scope | str, text: str) -> RedactResult:
         """A text as this session would store it: `[EMAIL_1]` is the same mail address as in its messages (B-04).
 
         For an app that does not show its users what its model said of others. Nothing else is done to
@@ -94,15 +94,15 @@ class Ingestion(FactRecorder):
                 )
             return redacted
 
-        found = await self._record(as_scope(session), record, wait=True, given=[text])
+        found = await self._record(as_scope(session_id), record, wait=True, given=[text])
         assert isinstance(found, RedactResult)
         return found
 
     async def record_tool_run(
-        self, session: Scope | str, run: ToolRun, *, request_id: str = ""
+        self, session_id: Scope | str, run: ToolRun, *, request_id: str = ""
     ) -> ToolCall:
         """Record a tool's run and its result; give the call as stored, which names the evidence (A-29)."""
-        scope = as_scope(session)
+        scope = as_scope(session_id)
 
         def record(records: Records) -> ToolCall:
             return record_tool_run(records, run, request_id, scope.agent_id).model_copy(deep=True)
@@ -112,10 +112,10 @@ class Ingestion(FactRecorder):
         return found
 
     async def record_retrieval(
-        self, session: Scope | str, hit: Retrieval, *, request_id: str = ""
+        self, session_id: Scope | str, hit: Retrieval, *, request_id: str = ""
     ) -> list[str]:
         """Record a retrieval as a tool call; give the ids of its `rag_doc` evidence, best first (A-29)."""
-        scope = as_scope(session)
+        scope = as_scope(session_id)
 
         def record(records: Records) -> list[str]:
             return record_retrieval(records, hit, request_id, scope.agent_id)
@@ -124,7 +124,7 @@ class Ingestion(FactRecorder):
         return found
 
     async def put_context_blocks(
-        self, session: Scope | str, blocks: Sequence[ContextBlock]
+        self, session_id: Scope | str, blocks: Sequence[ContextBlock]
     ) -> None:
         """Keep blocks with the session, redacted, for its next calls; one of the same id is replaced."""
 
@@ -135,7 +135,7 @@ class Ingestion(FactRecorder):
             payload = {"block_ids": [block.block_id for block in stored]}
             records.events.append(records.ingest.event(EventType.BLOCKS_DERIVED, payload=payload))
 
-        await self._record(as_scope(session), record, wait=True, given=blocks)
+        await self._record(as_scope(session_id), record, wait=True, given=blocks)
 
     def _block(self, records: Records, block: ContextBlock) -> ContextBlock:
         ingest = records.ingest
@@ -155,7 +155,7 @@ class Ingestion(FactRecorder):
         }
         return block.model_copy(update=update)
 
-    async def upsert_tasks(self, session: Scope | str, tasks: Sequence[Task]) -> None:
+    async def upsert_tasks(self, session_id: Scope | str, tasks: Sequence[Task]) -> None:
         """Keep the session's tasks, redacted; one of the same id is replaced, a new one comes last."""
 
         def record(records: Records) -> None:
@@ -176,4 +176,4 @@ class Ingestion(FactRecorder):
             records.writes.append(UpsertTasks(stored))
             records.view.kept = None
 
-        await self._record(as_scope(session), record, wait=True, given=tasks)
+        await self._record(as_scope(session_id), record, wait=True, given=tasks)

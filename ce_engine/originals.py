@@ -29,7 +29,7 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.facts import Original
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import HEAD_ONLY, CreateSession, EvidenceRow, PutEvidence, Write
-from ce_engine.schema.scope import Scope, check_project
+from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.stores import open_store
 from ce_engine.stores.urls import ORIGINALS_VARIABLE, local_path
 from ce_engine.stores.waiting import answered
@@ -143,7 +143,7 @@ class OriginalReader(FactRecorder):
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored."""
 
-    async def original(self, scope: Scope, piece_id: str, *, actor: str) -> Original:
+    async def original(self, session_id: Scope | str, piece_id: str, *, actor: str) -> Original:
         """What a message, a piece of evidence, or the arguments of a tool call were before redaction (A-19).
 
         Only with `mode="dual_store"` and the audit switch on. Each read is an event in the session's log
@@ -155,7 +155,7 @@ class OriginalReader(FactRecorder):
             ScopeViolationError: the session belongs to another project.
             StoreUnavailableError: a store cannot be read, or the read cannot be recorded.
         """
-        return await self.loop.share(self._original(scope, piece_id, actor))
+        return await self.loop.share(self._original(as_scope(session_id), piece_id, actor))
 
     async def _original(self, scope: Scope, piece_id: str, actor: str) -> Original:
         self._check_allowed(actor)

@@ -48,10 +48,26 @@ def figures(found: Mapping[str, int]) -> str:
 
 
 class OverBudgetLog:
-    """Writes one line a session, the first time that a call of it goes out over its budget."""
+    """Writes a line the first time that a call of a session goes out over its budget, or without a rule."""
 
     def __init__(self) -> None:
         self._told: Bounded[tuple[str, ...], None] = Bounded(MAX_SESSIONS)
+        self._rules: Bounded[tuple[str, ...], frozenset[str]] = Bounded(MAX_SESSIONS)
+
+    def tell_rules(self, key: tuple[str, ...], session: str, rules: Iterable[str]) -> None:
+        """Tell of the rules that a call goes out without, each once a session; ids as they may be logged (D-02)."""
+        known = self._rules.get(key) or frozenset()
+        new = [rule for rule in rules if rule not in known]
+        if not new:
+            return
+        self._rules[key] = known.union(new)
+        logger.warning(
+            "session %s: a call goes out without %d rules, for which its budget has no room: %s; see: ce report %s",
+            session,
+            len(new),
+            ", ".join(new),
+            shlex.quote(session),
+        )
 
     def tell(self, key: tuple[str, ...], session: str, report: Report) -> None:
         """Tell of a call; `session` is the id as it may be logged."""

@@ -33,8 +33,8 @@ class Summarizer(Protocol):
         """The old summary and messages after it as a new one, of at most `max_summary_tokens`.
 
         It covers a beginning of the list, maybe not all of it, and never the last
-        `preserve_recent_messages`; `to_index` is the last message covered. A message with tool calls
-        and its results are covered together.
+        `preserve_recent_messages`; `to_index` is the last message covered. It ends with a whole turn:
+        the message after it, if there is one, is a user's, so that no input begins with an answer.
 
         Raises:
             SummarizerError: it cannot be made, or nothing is to be covered.

@@ -36,6 +36,7 @@ from ce_engine.runtime.workers import Workers
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
 from ce_engine.sessions import Sessions
 from ce_engine.settings import Settings
 from ce_engine.upload.pieces import is_long
@@ -122,6 +123,10 @@ class Parts(ABC):
         """What the session itself keeps for a call."""
 
     @abstractmethod
+    def _summarize_on(self, records: Records) -> None:
+        """See whether what was recorded is a reason for a summary."""
+
+    @abstractmethod
     def _records(
         self,
         view: SessionView,
@@ -146,6 +151,19 @@ class Parts(ABC):
         given: Iterable[Any] = (),
     ) -> Any:
         """Run `record` on the session's view and submit what it made."""
+
+    async def _there(self, scope: Scope) -> SessionView | None:
+        """The view of a session, as known or as stored; `None` where there is none. Under its lock.
+
+        What is remembered of it will do: where the store knows better, it refuses what is made of it.
+        """
+        view = self._sessions.known(scope)
+        if view is None:  # asking for the view of a session that is not there would begin it
+            asked = self._journal.read(lambda: self.store.version(scope), Versions)
+            if (await asked).version == 0:
+                return None
+            view, _ = await self._sessions.view(scope, ephemeral=False)
+        return view
 
     async def _beside(self, make: Callable[[], T], texts: Iterable[Any]) -> T:
         """What a phase makes of texts, under its session's lock: beside the loop if that may take long.

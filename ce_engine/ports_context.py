@@ -1,4 +1,4 @@
-"""The interfaces of context beside the messages: what owners set, and sources of the host's own."""
+"""The interfaces of context beside the messages: what owners set, who judges by it, and sources of the host's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.settings import Setting
+from ce_engine.schema.settings import Constraint, Setting
 
 
 class SettingsStore(Protocol):
@@ -44,6 +44,7 @@ class ContextPiece:
         tokens: what it costs, where the source knows it.
         at: when it was made, UTC, ISO 8601.
         evidence_id: the evidence that it renders, if it is recorded.
+        sensitivity: a word of your own; `prune.exclude_sensitivity` keeps those out that it names.
         account_id: whose it is, where the source knows it; `None` says that it is the scope's that
             was asked for. Another account's, user's or project's piece is refused (D-10).
     """
@@ -57,6 +58,7 @@ class ContextPiece:
     account_id: str | None = None
     user_id: str | None = None
     project_id: str | None = None
+    sensitivity: str | None = None
 
 
 class ContextSource(Protocol):
@@ -79,9 +81,25 @@ class ContextSource(Protocol):
     def fetch(
         self, scope: Scope, query: str, limit: int
     ) -> Awaitable[Sequence[ContextPiece]] | Sequence[ContextPiece]:
-        """At most `limit` pieces for the task message's live text.
+        """Pieces for the task message's live text; of more than `limit` the best go in.
 
         A coroutine runs on the engine's own loop and must not block it; a plain function runs on a
         thread of its own.
+        """
+        ...
+
+
+class Judge(Protocol):
+    """Says which of its owner's constraints an answer breaks; what becomes of it is the host's to decide (D-15).
+
+    It is asked after the turn, on the engine's own loop, which it must not block, and within
+    `RuntimeConfig.judge.timeout_s`; no call waits for it. One that raises, or is late, leaves the answer
+    unjudged: `CONTEXT_JUDGE_FAILED`. It is given what is stored, redacted.
+    """
+
+    async def judge(self, answer: str, constraints: Sequence[Constraint]) -> Sequence[str]:
+        """The `constraint_id` of each constraint that the answer breaks; empty if it breaks none.
+
+        Nothing that is handed in is changed. An empty answer breaks nothing.
         """
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from ce_engine.archiving import NOTHING, Archiving, Chosen, Given, told_below
 from ce_engine.config import RuntimeConfig
 from ce_engine.continuing import go_on
 from ce_engine.counting import Counter
+from ce_engine.errors import BudgetExceededError
 from ce_engine.history import History
 from ce_engine.lane_cut import LaneCut
 from ce_engine.ports import Pruner
@@ -23,9 +24,10 @@ from ce_engine.prepare.match import Incoming
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
-from ce_engine.prepare.prune import GuardedPruner
+from ce_engine.prepare.prune import GuardedPruner, pruner_of
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.prepare.sharing import Share, share_of
+from ce_engine.prepare.shorter import saved_in
 from ce_engine.recall import Recall
 from ce_engine.recognising import incoming
 from ce_engine.recording import record_tool_message
@@ -115,7 +117,7 @@ class Preparation:
             self.places = [None] * len(call.messages)
         chosen, recall = self.choose()
         outcome = chosen.outcome
-        outcome.over_budget |= self.budget is not None and outcome.used > self.budget
+        self._see_budget(outcome)
         archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
@@ -134,6 +136,11 @@ class Preparation:
         prepared = Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
         return prepared, chosen
 
+    def _see_budget(self, outcome: Outcome) -> None:
+        outcome.over_budget |= self.budget is not None and outcome.used > self.budget
+        if outcome.over_budget and self.config.fail == "open":  # else the turn fails with it
+            self.records.degrade(Degradation(BudgetExceededError.code))
+
     def choose(self, given: Given = NOTHING) -> tuple[Chosen, Recall]:
         """Assemble from what is known by now; a replay runs this again, with what is `given`."""
         call, config, chat = self.call, self.config, self.call.purpose == "chat"
@@ -146,7 +153,8 @@ class Preparation:
         sources.saved = given.saved
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
-        pruner = GuardedPruner(self.pruner)
+        chosen = pruner_of(config, self.pruner)
+        pruner = GuardedPruner(chosen)
 
         def assembled(below: Below | None) -> tuple[list[Item], Marks, Outcome]:
             items = self.history.line(self.places, below)
@@ -167,11 +175,12 @@ class Preparation:
         items, marks, outcome = assembled(None if whole else self.cut.known_below())
         if marks.below and not outcome.cut.stands:
             items, marks, outcome = assembled(None)
+        outcome.leave_out(self.collected.left_out)
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
         factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
         of = sources, self.collected.materials, told.lanes
-        made = Chosen(outcome, items, bound, extras, marks, *of, factor, self.pruner, told.stood)
+        made = Chosen(outcome, items, bound, extras, marks, *of, factor, chosen, told.stood)
         return made, recall
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
@@ -218,9 +227,7 @@ class Preparation:
             agent=ingest.name(call.speaker),
             lane_key=self.lane_key,
             known=known,
-            flags=Flags(
-                view.in_flight(), frozenset(view.failed), self._retried(), call.new_conversation
-            ),
+            flags=self._flags(arrived),
         )
         self.found = found
         self.new = len(found.new)
@@ -232,7 +239,7 @@ class Preparation:
         self.question = settle(found.tip, added)
         self.cut.check_below(self.places, known)
         view.remember_sent(self.lane_key, call.messages, self.places)
-        if self.question is not None:
+        if self.question is not None and not call.by_hand:  # there the same request is a retry
             view.note_step(self.question, call.request_id)
         if call.by_hand and self.question is not None:
             # What came before stands here alone, also where the list goes on with its tools' results.
@@ -254,14 +261,25 @@ class Preparation:
             found.bring = replace(found.bring, without=found.bring.without | mates)
         return found.bring
 
-    def _retried(self) -> int | None:
-        """The failed question that this call repeats: its caller says so, or the engine keeps the line."""
+    def _flags(self, arrived: Sequence[Incoming]) -> Flags:
+        view = self.view
+        failed, new = frozenset(view.failed), self.call.new_conversation
+        return Flags(view.in_flight(), failed, self._retried(arrived), new)
+
+    def _retried(self, arrived: Sequence[Incoming]) -> int | None:
+        """The question that this call repeats: a failed one, or the very same request's (B-07).
+
+        Its caller says so, or the engine keeps the line; that of a request may have its answer already.
+        """
         view, call = self.view, self.call
         newest = view.log.newest_root(self.lane_key) if call.by_hand else None
         for question, turn in view.failed.items():
             if turn.row.turn_id == call.retry_of or question == newest:
                 return question
-        return None
+        asked = view.log.roots_by_key(arrived[-1].key) if call.request_id and arrived else ()
+        of = (call.request_id, self.lane_key)
+        rows = ((n, view.rows[n]) for n in reversed(asked) if not view.log[n].aside)
+        return next((n for n, row in rows if (row.request_id, row.lane_key) == of), None)
 
     def _append(self, new: NewEntry, parent: int | None, arrived: Incoming) -> int:
         host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest
@@ -316,13 +334,16 @@ class Preparation:
             self.history.stands_for,
             self.history.documents,
         )
-        recall.mates = self.mates
+        recall.mates, recall.is_closed = self.mates, not self.share.recall
         return recall
 
     def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
         """The last change of a plan: live values in what was stored. The count stays an upper bound."""
         room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
-        counted = {item.message_id: item.tokens for item in self.history.items}
+        counted = {
+            item.message_id: item.tokens - saved_in([item], outcome.shorter)
+            for item in self.history.items
+        }
         redactor = self.view.redactor
         done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
         outcome.used += done.restored + done.injected

@@ -51,42 +51,42 @@ class Reading(Parts):
 
         return await self.loop.share(read())
 
-    async def get_session(self, session: Scope | str) -> SessionDocument | None:
+    async def get_session(self, session_id: Scope | str) -> SessionDocument | None:
         """The whole document of a session, messages in their order; content is redacted."""
-        return await self._looked_up(session, self.store.get_session, None)
+        return await self._looked_up(session_id, self.store.get_session, None)
 
-    async def get_evidence(self, session: Scope | str, evidence_id: str) -> Evidence | None:
+    async def get_evidence(self, session_id: Scope | str, evidence_id: str) -> Evidence | None:
         """One piece of evidence of a session."""
         return await self._looked_up(
-            session, lambda scope: self.store.get_evidence(scope, evidence_id), None
+            session_id, lambda scope: self.store.get_evidence(scope, evidence_id), None
         )
 
     async def list_evidences(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         filter: EvidenceFilter | None = None,  # noqa: A002 - the store's name
     ) -> list[Evidence]:
         """The evidence of a session in order of arrival; a filter's `limit` takes the first ones."""
         return await self._looked_up(
-            session, lambda scope: self.store.list_evidences(scope, filter), []
+            session_id, lambda scope: self.store.list_evidences(scope, filter), []
         )
 
-    async def list_turns(self, session: Scope | str) -> list[TurnRow]:
+    async def list_turns(self, session_id: Scope | str) -> list[TurnRow]:
         """The turns of a session in order of opening."""
-        return await self._looked_up(session, self.store.list_turns, [])
+        return await self._looked_up(session_id, self.store.list_turns, [])
 
-    async def list_reports(self, session: Scope | str) -> list[Report]:
+    async def list_reports(self, session_id: Scope | str) -> list[Report]:
         """The stored reports of a session's turns in order of opening; turns without one are left out.
 
         Raises:
             SchemaValidationError: a newer release wrote one.
         """
-        reports = (report_of(row.turn_id, row.report) for row in await self.list_turns(session))
+        reports = (report_of(row.turn_id, row.report) for row in await self.list_turns(session_id))
         return [report for report in reports if report is not None]
 
-    async def list_events(self, session: Scope | str) -> list[Event]:
+    async def list_events(self, session_id: Scope | str) -> list[Event]:
         """The stored events of a session in their order; they have no content of messages."""
-        return await self._looked_up(session, self.store.list_events, [])
+        return await self._looked_up(session_id, self.store.list_events, [])
 
     async def _looked_up(
         self, session: Scope | str, read: Callable[[Scope], Awaitable[T]], nothing: T

@@ -14,7 +14,7 @@ from ce_engine.counting import Counter, cached_text_counter
 from ce_engine.coverage import BROKEN_OFF
 from ce_engine.prepare.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.line import Item
-from ce_engine.prepare.material import Material
+from ce_engine.prepare.material import Material, sensitivity_of
 from ce_engine.prepare.nominate import FEW, pin_of
 from ce_engine.prepare.passages import PassageIndex, written_talk
 from ce_engine.prepare.pins import Pin
@@ -39,7 +39,8 @@ class Recall:
     """Answers the stages' questions for one call.
 
     `may_recall` says whether an entry is on the reader's line (decision 7); `own_documents` are those
-    that this list had; `mates` are the other items of the call's batch, whose documents are none of it.
+    that this list had; `mates` are the other items of the call's batch, whose documents are none of it;
+    `is_closed` says that the caller may have none.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class Recall:
         self.summary = summary
         self.own_documents = own_documents
         self.mates: frozenset[str] = frozenset()
+        self.is_closed = False
         memory = view.requests.get(call.request_id)
         self.documents = list(memory.documents) if memory else []
         self.sent: Sequence[int] = ()
+        self.looked_at: set[str] = set()
         self.conflicts: list[ConflictRecord] = []
         self.warnings: list[str] = []
 
@@ -82,6 +85,8 @@ class Recall:
             summary=self.summary,
             settle=self.settle,
             nearest=self.nearest,
+            unread=self.unread,
+            is_hidden=self.is_hidden,
             materials=self.materials,
             whole=self.call.by_hand,
             costs=self.view.costs_of(counter.name, self.config.locale),
@@ -131,6 +136,7 @@ class Recall:
             present: set[str] = set()
         else:
             present = {evidence_id for evidence_id, _ in self.documents}
+        self.looked_at = {evidence_id for evidence_id, _ in documents}
         own = self.own_documents() if documents else frozenset()
         theirs = self.view.documents_of_others(self.call.request_id, self.mates) - own
         for evidence_id, score in documents:
@@ -140,6 +146,24 @@ class Recall:
             if was_here and evidence_id not in present and self._may_read(row):
                 found.append(_document(self.view, evidence_id, score))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def unread(self) -> list[tuple[str, int]]:
+        """By hand, the evidence that the last `recall` left, newest first: candidates' ids, and characters."""
+        is_open = self.call.by_hand and not self.is_closed
+        rest = reversed(self.view.documents) if is_open else ()
+        rows = [self.view.evidence[each] for each in rest if each not in self.looked_at]
+        return [
+            (f"e:{row.evidence.evidence_id}", len(row.evidence.content))
+            for row in rows
+            if self._may_read(row)
+        ]
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether a candidate is of evidence that may not go out."""
+        kind, _, found = name.partition(":")
+        row = self.view.evidence.get(self.view.by_message.get(found, "") if kind == "m" else found)
+        sensitivity = sensitivity_of(row.evidence) if row is not None else None
+        return sensitivity is not None and sensitivity in self.config.prune.exclude_sensitivity
 
     def nearest(self, query: str, sent: frozenset[int], asked: int) -> float:
         """The score of the nearest entry that goes out, before the one that is asked.
@@ -263,8 +287,8 @@ def _message(view: SessionView, n: int, score: float) -> Candidate:
     message = row.message
     assert message.message_id is not None
     name = row.speaker or ""
+    evidence = view.evidence.get(view.by_message.get(message.message_id, ""))
     if message.role.value == "tool":
-        evidence = view.evidence.get(view.by_message.get(message.message_id, ""))
         name = evidence.evidence.source.name if evidence else ""
     snippet = Snippet(
         KINDS.get(message.role.value, "user"),
@@ -273,7 +297,9 @@ def _message(view: SessionView, n: int, score: float) -> Candidate:
         message.at or "",
         view.by_message.get(message.message_id, ""),
     )
-    return Candidate(f"m:{message.message_id}", snippet, score, n, stored=True)
+    sensitivity = sensitivity_of(evidence.evidence) if evidence else None
+    name = f"m:{message.message_id}"
+    return Candidate(name, snippet, score, n, stored=True, sensitivity=sensitivity)
 
 
 def _document(view: SessionView, evidence_id: str, score: float) -> Candidate:
@@ -286,7 +312,8 @@ def _document(view: SessionView, evidence_id: str, score: float) -> Candidate:
         evidence_id,
     )
     # No number of the store: the process that recorded it has none yet, and must choose alike.
-    return Candidate(f"e:{evidence_id}", snippet, score, 0, stored=True)
+    sensitivity = sensitivity_of(evidence)
+    return Candidate(f"e:{evidence_id}", snippet, score, 0, stored=True, sensitivity=sensitivity)
 
 
 def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> dict[str, Pin]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
-from ce_engine.errors import StoreUnavailableError
+from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
 from ce_engine.facts import Record
 from ce_engine.parts import Parts
 from ce_engine.records import Records
@@ -126,10 +126,19 @@ class Recorder(Parts):
         if wait and group is not None:
             landed = await self._journal.wait(group)
             if not landed and config.fail == "closed":
-                raise StoreUnavailableError(
-                    'the record is not stored yet, and fail="closed" is set. See: ce doctor'
-                )
+                raise self._unstored(scope)
         return result
+
+    def _unstored(self, scope: Scope) -> ContextEngineError:
+        """Why a record is not there, for `fail="closed"`."""
+        if self._journal.refusal(scope) == VersionConflictError.code:
+            return VersionConflictError(
+                f"the store refused the record twice: somebody else wrote to session "
+                f"{scope.session_id!r} meanwhile. Prepare the turn anew."
+            )
+        return StoreUnavailableError(
+            'the record is not stored yet, and fail="closed" is set. See: ce doctor'
+        )
 
     def post_fault(self, code: str, where: str, framework: str = "") -> None:
         """Tell the bus of a fault that an adapter spared its host, without waiting; nothing is stored.
@@ -171,6 +180,7 @@ class Recorder(Parts):
         view = records.view
         view.created = True
         group = self._journal.submit(view.scope, writes, self._originals.after(records))
+        self._summarize_on(records)
         if records.heard:
             payload = {"writes": len(writes)}
             persisted = records.ingest.event(EventType.PERSISTED, payload=payload)
@@ -182,7 +192,10 @@ class Recorder(Parts):
         view = self._sessions.known(gap.scope) or self._sessions.fresh(gap.scope, ephemeral=False)
         records = self._records(view, gap.scope, "", self.config)
         lost = {"groups": gap.groups, "messages": gap.messages, "from": gap.since, "to": gap.until}
-        payload = {**Degradation(RECORDING_GAP).payload, **lost}
-        records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
-        records.codes.append(RECORDING_GAP)
+        if gap.groups:
+            payload = {**Degradation(RECORDING_GAP).payload, **lost}
+            records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
+            records.codes.append(RECORDING_GAP)
+        if gap.refused == VersionConflictError.code:
+            records.degrade(Degradation(gap.refused))
         self._submit(records, records.finish())

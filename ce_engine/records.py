@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ce_engine.prepare.material import Collected
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.degradation import Degradation
+from ce_engine.schema.document import EvidenceLinks
 from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.events import STORED, Event, EventType
 from ce_engine.schema.rows import (
@@ -26,6 +27,7 @@ from ce_engine.schema.rows import (
     TurnRow,
     Write,
 )
+from ce_engine.stores.rules import linked
 from ce_engine.upload.ingest import Ingest
 from ce_engine.view import SessionView
 
@@ -143,7 +145,7 @@ class Records:
         known = self._known(row)
         if known is not None:
             self.ingest.untold(row.evidence.evidence_id)
-            self.writes.append(LinkEvidence(known, row.evidence.links, row.message_id))
+            self.link(known, row.evidence.links, row.message_id)
             if row.message_id is not None:
                 self.view.put_in_message(known, row.message_id)
             self._remember(request_id, known)
@@ -168,6 +170,19 @@ class Records:
         self._remember(request_id, evidence.evidence_id)
         return evidence.evidence_id
 
+    def link(self, evidence_id: str, links: EvidenceLinks, message_id: str | None = None) -> None:
+        """Link evidence that is there to one more call; a link that it has already is not written (A-09)."""
+        write, there = LinkEvidence(evidence_id, links, message_id), self.view.evidence[evidence_id]
+        after = linked(there, write)
+        if after.evidence is not there.evidence or after.message_id != there.message_id:
+            self.view.evidence[evidence_id] = after
+            self.writes.append(write)
+
+    def is_told(self, kind: str, key: str, fact: object) -> bool:
+        """Whether this very fact was recorded under its id before, here: then nothing is to be written (B-07)."""
+        known, self.view.facts[kind, key] = self.view.facts.get((kind, key)), fact
+        return known == fact
+
     def _known(self, row: EvidenceRow) -> str | None:
         """The same evidence, if the row's lane may read it; else one of the lane's own (decision 7)."""
         known = self.view.by_dedup.get(row.dedup_key)
@@ -185,8 +200,13 @@ class Records:
             self.view.request(request_id).evidence_ids.append(evidence_id)
 
     def add_tool_call(self, row: ToolCallRow, request_id: str) -> None:
-        self.writes.append(AppendToolCalls([row]))
         call = row.call
+        fact = replace(
+            row, call=call.model_copy(update={"called_at": ""})
+        )  # a repetition has its own
+        if self.is_told("call", call.tool_call_id, fact):
+            return
+        self.writes.append(AppendToolCalls([row]))
         if row.message_id is None or not row.ended:  # else the message that asked has told it
             self._called(call.tool, call.tool_call_id, request_id, row.turn_id)
         if not row.ended:

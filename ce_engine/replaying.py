@@ -17,6 +17,7 @@ from ce_engine.parts import Parts
 from ce_engine.past import Past, newest
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
+from ce_engine.prepare.prune import pruner_of
 from ce_engine.recall import pins_again
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import SHORT_ID, Fingerprinter
@@ -56,7 +57,7 @@ class Replaying(Parts):
 
     async def replay(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         turn: int | str | None = None,
         config: RuntimeConfig | None = None,
         system: str | Sequence[str] | None = None,
@@ -64,7 +65,7 @@ class Replaying(Parts):
         """The input of a turn, made again from messages, evidence and the archived configuration.
 
         Args:
-            session: whose; an id alone is a session of no account and no user.
+            session_id: whose; an id alone is a session of no account and no user.
             turn: its number, from 1, its id or the start of that; if not given, the newest that can be
                 replayed.
             config: what another configuration would have sent, in `instead`.
@@ -76,7 +77,7 @@ class Replaying(Parts):
             ReplayUnavailableError: the turn has no archive.
         """
         given = [system] if isinstance(system, str) else list(system or ())
-        return await self.loop.share(self._replay(as_scope(session), turn, config, given))
+        return await self.loop.share(self._replay(as_scope(session_id), turn, config, given))
 
     async def _replay(
         self,
@@ -112,7 +113,7 @@ class Replaying(Parts):
         replay.problems = past.problems
         return replay
 
-    async def recorded_call(self, session: Scope | str) -> ModelCall | None:
+    async def recorded_call(self, session_id: Scope | str) -> ModelCall | None:
         """The newest call of a session that can be replayed, without its messages; `None` without one.
 
         It has the configuration that was archived, the model and its window.
@@ -120,7 +121,7 @@ class Replaying(Parts):
         Raises:
             SessionNotFoundError: there is no such session of this user.
         """
-        return await self.loop.share(self._recorded_call(as_scope(session)))
+        return await self.loop.share(self._recorded_call(as_scope(session_id)))
 
     async def _recorded_call(self, scope: Scope) -> ModelCall | None:
         try:
@@ -157,7 +158,8 @@ class Replaying(Parts):
         records = self._records(view, past.scope, call.framework, config)
         same = was is None or counter.name == was.counter.name
         if was is None:
-            past.compare(records.ingest.counted_by(counter.name), self.pruner)
+            pruner = pruner_of(config, self.pruner)
+            past.compare(records.ingest.counted_by(counter.name), pruner)
         elif not same:
             past.say("RECOUNTED", "what is not stored as it was sent cannot be counted anew")
         call.messages = past.messages(counter.name if same else None, counter.name)

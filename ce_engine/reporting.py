@@ -11,6 +11,7 @@ from typing import Any
 
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.over_budget import causes, figures
+from ce_engine.payload import AGENTS, CONVERSATION, TOOL_RESULTS, injected, payload_tokens
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import CONTEXTS
 from ce_engine.prepare.outcome import Outcome
@@ -59,6 +60,7 @@ class Telling:
         report.over_budget = outcome.over_budget
         report.prune_decisions = outcome.decisions
         report.injected_evidence_ids = outcome.evidence_ids
+        report.rules_dropped = outcome.standing.rules_dropped
         report.warnings += outcome.standing.warnings
         if outcome.over_budget:
             report.warnings.append("CONTEXT_OVER_BUDGET")
@@ -72,32 +74,20 @@ class Telling:
 
     def _parts(self, payload: Mapping[str, int]) -> dict[str, int]:
         """The payload by what an app can do something about."""
-        parts, line = dict(payload), self.outcome.line
+        parts = {kind: payload.get(kind, 0) for kind in ("tools", "response_format")}
+        own = {kind: payload.get(kind, 0) for kind in ("system", "task")}
+        results = payload.get(TOOL_RESULTS, 0)
+        history = payload.get(CONVERSATION, 0) + payload.get(AGENTS, 0)
+        parts["injected"] = injected(payload)
         if self.call.purpose == "helper":
-            return parts | {
-                "helper": sum(parts.pop(kind) for kind in ("system", "task", "history"))
-            }
-        kept = (g for n, g in enumerate(line.groups) if n not in self.outcome.cut.dropped)
-        results = sum(g.tokens for g in kept if any(item.is_tool_result for item in g.items))
-        results = min(results, parts["history"])
-        return parts | {"results": results, "history": parts["history"] - results}
+            return parts | {"helper": sum(own.values()) + results + history}
+        return {**own, **parts, "results": results, "history": history}
 
     def _layers(self, report: Report, extras: dict[str, int]) -> None:
         outcome = self.outcome
-        system = sum(item.tokens for item in outcome.line.system)
-        system -= saved_in(outcome.line.system, outcome.shorter)
-        task = outcome.line.task
-        task_tokens = outcome.line.groups[task].tokens if task is not None else 0
-        report.payload_tokens = {
-            "system": system,
-            "tools": extras.get("tools", 0),
-            "response_format": extras.get("response_format", 0),
-            "injected": outcome.injected_tokens,
-            "task": task_tokens,
-            "history": max(0, outcome.cut.tokens - task_tokens),
-        }
-        stands = outcome.standing
-        tokens, cut_off = stands.layers, stands.truncated
+        report.payload_tokens = payload_tokens(outcome, extras, self.count)
+        system = report.payload_tokens.get("system", 0)
+        tokens, cut_off = self._put_in(), outcome.standing.truncated
         report.layers = {
             Layer.RULES.value: LayerReport(
                 tokens=system + tokens.get(Layer.RULES, 0), truncated=Layer.RULES in cut_off
@@ -106,15 +96,27 @@ class Telling:
                 tokens=tokens.get(Layer.SETTINGS, 0), truncated=Layer.SETTINGS in cut_off
             ),
             Layer.RETRIEVED.value: LayerReport(
-                tokens=max(0, outcome.injected_tokens - stands.tokens),
+                tokens=tokens.get(Layer.RETRIEVED, 0),
                 chunks=outcome.injected_count,
-                truncated=bool(outcome.shorter),
+                truncated=outcome.retrieved_cut or Layer.RETRIEVED in cut_off,
             ),
             Layer.IMMEDIATE.value: LayerReport(
                 tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),
                 truncated=bool(outcome.groups_dropped or outcome.shortened),
             ),
         }
+
+    def _put_in(self) -> dict[Layer, int]:
+        """What was put in by layer; what stands around the texts counts as the largest one's."""
+        outcome, found = self.outcome, dict[Layer, int]()
+        texts = [(CONTEXTS[name], text) for name, text in outcome.contexts.items()]
+        texts += ((Layer.RETRIEVED, pin.text) for pin in outcome.pins.values())
+        for layer, text in texts:
+            found[layer] = found.get(layer, 0) + self.count(text)
+        if found:
+            largest = max(found, key=lambda layer: found[layer])
+            found[largest] += outcome.injected_tokens - sum(found.values())
+        return found
 
     def _prefix(self, report: Report, extras: dict[str, int]) -> None:
         """Hash what should be stable (D-05), and compare with the lane's last chat (decision 8)."""
@@ -151,7 +153,8 @@ class Telling:
                 name = step.message.message_id
                 if step.before:
                     yield self._injected(step.before)
-                yield name, items[name].tokens
+                saved = saved_in([items[name]], self.outcome.shorter)
+                yield (name, saved), items[name].tokens - saved
             elif isinstance(step, Insert):
                 yield self._injected(step.text)
             else:

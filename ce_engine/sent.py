@@ -10,6 +10,7 @@ from ce_engine.counting import Counter
 from ce_engine.prepare.compose import SYSTEM
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import CONTEXTS
+from ce_engine.prepare.shorter import saved_in
 from ce_engine.prepare.standing import FACTS
 from ce_engine.schema.call import Extend, Insert, ModelCall, Prepared, Restore, Shorten
 from ce_engine.schema.enums import Layer, Origin, Role
@@ -81,7 +82,9 @@ class Shown:
                     )
             elif isinstance(step, Restore):
                 item = stored[step.message.message_id or ""]
-                yield self._part("restored", item, step.message.content)
+                part = self._part("restored", item, step.message.content)
+                tokens = part.tokens - saved_in([item], self.out.shorter)
+                yield part.model_copy(update={"tokens": tokens})
             elif isinstance(step, Shorten):
                 part = self._part("shortened", items[step.index], step.text)
                 yield part.model_copy(update={"tokens": self.counter.text(step.text)})

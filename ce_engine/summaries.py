@@ -22,14 +22,16 @@ from ce_engine.parts import Parts
 from ce_engine.ports import LlmAdapter
 from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.reconcile import had_history
+from ce_engine.records import Records
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
-from ce_engine.schema.enums import Role
+from ce_engine.schema.enums import TaskStatus
+from ce_engine.schema.rows import UpsertTasks
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.schema.settings import Versions
 from ce_engine.summing import Due, record_failure, record_summary
-from ce_engine.upload.summarize import RollingSummarizer
+from ce_engine.upload.layers import LayeredSummarizer
+from ce_engine.upload.summarize import RollingSummarizer, ends_turn
 from ce_engine.view import Bounded, OpenTurn, SessionView
 
 
@@ -52,7 +54,8 @@ class Summaries(Parts):
 
     def _begin_summaries(self, llm: LlmAdapter | None, summarizer: Summarizer | None) -> None:
         if summarizer is None and llm is not None:
-            summarizer = RollingSummarizer(
+            layered = self.config.summary.strategy == "layers"
+            summarizer = (LayeredSummarizer if layered else RollingSummarizer)(
                 llm, self.estimator, locale=self.config.locale, clock=self.clock
             )
         self.summarizer = summarizer
@@ -61,12 +64,12 @@ class Summaries(Parts):
         self._failures: Bounded[Any, tuple[int, int]] = Bounded(1000)
 
     async def summarize(
-        self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
+        self, session_id: Scope | str, lane: str | None = None, *, only_if_due: bool = False
     ) -> Summary | None:
         """Summarise a line of conversation now, all but its last messages; give its newest summary.
 
         Args:
-            session: whose conversation.
+            session_id: whose conversation.
             lane: the `lane_key` of its line; else that of the scope's agent.
             only_if_due: not before the triggers of `SummaryConfig` say so.
 
@@ -79,10 +82,8 @@ class Summaries(Parts):
                 "the engine has no model for summaries: give it one, "
                 "create_context_engine(..., llm_adapter=...), or a summarizer of your own"
             )
-        scope = as_scope(session)
-        config = self.config.summary
-        if not only_if_due:
-            config = config.model_copy(update={"enabled": True, "trigger_message_count": 1})
+        scope = as_scope(session_id)
+        config = self.config.summary if only_if_due else _at_once(self.config.summary)
         lane_key = scope.agent_id if lane is None else lane
         return await self.loop.share(self._summarize(scope, lane_key, config))
 
@@ -107,12 +108,29 @@ class Summaries(Parts):
         if not wanted or row.purpose != "chat" or row.answer_message_id is None:
             return
         key = (scope.key, row.lane)
+        if config.summary.idle_s is not None:
+            later = partial(self._pursue_lane, scope, row.lane, _at_once(config.summary))
+            self._background.later(key, config.summary.idle_s, later)
         failures, skips = self._failures.get(key, (0, 0))
         if skips:
             self._failures[key] = failures, skips - 1
             return
         aim = partial(_line_to, row.answer_message_id, row.lane, restores=opened.restores)
         self._background.ask(key, lambda: self._pursue(scope, row.lane, aim, config.summary))
+
+    def _summarize_on(self, records: Records) -> None:
+        """See whether what was just recorded is a reason for a summary (`SummaryConfig.on_events`)."""
+        config, view = self.config.summary, records.view
+        if not config.on_events or self.summarizer is None or not config.enabled:
+            return
+        if not view.rows or view.head.ephemeral or config.on_events.isdisjoint(_kinds(records)):
+            return
+        scope, lane_key = view.scope, view.rows[-1].lane_key
+        work = partial(self._pursue_lane, scope, lane_key, _at_once(config))
+        self._background.ask((scope.key, lane_key), work)
+
+    async def _pursue_lane(self, scope: Scope, lane_key: str, config: SummaryConfig) -> None:
+        await self._pursue(scope, lane_key, partial(_newest, lane_key), config)
 
     async def _pursue(self, scope: Scope, lane_key: str, aim: Aim, config: SummaryConfig) -> None:
         key = (scope.key, lane_key)
@@ -174,18 +192,12 @@ class Summaries(Parts):
         return made
 
     async def _gather(self, scope: Scope, lane_key: str, aim: Aim) -> Due | None:
-        """What no summary stands for yet, under the session's lock; nothing of one that is not there.
-
-        What is remembered of the session will do: where the store knows better, it refuses the summary.
-        """
+        """What no summary stands for yet, under the session's lock; nothing of one that is not there."""
         async with self._locks.hold(scope.key):
-            view = self._sessions.known(scope)
-            if view is None:  # asking for the view of a session that is not there would begin it
-                asked = self._journal.read(lambda: self.store.version(scope), Versions)
-                if (await asked).version == 0:
-                    return None
-                view, _ = await self._sessions.view(scope, ephemeral=False)
-            found = None if view.head.ephemeral or view.head.is_deleted else aim(view)
+            view = await self._there(scope)
+            if view is None or view.head.ephemeral or view.head.is_deleted:
+                return None
+            found = aim(view)
             return None if found is None else _due(view, _as_stored(view, lane_key), *found)
 
     async def _number(self, scope: Scope) -> None:
@@ -195,6 +207,17 @@ class Summaries(Parts):
             if (view := self._sessions.known(scope)) is not None:
                 with suppress(StoreUnavailableError):
                     await self._sessions.number(view)
+
+
+def _at_once(config: SummaryConfig) -> SummaryConfig:
+    """The configuration for a summary that has another reason than how much there is."""
+    return config.model_copy(update={"enabled": True, "trigger_message_count": 1})
+
+
+def _kinds(records: Records) -> set[str]:
+    tasks = (t for w in records.writes if isinstance(w, UpsertTasks) for t in w.tasks)
+    done = any(task.status is TaskStatus.COMPLETED for task in tasks)
+    return {event.kind for event in records.events} | ({"task_done"} if done else set())
 
 
 def _newest(lane_key: str, view: SessionView) -> tuple[int, Lanes | None] | None:
@@ -256,11 +279,14 @@ def _says_something(message: Message) -> bool:
 
 
 def _check(made: Summary, messages: Sequence[Message]) -> None:
-    """Refuse a summary that says it covers what it was not given, or half of a group."""
+    """Refuse a summary that says it covers what it was not given, or half of a turn."""
     end = made.message_index_range.to_index + 1
     if not 0 < end <= len(messages):
         raise SummarizerError(f"a summary covers up to message {end - 1} of {len(messages)}")
-    if end < len(messages) and messages[end].role is Role.TOOL:
-        raise SummarizerError(f"a summary covers a tool call, and not its result, message {end}")
+    if not ends_turn(messages, end):
+        raise SummarizerError(
+            f"a summary ends inside a turn, behind message {end - 1} of {len(messages)}. End behind an "
+            "answer: before the next message of a user, or with the last answer that asks for no tools."
+        )
     if not made.content.strip():
         raise SummarizerError("a summary is empty")

@@ -58,7 +58,7 @@ def record_summary(
         return False
     # A summarizer of somebody else's may not say what it asked its model.
     calls = calls or [OwnCall(LlmRequest([]), LlmResponse(made.content))]
-    usage_id = _record_calls(records, calls, counter)
+    usage_id = record_own_calls(records, calls, counter, ModelUsageStage.SUMMARIZE)
     base = view.summaries.get(due.base) if due.base is not None else None
     if view.head.epoch != due.epoch or (due.base is not None and base is None):
         return False
@@ -88,7 +88,7 @@ def record_failure(
     if view.log.by_message_id(due.message_ids[0]) is None:
         return
     if calls:
-        _record_calls(records, calls, counter)
+        record_own_calls(records, calls, counter, ModelUsageStage.SUMMARIZE)
     records.degrade(Degradation(SummarizerError.code))
 
 
@@ -146,14 +146,16 @@ def _evidence(
     return row
 
 
-def _record_calls(records: Records, calls: Sequence[OwnCall], counter: Counter) -> str:
-    """What the model calls used; the id of the last one."""
-    usages = [_usage(records, call, counter) for call in calls]
+def record_own_calls(
+    records: Records, calls: Sequence[OwnCall], counter: Counter, stage: ModelUsageStage
+) -> str:
+    """Record what the engine's own model calls used; the id of the last one."""
+    usages = [_usage(records, call, counter, stage) for call in calls]
     records.writes.append(AppendModelUsage(usages))
     return usages[-1].model_usage_id
 
 
-def _usage(records: Records, call: OwnCall, counter: Counter) -> ModelUsage:
+def _usage(records: Records, call: OwnCall, counter: Counter, stage: ModelUsageStage) -> ModelUsage:
     ingest, told = records.ingest, call.response
     prompt, completion = told.prompt_tokens, told.completion_tokens
     estimated = not (prompt or completion or told.total_tokens)
@@ -164,7 +166,7 @@ def _usage(records: Records, call: OwnCall, counter: Counter) -> ModelUsage:
         model_usage_id=ingest.ids.generate(),
         provider="",
         model=ingest.name(told.model),
-        stage=ModelUsageStage.SUMMARIZE,
+        stage=stage,
         params={"estimated": True} if estimated else {},
         prompt_tokens=prompt,
         completion_tokens=completion,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ce_engine.config import BudgetConfig, RuntimeConfig
+from ce_engine.config import BudgetConfig, CompactionConfig, RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.ports import RedactResult
 from ce_engine.schema.call import Answer, CallerRole, ModelCall, Prepared, TurnHandle, Usage
@@ -23,7 +23,7 @@ from ce_engine.schema.document import (
     ToolCall,
 )
 from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
-from ce_engine.schema.events import Event, Verification
+from ce_engine.schema.events import CompactLog, Event, Verification
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.replay import Inspection, Replay
 from ce_engine.schema.report import Deleted, EvidenceFilter, PrepareResult, PutResult, Report
@@ -40,12 +40,12 @@ class SyncConstraints:
         self._constraints = engine.constraints
         self._run = engine.loop.run
 
-    def list(self, scope: Scope, *, kind: str | None = None) -> Sequence[Constraint]:
+    def list(self, scope: Scope | str, *, kind: str | None = None) -> Sequence[Constraint]:
         return self._run(self._constraints.list(scope, kind=kind))
 
     def create(
         self,
-        scope: Scope,
+        scope: Scope | str,
         text: str,
         *,
         derived: bool = False,
@@ -58,7 +58,7 @@ class SyncConstraints:
 
     def update(
         self,
-        scope: Scope,
+        scope: Scope | str,
         constraint_id: str,
         *,
         text: str | None = None,
@@ -69,7 +69,7 @@ class SyncConstraints:
             self._constraints.update(scope, constraint_id, text=text, priority=priority, kind=kind)
         )
 
-    def delete(self, scope: Scope, constraint_id: str) -> None:
+    def delete(self, scope: Scope | str, constraint_id: str) -> None:
         self._run(self._constraints.delete(scope, constraint_id))
 
 
@@ -80,11 +80,13 @@ class SyncBudgets:
         self._budgets = engine.budgets
         self._run = engine.loop.run
 
-    def get(self, scope: Scope) -> tuple[BudgetConfig, int]:
+    def get(self, scope: Scope | str) -> tuple[BudgetConfig, int]:
         return self._run(self._budgets.get(scope))
 
-    def update(self, scope: Scope, budget: BudgetConfig, expected_version: int) -> int:
-        return self._run(self._budgets.update(scope, budget, expected_version))
+    def update(
+        self, scope: Scope | str, budget: BudgetConfig, expected_version: int, *, actor: str
+    ) -> int:
+        return self._run(self._budgets.update(scope, budget, expected_version, actor=actor))
 
 
 class SyncEngine:
@@ -137,7 +139,7 @@ class SyncEngine:
 
     def prepare_turn(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         user_message: Message | Sequence[Message],
         runtime_config: RuntimeConfig | None = None,
         *,
@@ -149,7 +151,7 @@ class SyncEngine:
     ) -> PrepareResult:
         return self._run(
             self._engine.prepare_turn(
-                session,
+                session_id,
                 user_message,
                 runtime_config,
                 tools=tools,
@@ -162,7 +164,7 @@ class SyncEngine:
 
     def commit_assistant_message(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         assistant_message: Message,
         refs: Sequence[Ref] | None = None,
         *,
@@ -173,7 +175,7 @@ class SyncEngine:
     ) -> PutResult:
         return self._run(
             self._engine.commit_assistant_message(
-                session,
+                session_id,
                 assistant_message,
                 refs,
                 turn_id=turn_id,
@@ -184,13 +186,15 @@ class SyncEngine:
         )
 
     def commit_assistant_chunk(
-        self, session: Scope | str, chunk: str, chunk_index: int, *, turn_id: str | None = None
+        self, session_id: Scope | str, chunk: str, chunk_index: int, *, turn_id: str | None = None
     ) -> None:
-        self._run(self._engine.commit_assistant_chunk(session, chunk, chunk_index, turn_id=turn_id))
+        self._run(
+            self._engine.commit_assistant_chunk(session_id, chunk, chunk_index, turn_id=turn_id)
+        )
 
     def finalize_assistant_message(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         refs: Sequence[Ref] | None = None,
         *,
         turn_id: str | None = None,
@@ -199,32 +203,43 @@ class SyncEngine:
     ) -> PutResult:
         return self._run(
             self._engine.finalize_assistant_message(
-                session, refs, turn_id=turn_id, usage=usage, complete=complete
+                session_id, refs, turn_id=turn_id, usage=usage, complete=complete
             )
         )
 
     def fail_turn(
-        self, session: Scope | str, error_code: str, *, turn_id: str | None = None
+        self, session_id: Scope | str, error_code: str, *, turn_id: str | None = None
     ) -> PutResult:
-        return self._run(self._engine.fail_turn(session, error_code, turn_id=turn_id))
+        return self._run(self._engine.fail_turn(session_id, error_code, turn_id=turn_id))
 
     def record_tool_call(
         self,
-        scope: Scope,
+        session_id: Scope | str,
         tool_call: ToolCall,
         result_evidence_ids: Sequence[str] | None = None,
         turn_id: str | None = None,
-    ) -> None:
-        self._run(self._engine.record_tool_call(scope, tool_call, result_evidence_ids, turn_id))
+    ) -> PutResult:
+        return self._run(
+            self._engine.record_tool_call(session_id, tool_call, result_evidence_ids, turn_id)
+        )
 
     def record_model_usage(
-        self, scope: Scope, model_usage: ModelUsage, turn_id: str | None = None
-    ) -> None:
-        self._run(self._engine.record_model_usage(scope, model_usage, turn_id))
+        self,
+        session_id: Scope | str,
+        model_usage: ModelUsage,
+        llm_output_evidence_id: str | None = None,
+        *,
+        turn_id: str | None = None,
+    ) -> PutResult:
+        return self._run(
+            self._engine.record_model_usage(
+                session_id, model_usage, llm_output_evidence_id, turn_id=turn_id
+            )
+        )
 
     def record_evidence(
         self,
-        scope: Scope,
+        session_id: Scope | str,
         content: str,
         source: EvidenceSource,
         type: EvidenceType,  # noqa: A002 - the schema's name
@@ -235,13 +250,13 @@ class SyncEngine:
     ) -> Evidence:
         return self._run(
             self._engine.record_evidence(
-                scope, content, source, type, links=links, metadata=metadata, turn_id=turn_id
+                session_id, content, source, type, links=links, metadata=metadata, turn_id=turn_id
             )
         )
 
     def ingest(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         content: str,
         source: EvidenceSource,
         evidence_type: EvidenceType,
@@ -250,50 +265,60 @@ class SyncEngine:
         options: IngestOptions | None = None,
     ) -> Evidence:
         return self._run(
-            self._engine.ingest(session, content, source, evidence_type, links, metadata, options)
+            self._engine.ingest(
+                session_id, content, source, evidence_type, links, metadata, options
+            )
         )
 
-    def redact(self, session: Scope | str, text: str) -> RedactResult:
-        return self._run(self._engine.redact(session, text))
+    def redact(self, session_id: Scope | str, text: str) -> RedactResult:
+        return self._run(self._engine.redact(session_id, text))
 
     def record_tool_run(
-        self, session: Scope | str, run: ToolRun, *, request_id: str = ""
+        self, session_id: Scope | str, run: ToolRun, *, request_id: str = ""
     ) -> ToolCall:
-        return self._run(self._engine.record_tool_run(session, run, request_id=request_id))
+        return self._run(self._engine.record_tool_run(session_id, run, request_id=request_id))
 
     def record_retrieval(
-        self, session: Scope | str, hit: Retrieval, *, request_id: str = ""
+        self, session_id: Scope | str, hit: Retrieval, *, request_id: str = ""
     ) -> list[str]:
-        return self._run(self._engine.record_retrieval(session, hit, request_id=request_id))
+        return self._run(self._engine.record_retrieval(session_id, hit, request_id=request_id))
 
-    def put_context_blocks(self, session: Scope | str, blocks: Sequence[ContextBlock]) -> None:
-        self._run(self._engine.put_context_blocks(session, blocks))
+    def put_context_blocks(self, session_id: Scope | str, blocks: Sequence[ContextBlock]) -> None:
+        self._run(self._engine.put_context_blocks(session_id, blocks))
 
-    def upsert_tasks(self, session: Scope | str, tasks: Sequence[Task]) -> None:
-        self._run(self._engine.upsert_tasks(session, tasks))
+    def upsert_tasks(self, session_id: Scope | str, tasks: Sequence[Task]) -> None:
+        self._run(self._engine.upsert_tasks(session_id, tasks))
 
-    def record_event(self, scope: Scope, kind: str, payload: Mapping[str, Any]) -> None:
-        self._run(self._engine.record_event(scope, kind, payload))
+    def record_event(self, session_id: Scope | str, kind: str, payload: Mapping[str, Any]) -> None:
+        self._run(self._engine.record_event(session_id, kind, payload))
 
     def summarize(
-        self, session: Scope | str, lane: str | None = None, *, only_if_due: bool = False
+        self, session_id: Scope | str, lane: str | None = None, *, only_if_due: bool = False
     ) -> Summary | None:
-        return self._run(self._engine.summarize(session, lane, only_if_due=only_if_due))
+        return self._run(self._engine.summarize(session_id, lane, only_if_due=only_if_due))
 
-    def trace(self, scope: Scope, ref: Ref | str) -> Trace:
-        return self._run(self._engine.trace(scope, ref))
+    def compact(
+        self, session_id: Scope | str, config: CompactionConfig | None = None
+    ) -> CompactLog:
+        return self._run(self._engine.compact(session_id, config))
+
+    def violations(self, session_id: Scope | str, turn_id: str | None = None) -> list[Constraint]:
+        return self._run(self._engine.violations(session_id, turn_id))
+
+    def trace(self, session_id: Scope | str, ref: Ref | str) -> Trace:
+        return self._run(self._engine.trace(session_id, ref))
 
     def replay(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         turn: int | str | None = None,
         config: RuntimeConfig | None = None,
         system: str | Sequence[str] | None = None,
     ) -> Replay:
-        return self._run(self._engine.replay(session, turn, config, system))
+        return self._run(self._engine.replay(session_id, turn, config, system))
 
-    def recorded_call(self, session: Scope | str) -> ModelCall | None:
-        return self._run(self._engine.recorded_call(session))
+    def recorded_call(self, session_id: Scope | str) -> ModelCall | None:
+        return self._run(self._engine.recorded_call(session_id))
 
     def inspect(
         self, call: ModelCall | tuple[Scope | str, Message | str], *, actor: str
@@ -303,8 +328,8 @@ class SyncEngine:
     def preview(self, call: ModelCall) -> Prepared:
         return self._run(self._engine.preview(call))
 
-    def original(self, scope: Scope, piece_id: str, *, actor: str) -> Original:
-        return self._run(self._engine.original(scope, piece_id, actor=actor))
+    def original(self, session_id: Scope | str, piece_id: str, *, actor: str) -> Original:
+        return self._run(self._engine.original(session_id, piece_id, actor=actor))
 
     def list_sessions(
         self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
@@ -313,42 +338,42 @@ class SyncEngine:
             self._engine.list_sessions(account_id=account_id, user_id=user_id, ephemeral=ephemeral)
         )
 
-    def get_session(self, session: Scope | str) -> SessionDocument | None:
-        return self._run(self._engine.get_session(session))
+    def get_session(self, session_id: Scope | str) -> SessionDocument | None:
+        return self._run(self._engine.get_session(session_id))
 
-    def get_evidence(self, session: Scope | str, evidence_id: str) -> Evidence | None:
-        return self._run(self._engine.get_evidence(session, evidence_id))
+    def get_evidence(self, session_id: Scope | str, evidence_id: str) -> Evidence | None:
+        return self._run(self._engine.get_evidence(session_id, evidence_id))
 
     def list_evidences(
         self,
-        session: Scope | str,
+        session_id: Scope | str,
         filter: EvidenceFilter | None = None,  # noqa: A002 - the store's name
     ) -> list[Evidence]:
-        return self._run(self._engine.list_evidences(session, filter))
+        return self._run(self._engine.list_evidences(session_id, filter))
 
-    def list_turns(self, session: Scope | str) -> list[TurnRow]:
-        return self._run(self._engine.list_turns(session))
+    def list_turns(self, session_id: Scope | str) -> list[TurnRow]:
+        return self._run(self._engine.list_turns(session_id))
 
-    def list_reports(self, session: Scope | str) -> list[Report]:
-        return self._run(self._engine.list_reports(session))
+    def list_reports(self, session_id: Scope | str) -> list[Report]:
+        return self._run(self._engine.list_reports(session_id))
 
-    def list_events(self, session: Scope | str) -> list[Event]:
-        return self._run(self._engine.list_events(session))
+    def list_events(self, session_id: Scope | str) -> list[Event]:
+        return self._run(self._engine.list_events(session_id))
 
-    def last_report(self, session: Scope | str) -> Report | None:
-        return self._engine.last_report(session)
+    def last_report(self, session_id: Scope | str) -> Report | None:
+        return self._engine.last_report(session_id)
 
-    def delete_session(self, scope: Scope) -> Deleted:
-        return self._run(self._engine.delete_session(scope))
+    def delete_session(self, session_id: Scope | str) -> Deleted:
+        return self._run(self._engine.delete_session(session_id))
 
-    def delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
-        return self._run(self._engine.delete_evidence(scope, evidence_id))
+    def delete_evidence(self, session_id: Scope | str, evidence_id: str) -> Deleted:
+        return self._run(self._engine.delete_evidence(session_id, evidence_id))
 
     def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
         return self._run(self._engine.delete_user_data(account_id, user_id))
 
-    def verify(self, scope: Scope) -> Verification:
-        return self._run(self._engine.verify(scope))
+    def verify(self, session_id: Scope | str) -> Verification:
+        return self._run(self._engine.verify(session_id))
 
     def check(self) -> None:
         self._run(self._engine.check())

@@ -15,7 +15,7 @@ from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.log import Log
 from ce_engine.schema.rows import HEAD_ONLY, MessageRow, TurnRow
-from ce_engine.schema.scope import Scope, check_project
+from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.trace import EvidenceTrace, Trace
 from ce_engine.selectors import RefSelector
 from ce_engine.view import entry_of
@@ -128,14 +128,14 @@ class Tracing(ABC):
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored."""
 
-    async def trace(self, scope: Scope, ref: Ref | str) -> Trace:
+    async def trace(self, session_id: Scope | str, ref: Ref | str) -> Trace:
         """Where a ref, or all refs of a message or a block (by its id), lead (A-03).
 
         Raises:
             EvidenceNotFoundError: the session of this user has no message, block or evidence of this id.
             ScopeViolationError: the session belongs to another project.
         """
-        return await self.loop.share(self._trace(scope, ref))
+        return await self.loop.share(self._trace(as_scope(session_id), ref))
 
     async def _trace(self, scope: Scope, ref: Ref | str) -> Trace:
         await self.flush(SETTLE_S)
@@ -144,8 +144,9 @@ class Tracing(ABC):
             check_project(scope, state.head.project_id)
         return await trace(self.store, scope, ref, self.selectors, self.workers)
 
-    def resolver(self, scope: Scope) -> StoreResolver:
+    def resolver(self, session_id: Scope | str) -> StoreResolver:
         """What finds the text of refs in a session."""
+        scope = as_scope(session_id)
         return StoreResolver(self.store, scope, self.selectors, self.loop, self.workers)
 
 
@@ -205,7 +206,7 @@ class _Session:
             except SelectorResolveError as error:
                 found.problem = str(error)
         found.tool_call = self._calls.get(evidence.links.tool_call_id or "")
-        found.model_usage = self._usages.get(evidence.links.model_usage_id or "")
+        found.model_usage = self._usages.get(_usage_id(evidence) or "")
         found.asked_by = self._asked_by(evidence.links.tool_call_id)
         turn = self._turn(evidence, found)
         if turn is not None:
@@ -230,7 +231,7 @@ class _Session:
         if found.asked_by is not None:
             asking = found.asked_by.message_id
             return next((turn for turn in self._turns if turn.answer_message_id == asking), None)
-        usage_id = evidence.links.model_usage_id
+        usage_id = _usage_id(evidence)
         event = self._ingested.get(evidence.evidence_id)
         turn_id = event.turn_id if event is not None else evidence.metadata.get("turn_id")
         for turn in self._turns:
@@ -240,6 +241,12 @@ class _Session:
         own = [turn for turn in self._turns if request and turn.request_id == request]
         using = (turn for turn in own if turn.answer_message_id in found.used_by)
         return next(using, own[0] if own else None)
+
+
+def _usage_id(evidence: Evidence) -> str | None:
+    """The usage that it came of; who records the usage later links it then."""
+    later = (link.get("model_usage_id") for link in evidence.metadata.get("links", ()))
+    return evidence.links.model_usage_id or next(filter(None, later), None)
 
 
 def _not_found(name: str, scope: Scope) -> EvidenceNotFoundError:

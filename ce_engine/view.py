@@ -14,8 +14,8 @@ from ce_engine.prepare.pins import Pins
 from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.request_memory import RequestMemory
 from ce_engine.schema.call import HostMessage, TurnHandle
-from ce_engine.schema.document import ContextBlock, Task, ToolCall
-from ce_engine.schema.enums import EvidenceType, Origin
+from ce_engine.schema.document import ContextBlock, Task, ToolCall, may_be_found
+from ce_engine.schema.enums import Origin
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Entry, Log
 from ce_engine.schema.report import PutResult, Report
@@ -45,6 +45,7 @@ SEVERAL = -1
 
 
 Batches = Bounded[str, set[str]]
+Facts = Bounded[tuple[str, str], object]
 """Of each of an app's batches the invocations that are its items."""
 
 
@@ -117,7 +118,8 @@ class SessionView:
         self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
         self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
-        self.names: Bounded[str, str] = Bounded(MAX_RUNS)
+        # Names as they are stored; facts that were recorded here, by kind and id.
+        self.names, self.facts = Bounded[str, str](MAX_RUNS), Facts(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}
         self.last_seq = self.last_evidence = 0
@@ -188,7 +190,7 @@ class SessionView:
         self.by_dedup[row.dedup_key] = evidence.evidence_id
         if row.message_id is not None:
             self.by_message[row.message_id] = evidence.evidence_id
-        elif evidence.content and evidence.type is not EvidenceType.LLM_OUTPUT:
+        elif evidence.content and may_be_found(evidence):
             self._document_ids.append(evidence.evidence_id)
         self.bytes += 2 * len(evidence.content) + ENTRY_BYTES
 

@@ -58,6 +58,10 @@ class Asked:
         """What was given as a list: the very same where it is one."""
         return self.given if isinstance(self.given, list) else list(self.given)
 
+    def by_name(self, *names: str) -> dict[str, Any]:
+        """All other arguments by their names; `names` are those of the ones behind the messages."""
+        return {**dict(zip(names, self.rest, strict=False)), **self.named}
+
 
 def _as_sent(_: Asked, sent: list[Any]) -> Any:
     return sent

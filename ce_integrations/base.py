@@ -13,9 +13,14 @@ from ce_engine import (
     Answer,
     BudgetConfig,
     ContextEngine,
+    Extend,
     HostMessage,
+    Insert,
+    Keep,
     Message,
+    Restore,
     RuntimeConfig,
+    Shorten,
     Step,
     Store,
     ToolRun,
@@ -110,9 +115,9 @@ class Adapter(ABC, Generic[Target, Native]):
         name: the framework's; tags every event, and names the extra of `pip install` of ours.
         requires: what must be installed, as in PEP 508; the one place of version facts.
         targets: the kinds of objects that it installs on, for people.
-        mapper: a module with `to_schema`, `to_native`, and perhaps `to_answer`, `map_model_usage`,
-            `split` and `join`, which imports the framework and is itself imported at first use; an adapter of one
-            file defines those methods instead.
+        mapper: a module with `to_schema`, `from_schema`, `edited`, and perhaps `to_answer`,
+            `map_model_usage`, `split` and `join`, which imports the framework and is itself imported at first
+            use; an adapter of one file defines those methods instead, or `to_native` for the second and third.
     """
 
     name: ClassVar[str]
@@ -165,7 +170,21 @@ class Adapter(ABC, Generic[Target, Native]):
         For Shorten and Extend `native` is the host's own: give a copy of it with its ids and extras.
         For Insert and Restore there is none.
         """
-        return cast("Native", self._mapper.to_native(step, native))
+        if isinstance(step, Insert):
+            return self.from_schema(Message(role=step.role, content=step.text))
+        if isinstance(step, Restore):
+            return self.from_schema(step.message)
+        if native is None:
+            raise ValueError(f"{type(step).__name__} needs the host's message")
+        return native if isinstance(step, Keep) else self.edited(native, step)
+
+    def from_schema(self, message: Message) -> Native:
+        """Make the framework's message of one of ours, with its calls, or the call that it answers."""
+        return cast("Native", self._mapper.from_schema(message))
+
+    def edited(self, native: Native, step: Shorten | Extend) -> Native:
+        """A copy of a message with the text that a step wants (`blocks.changed`), and all else that it has."""
+        return cast("Native", self._mapper.edited(native, step))
 
     @abstractmethod
     def attach(self, target: Target, hooks: Hooks[Native]) -> Detach:

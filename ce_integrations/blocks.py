@@ -20,6 +20,7 @@ __all__ = [
     "other_blocks",
     "text_of",
     "tool_requests",
+    "with_text",
 ]
 
 
@@ -133,6 +134,19 @@ def changed(content: Any, step: Step) -> Any:
         inside = Shorten(step.index, step.text if n == results[0] else "")
         others[n] = {**others[n], "content": changed(others[n].get("content") or "", inside)}
     return others if results else [addition, *others]
+
+
+def with_text(parts: Sequence[Any], kind: type, made: object) -> list[Any]:
+    """A framework's parts with one text in the place of the first, for all that they have of its `kind`.
+
+    Providers' clients send no other order of some roles.
+    """
+    place = next((n for n, part in enumerate(parts) if isinstance(part, kind)), 0)
+    before, behind = (
+        [part for part in some if not isinstance(part, kind)]
+        for some in (parts[:place], parts[place:])
+    )
+    return [*before, made, *behind]
 
 
 def _size(block: Mapping[Any, Any]) -> int:

@@ -69,6 +69,11 @@ class ByIdentity(Generic[V]):
         held = self._held.get(id(key))
         return held[1] if held is not None and held[0]() is key else None
 
+    def items(self) -> list[tuple[Any, V]]:
+        """Objects that live, with their values."""
+        held = ((ref(), value) for ref, value in list(self._held.values()))
+        return [(key, value) for key, value in held if key is not None]
+
     def put(self, key: object, value: V) -> bool:
         """Keep `value` in the place of another; false for what has no weak references."""
         entries, place = self._held, id(key)

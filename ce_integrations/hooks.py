@@ -24,6 +24,7 @@ from ce_engine import (
     ToolRun,
     TurnStatus,
     Usage,
+    context_window,
     is_own_call,
 )
 from ce_integrations.asked_tools import AskedTools
@@ -171,7 +172,7 @@ class Hooks(Generic[Native]):
             tools=info.tools,
             response_format=info.response_format,
             model_hint=info.model,
-            context_window=info.context_window,
+            context_window=info.context_window or context_window(info.model or ""),
             # What a model asks another one on its own account is no part of the talk.
             purpose=info.purpose if outer is None else "helper",
             config=self._silent if info.opaque or resolved.ephemeral else self.config,

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import secrets
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, Self, Unpack
 
-from ce_integrations.asking import Asked, Form, governed
+from ce_integrations.asking import Asked, Form, Owner, governed
 from ce_integrations.base import CallInfo, Detach, Hooks, share
+from ce_integrations.bounded import ByIdentity
 from ce_integrations.patches import ClassPatches, Make, definitions, is_of
 from ce_integrations.runs import OpenRuns
+from ce_integrations.steps import Step, governing_step
 from ce_integrations.walk import walk
 from ce_integrations.wrappers import same_kind
 
 
-__all__ = ["Attribute", "Listed", "Mark", "Marking", "Place", "are_marked", "heard", "mark_all"]
+__all__ = [
+    "PLACE",
+    "Attribute",
+    "Governor",
+    "LateMarks",
+    "Listed",
+    "Mark",
+    "Marking",
+    "Place",
+    "are_marked",
+    "heard",
+    "mark_all",
+]
 
 
 class Mark:
@@ -129,6 +142,56 @@ class Attribute:
         return undo
 
 
+PLACE = Attribute("_ce_mark")
+"""For all frameworks whose objects have a `__dict__`: no field shows it, and states and dumps do not look there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Governor:
+    """Who governs what objects of a framework do: the step around them, else their own mark.
+
+    A step of another framework (whose tool runs an app of this one) knows nothing of these messages.
+
+    Attributes:
+        framework: the adapter's name.
+    """
+
+    framework: str
+
+    def __call__(self, subject: Any) -> Owner | None:
+        """Who governs a call of an object, if anybody does."""
+        return self.step() or PLACE.mark_of(subject)
+
+    def step(self, _: object = None) -> Step | None:
+        """The innermost step here, where it is of this framework and an installation governs it."""
+        step = governing_step()
+        hooks = None if step is None else step.hooks
+        return step if hooks is not None and hooks.adapter.name == self.framework else None
+
+
+class LateMarks:
+    """Marks of what was made after an installation: an app may make an agent for each request.
+
+    They go with the installation, and nothing is kept alive until then, but what has no weak references.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._marks: ByIdentity[Mark] = ByIdentity()
+        self._kept = ExitStack()
+
+    def put(self, subject: Any, mark: Mark) -> None:
+        undo = self._place.put(subject, mark)
+        if not self._marks.put(subject, mark):
+            self._kept.callback(undo)
+
+    def take_off(self) -> None:
+        for subject, mark in self._marks.items():
+            if self._place.mark_of(subject) in (mark, None):
+                self._place.put(subject, mark)()  # what takes it off again would hold the object
+        self._kept.close()
+
+
 def mark_all(
     found: Iterable[Any],
     make_mark: Callable[[Hooks[Any]], Mark],
@@ -221,9 +284,10 @@ class Marking:
         subjects = self.found(target)
         with ExitStack() as undo:
             undo.callback(self._patches.hold(definitions(self._makers, subjects), hooks))
+            hooks.attached = attached = _Attached(make_mark, LateMarks(self.place))
+            undo.callback(attached.late.take_off)
             undo.callback(mark_all(subjects, make_mark, self.place, hooks, agreed=True))
-            hooks.attached = attached = _Attached(make_mark, undo.pop_all())
-        return attached.undo.close
+            return undo.pop_all().close
 
     def extend(self, target: object, hooks: Hooks[Any]) -> None:
         """Mark what has come to a target since `attach`, too; it goes when that is undone.
@@ -236,12 +300,9 @@ class Marking:
             return
         new = [each for each in self.found(target) if self.place.mark_of(each) is None]
         if new:
-            held = self._patches.hold(definitions(self._makers, new), hooks)
-            attached.undo.callback(held)
+            self._patches.extend(definitions(self._makers, new), hooks)
         for each in new:
-            mark = attached.make_mark(hooks)
-            self.place.put(each, mark)
-            attached.undo.callback(_taker(self.place, each, mark))
+            attached.late.put(each, attached.make_mark(hooks))
 
     def is_attached(self, target: object) -> bool:
         """Whether all of that is marked, by this installation or another."""
@@ -250,29 +311,10 @@ class Marking:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Attached:
-    """What an installation has marked, for what comes later.
-
-    Attributes:
-        undo: the way back.
-    """
+    """What an installation has marked, for what comes later."""
 
     make_mark: Callable[[Hooks[Any]], Mark]
-    undo: ExitStack
-
-
-def _taker(place: Place, subject: object, mark: Mark) -> Callable[[], None]:
-    """Takes a mark off again, and does not keep the object until then: apps may make one for each request."""
-    try:
-        known = weakref.ref(subject)
-    except TypeError:  # an object with slots: it is kept
-        return place.put(subject, mark)
-
-    def take() -> None:
-        each = known()
-        if each is not None and place.mark_of(each) in (mark, None):
-            place.put(each, mark)()
-
-    return take
+    late: LateMarks
 
 
 def _described(asked: Asked) -> tuple[list[Any], CallInfo]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ce_engine import Author, AuthorKind, HostMessage, Message, Origin, Role
+from ce_engine import Answer, Author, AuthorKind, HostMessage, Message, Origin, Role
 from ce_integrations.blocks import beside_text
 
 
-__all__ = ["ROLES", "author_of", "host_message", "is_framework_s"]
+__all__ = ["ROLES", "answer_from", "author_of", "host_message", "is_framework_s", "valid_name"]
 
 _SYSTEM = (Role.SYSTEM, Origin.SYSTEM)
 _USER = (Role.USER, Origin.TASK)
@@ -54,6 +54,27 @@ def host_message(
         error=message.status == "error",
         protected=protected,
     )
+
+
+def answer_from(
+    host: HostMessage, *, model: object = "", provider: object = "", finish_reason: object = ""
+) -> Answer:
+    """A model's answer, mapped as a message, with what it says of itself; what it does not say is `None`."""
+    return Answer(
+        host.message,
+        host.host_id,
+        model=str(model or ""),
+        provider=str(provider or ""),
+        finish_reason=str(finish_reason or ""),
+        attachments=host.attachments,
+    )
+
+
+def valid_name(message: Message, default: str = "") -> str:
+    """The name of who said a message, if every provider takes it: others raise for any sign beside these."""
+    name = message.author.id if message.author is not None else ""
+    valid = 0 < len(name) <= 64 and name.isascii() and name.replace("-", "_").isidentifier()
+    return name if valid else default
 
 
 @lru_cache(1024)

@@ -22,10 +22,14 @@ Make = Callable[[Any], Any]
 
 Place = type | ModuleType
 
+Makers = Mapping[Place, Mapping[str, Make]]
+"""The wrappers of methods by their names, by the class that defines them first; of a module's functions, too."""
+
 Kind = type | Callable[[Any], bool]
 """What objects are of a kind: those of a class, or those of which a function says so, whatever their class."""
 
 K = TypeVar("K", bound=Kind)
+P = TypeVar("P", bound=Place)
 
 _NOTHING = object()
 
@@ -101,11 +105,11 @@ def definitions(
             yield from _own(cls, by_name)
 
 
-def _own(cls: type, by_name: Mapping[str, Make]) -> Iterator[tuple[type, str, Make]]:
+def _own(cls: P, by_name: Mapping[str, Make]) -> Iterator[tuple[P, str, Make]]:
     return ((cls, name, make) for name, make in by_name.items() if name in vars(cls))
 
 
-def all_definitions(makers: Mapping[type, Mapping[str, Make]]) -> Iterator[tuple[type, str, Make]]:
+def all_definitions(makers: Makers) -> Iterator[tuple[Place, str, Make]]:
     """The same of every class that is loaded: objects may be made or exchanged while an app runs.
 
     Those that are abstract do nothing that a wrapper could be for.
@@ -115,14 +119,16 @@ def all_definitions(makers: Mapping[type, Mapping[str, Make]]) -> Iterator[tuple
             yield from _concrete(cls, by_name)
 
 
-def _concrete(cls: type, by_name: Mapping[str, Make]) -> Iterator[tuple[type, str, Make]]:
+def _concrete(cls: P, by_name: Mapping[str, Make]) -> Iterator[tuple[P, str, Make]]:
     for found in _own(cls, by_name):
         if not getattr(vars(cls)[found[1]], "__isabstractmethod__", False):
             yield found
 
 
-def _loaded(base: type) -> set[type]:
-    return {base}.union(*map(_loaded, base.__subclasses__()))
+def _loaded(base: Place) -> set[Place]:
+    # Of a class of classes its own `__subclasses__` would be asked.
+    derived: Iterable[type] = type.__subclasses__(base) if isinstance(base, type) else ()
+    return {base}.union(*map(_loaded, derived))
 
 
 @dataclass(slots=True)
@@ -136,8 +142,9 @@ class _Patch:
 class _Hold:
     """What one holder has wrapped, and what it wants wrapped of classes that are yet to come."""
 
-    places: list[tuple[Place, str]] = field(default_factory=list)
-    makers: Mapping[type, Mapping[str, Make]] = field(default_factory=dict)
+    places: dict[tuple[Place, str], None] = field(default_factory=dict)
+    makers: Makers = field(default_factory=dict)
+    is_over: bool = False
 
 
 class ClassPatches:
@@ -148,6 +155,7 @@ class ClassPatches:
         self._lock = threading.RLock()
         self._patches: dict[tuple[Place, str], _Patch] = {}
         self._watching: list[_Hold] = []
+        self._holds: weakref.WeakKeyDictionary[object, _Hold] = weakref.WeakKeyDictionary()
         self._abandoned: deque[_Hold] = deque()
 
     def hold(self, wanted: Iterable[tuple[Place, str, Make]], holder: object) -> Callable[[], None]:
@@ -159,20 +167,28 @@ class ClassPatches:
         return self._hold(wanted, holder, {})
 
     def hold_all(
-        self, makers: Mapping[type, Mapping[str, Make]], holder: object
+        self, makers: Makers, holder: object, more: Iterable[tuple[Place, str, Make]] = ()
     ) -> Callable[[], None]:
-        """Hold `all_definitions`, and those of classes that are derived from these later.
+        """Hold `all_definitions`, and those of classes that are derived from these later; and `more`.
 
         A class whose base has an `__init_subclass__` of its own that does not call the next one is not seen.
         """
-        born = ((base, _BORN, partial(_telling, base, self._born)) for base in makers)
-        return self._hold(chain(all_definitions(makers), born), holder, makers)
+        bases = [base for base in makers if isinstance(base, type)]
+        born = ((base, _BORN, partial(_telling, base, self._born)) for base in bases)
+        return self._hold(chain(all_definitions(makers), born, more), holder, makers)
+
+    def extend(self, wanted: Iterable[tuple[Place, str, Make]], holder: object) -> None:
+        """Wrap more for one who holds already, each thing once; it goes with what was held last."""
+        with self._lock:
+            held = self._holds.get(holder)
+            if held is not None and not held.is_over:
+                self._take_all(wanted, held)
 
     def _hold(
         self,
         wanted: Iterable[tuple[Place, str, Make]],
         holder: object,
-        makers: Mapping[type, Mapping[str, Make]],
+        makers: Makers,
     ) -> Callable[[], None]:
         held = _Hold(makers=makers)
         with self._lock:
@@ -184,6 +200,7 @@ class ClassPatches:
                 raise
             if makers:
                 self._watching.append(held)
+            self._holds[holder] = held
 
         # Garbage is collected at any moment, under our own lock too: no more than a note is made then.
         weakref.finalize(holder, self._abandoned.append, held).atexit = False
@@ -200,7 +217,7 @@ class ClassPatches:
         with self._lock:
             for held in list(self._watching):
                 for base, by_name in held.makers.items():
-                    if issubclass(cls, base):
+                    if isinstance(base, type) and issubclass(cls, base):
                         self._take_all(_concrete(cls, by_name), held)
 
     def _clear(self) -> None:
@@ -209,8 +226,9 @@ class ClassPatches:
 
     def _take_all(self, wanted: Iterable[tuple[Place, str, Make]], held: _Hold) -> None:
         for cls, name, make in wanted:
-            self._take(cls, name, make)
-            held.places.append((cls, name))
+            if (cls, name) not in held.places:
+                self._take(cls, name, make)
+                held.places[cls, name] = None
 
     def _take(self, cls: Place, name: str, make: Make) -> None:
         patch = self._patches.get((cls, name))
@@ -225,8 +243,9 @@ class ClassPatches:
     def _give_back(self, held: _Hold) -> None:
         if held in self._watching:
             self._watching.remove(held)
+        held.is_over = True
         while held.places:
-            cls, name = held.places.pop()
+            (cls, name), _ = held.places.popitem()
             patch = self._patches[cls, name]
             patch.holders -= 1
             if patch.holders:

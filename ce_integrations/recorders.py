@@ -82,7 +82,10 @@ class Run:
         subject: the tool or retriever.
         step: the step around it.
         given: its arguments, as the model wrote them where a call was found; or what is asked.
+        error: what was raised inside, where the framework makes a result of that; for adapters to note.
     """
+
+    error: BaseException | None = None
 
     def __init__(self, called: Called, told: RunInfo) -> None:
         hooks, self.subject = called.owner.hooks, called.subject
@@ -107,7 +110,10 @@ class Run:
 
     def ended(self, outcome: Outcome) -> None:
         result, failed, media = outcome
-        self._runs.tool_ended(self._id, result, failed=failed, media=media)
+        if self.error is None:
+            self._runs.tool_ended(self._id, result, failed=failed, media=media)
+        else:
+            self.failed(self.error)
 
     def found(self, documents: Iterable[RetrievedDoc]) -> None:
         self._runs.retrieved(self._id, list(documents))
@@ -244,16 +250,18 @@ class ToolRecorder(_Recorder):
 
     Attributes:
         outcome: what a result says; without it, it is the result, and a tool fails by raising.
+        raised: what the tool raised, of an error that the framework makes of it.
     """
 
     outcome: Callable[[Run, Any], Outcome] = _plain
+    raised: Callable[[BaseException], BaseException] = lambda error: error
 
     def _gave(self, run: Run, result: Any) -> None:
         with run.noting("tool"):
             run.ended(self.outcome(run, result))
 
     def _failed(self, run: Run, error: BaseException) -> None:
-        run.failed(error)
+        run.failed(self.raised(error))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, SupportsFloat, TypeVar
 
 from ce_engine import Retrieval, RetrievedDoc, ToolCallStatus, ToolRun
 from ce_engine.runtime.contexts import unset
@@ -275,11 +275,19 @@ def working(
         unset(_at_work, token)
 
 
-def retrieved_doc(text: str, metadata: Mapping[str, Any], id: str = "") -> RetrievedDoc:  # noqa: A002 - the field's name
-    """A hit of a retriever that tells origin and score in the metadata, if at all."""
-    score = next((metadata[key] for key in SCORE_KEYS if _is_number(metadata.get(key))), None)
+def retrieved_doc(
+    text: str,
+    metadata: Mapping[str, Any] | None,
+    id: str = "",  # noqa: A002 - the field's name
+    score: SupportsFloat | None = None,
+) -> RetrievedDoc:
+    """A hit of a retriever: its metadata tells where it is from, and its score where that is not told beside."""
+    metadata = metadata or {}
+    if score is not None:
+        metadata = {**metadata, "score": float(score)}
+    best = next((metadata[key] for key in SCORE_KEYS if _is_number(metadata.get(key))), None)
     uri = next((metadata[key] for key in URI_KEYS if metadata.get(key)), "")
-    return RetrievedDoc(text=text, uri=str(uri), score=score, metadata=metadata, id=id)
+    return RetrievedDoc(text=text, uri=str(uri), score=best, metadata=metadata, id=id)
 
 
 def _is_number(value: object) -> bool:

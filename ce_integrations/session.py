@@ -38,7 +38,8 @@ class CallInfo:
         lane_key: the framework's own name of the line of conversation (branch, agent).
         agent: the framework's name of the agent that asks.
         shared_history: agents go on with one list, which does not say who of them spoke.
-        context_window: the model's window in tokens, where the framework knows it.
+        context_window: the model's window in tokens, where the framework knows it; else it is looked up by
+            the model's name.
         tools: JSON schemas that go out with the call.
         response_format: the schema of a structured answer that goes out with the call.
         purpose: `"helper"` for a framework's own calls (summarise, route, guard).

@@ -155,14 +155,17 @@ def deeper(
 
     `around` is the step that it works for, where the framework's own task does not have it. The same
     object again is the same step. A `name` adds to the path; without one the step is on its caller's
-    line. The outermost `hooks` and `conversation` count, and the innermost ids.
+    line. The outermost `hooks` of its framework and the outermost `conversation` count, and the innermost ids.
     """
     around = around or _running()
     if around is None:
         around = _first(_here())
     elif around.subject is subject:
         return around
-    governed = around.hooks is not None and around.hooks.active
+    theirs = around.hooks
+    governed = theirs is not None and theirs.active
+    if theirs is not None and hooks is not None:  # in a tool of another framework
+        governed = governed and theirs.adapter.name == hooks.adapter.name
     return replace(
         around,
         hooks=around.hooks if governed else hooks,

@@ -14,7 +14,7 @@ _KINDS = {"input": ("input", "prompt"), "output": ("output", "completion")}
 
 
 def usage_of(told: Mapping[str, Any] | None) -> Usage | None:
-    """Read a usage in OpenAI's names, Anthropic's or LangChain's; `None` where nothing is told.
+    """Read a usage in OpenAI's names, Anthropic's or LangChain's; `None` where nothing or none is told.
 
     Details keep their names, but for `audio`, which both directions have: `input_audio`.
     """
@@ -30,6 +30,8 @@ def usage_of(told: Mapping[str, Any] | None) -> Usage | None:
                     if isinstance(n, int) and n:
                         details[f"{kind}_audio" if part.startswith("audio") else part] = n
     total = told.get("total_tokens") or tokens["input"] + tokens["output"]
+    if not total:  # as of a stream for which nobody asked for it
+        return None
     return Usage(tokens["input"], tokens["output"], total, details=details)
 
 

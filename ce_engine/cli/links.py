@@ -24,6 +24,8 @@ class Links:
     """Evidence id -> numbers of the messages that refer to it."""
     answers: dict[str, int] = field(init=False)
     """Message id of an answer -> number of its turn, from 1."""
+    violations: dict[str, list[str]] = field(init=False)
+    """Message id of an answer -> ids of the constraints that it breaks."""
     turn_of_usage: dict[str, int] = field(init=False)
     """Model usage id -> number of its turn."""
     outputs: dict[str, str] = field(init=False)
@@ -40,6 +42,11 @@ class Links:
             for ref in message.refs or ():
                 self.used_by.setdefault(ref.evidence_id, []).append(message.seq or position)
         self.answers = {turn.answer_message_id: n for n, turn in numbered if turn.answer_message_id}
+        self.violations = {
+            turn.answer_message_id: turn.report.get("violations", [])
+            for turn in self.turns
+            if turn.answer_message_id
+        }
         self.turn_of_usage = {turn.model_usage_id: n for n, turn in numbered if turn.model_usage_id}
         self.outputs = {
             str(evidence.metadata.get("turn_id")): evidence.evidence_id

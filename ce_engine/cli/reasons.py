@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ce_engine.cli.output import number
+from ce_engine.cli.output import number, short_id
 from ce_engine.over_budget import figures
+from ce_engine.payload import injected
 from ce_engine.schema.report import PruneDecision, Report
 
 
@@ -43,6 +44,25 @@ _DECISIONS = {
         "candidate without room",
         "candidates without room",
     ),
+    ("dropped", "over_layer_budget"): (
+        "block without room in its layer",
+        "blocks without room in their layers",
+    ),
+    ("dropped", "over_limit"): (
+        "piece beyond how many may be",
+        "pieces beyond how many may be",
+    ),
+    ("dropped", "duplicate"): ("candidate that says the same", "candidates that say the same"),
+    ("dropped", "conflict"): (
+        "candidate that a conflict took out",
+        "candidates that a conflict took out",
+    ),
+    ("dropped", "not_chosen"): (
+        "block that the pruner did not choose",
+        "blocks that the pruner did not choose",
+    ),
+    ("degraded", "excerpt"): ("candidate as an excerpt", "candidates as excerpts"),
+    ("degraded", "shorter"): ("block shortened by the pruner", "blocks shortened by the pruner"),
     ("dropped", "over_tier_budget"): (
         "candidate beyond its tier's tokens",
         "candidates beyond their tiers' tokens",
@@ -70,6 +90,10 @@ _CODES = {
     "CONTEXT_INGEST_FAILED": "the app's ingestor failed; evidence is stored as it came",
     "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
     "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
+    "CONTEXT_BUDGET_EXCEEDED": "what is never left out is more than the budget: it went out all the same",
+    "CONTEXT_VERSION_CONFLICT": "somebody else wrote to the session at the same time; it was tried once more",
+    "CONTEXT_JUDGE_FAILED": "nobody could say whether the answer keeps its constraints",
+    "CONTEXT_SUMMARIZE_FAILED": "no summary could be made before this turn",
     "CONTEXT_PRUNE_FAILED": "the pruner failed; the default one stood in for it",
     "CONTEXT_RENDER_FAILED": "a block could not be rendered; its own text stands for it",
     "CONTEXT_SELECTOR_UNRESOLVED": "a selector found nothing; the block's own text stands for it",
@@ -80,6 +104,7 @@ _CODES = {
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
+    "CONTEXT_RULES_OVERBUDGET": "the rules are more than their share of the budget",
     "CONTEXT_INPUT_TOO_LARGE": "more context was collected than may be",
 }
 
@@ -107,21 +132,27 @@ def reasons(report: Report) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
     for code in dict.fromkeys([*report.warnings, *report.degradations]):
         yield code_words(code)
+    if report.rules_dropped:
+        told = ", ".join(report.rules_dropped)
+        yield f"{number(len(report.rules_dropped))} rules did not go out: {told}"
     if report.over_budget_causes:
         yield f"alone too much: {figures(report.over_budget_causes)}"
+    if count := len(report.violations):
+        broken = "a constraint" if count == 1 else f"{number(count)} constraints"
+        yield f"ANSWER BREAKS {broken}: {', '.join(map(short_id, report.violations))}"
     for code in report.errors:
         yield f"error {code}"
     yield from map(decision_words, _summed(report))
     if report.restored:
         yield f"{number(report.restored)} stored messages brought back"
     if report.inserted:
-        tokens = number(report.payload_tokens.get("injected", 0))
+        tokens = number(injected(report.payload_tokens))
         pieces = len(report.injected_evidence_ids)
         yield f"{tokens} tokens brought in" + (f" from {pieces} evidence" if pieces else "")
 
 
 def _summed(report: Report) -> list[PruneDecision]:
-    """The decisions that left something out, one for each action and reason."""
+    """The decisions that left something out, one for each action and reason, the most first."""
     found: dict[tuple[str, str], PruneDecision] = {}
     for decision in report.prune_decisions:
         if decision.action == "kept":
@@ -133,4 +164,4 @@ def _summed(report: Report) -> list[PruneDecision]:
         else:
             known.count += decision.count
             known.token_estimate += decision.token_estimate
-    return list(found.values())
+    return sorted(found.values(), key=lambda decision: -decision.count)

@@ -149,6 +149,9 @@ def _marks(links: Links, message: Message) -> Iterator[str]:
         yield f"replaces {short_id(message.replaces)}"
     if message.message_id in links.answers:
         yield f"turn {links.answers[message.message_id]}"
+    if broken := links.violations.get(message.message_id or ""):
+        names = ", ".join(map(short_id, broken))
+        yield f"BREAKS CONSTRAINT{'S' if len(broken) > 1 else ''} {names}"
 
 
 def _links(links: Links, message: Message, *, full: bool) -> Iterator[tuple[str, str]]:

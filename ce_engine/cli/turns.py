@@ -199,7 +199,7 @@ def _facts(item: Told) -> Iterator[tuple[str, str]]:
     yield "messages", " · ".join(f"{name} {heads[name]}" for name in COUNTS)
     yield "tokens", f"{heads['tokens/budget']} · before {heads['before']} · same {_same(report)}"
     payload = report.payload_tokens.items()
-    yield "of these", " · ".join(f"{name} {number(tokens)}" for name, tokens in payload if tokens)
+    yield "of these", " · ".join(f"{kind.replace('_', ' ')} {number(n)}" for kind, n in payload)
     yield "counted by", _estimator(report)
     yield "why", _why(item)
     if report.injected_evidence_ids:

@@ -8,14 +8,28 @@ from operator import itemgetter
 
 from ce_engine.prepare.cut import Cut
 from ce_engine.prepare.line import Item, Line
-from ce_engine.prepare.shorter import Shorter
+from ce_engine.prepare.shorter import ShorterTexts
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.report import PruneDecision
 
 
-def decisions(line: Line, cut: Cut, shorter: Mapping[int, Shorter]) -> list[PruneDecision]:
-    """Tell what became of every group and of every result without a call; `shorter` is by host index."""
-    fates = [_fate(line, cut, position, shorter) for position in range(len(line.groups))]
+def decisions(
+    line: Line,
+    cut: Cut,
+    shorter: ShorterTexts,
+    pruned: Mapping[int, str],
+    cost: Callable[[int], int],
+) -> list[PruneDecision]:
+    """Tell what became of every group and of every result without a call.
+
+    Args:
+        line: the line.
+        cut: what of it goes out.
+        shorter: texts that something is left out of.
+        pruned: why groups are dropped that the cut left, by position.
+        cost: tokens of a group as it goes out, by position.
+    """
+    fates = [_fate(line, cut, position, shorter, pruned) for position in range(len(line.groups))]
     told: list[PruneDecision] = []
     if below := line.below:
         told.append(
@@ -29,13 +43,12 @@ def decisions(line: Line, cut: Cut, shorter: Mapping[int, Shorter]) -> list[Prun
         )
     for (action, reason), run in groupby(enumerate(fates), key=itemgetter(1)):
         positions = [position for position, _ in run]
-        groups = [line.groups[position] for position in positions]
         made = PruneDecision(
-            block_id=groups[0].anchor or f"#{positions[0]}",
+            block_id=line.groups[positions[0]].anchor or f"#{positions[0]}",
             action=action,
             reason=reason,
-            count=len(groups),
-            token_estimate=sum(group.tokens for group in groups),
+            count=len(positions),
+            token_estimate=sum(map(cost, positions)),
         )
         if told and (told[-1].action, told[-1].reason) == (action, reason):
             told[-1].count += made.count
@@ -43,20 +56,20 @@ def decisions(line: Line, cut: Cut, shorter: Mapping[int, Shorter]) -> list[Prun
         else:
             told.append(made)
     told += (
-        _told(item, "degraded", shorter[item.index].reason)
+        _told(item, "degraded", shorter[item.key].reason, shorter[item.key].saved)
         for item in line.system
-        if item.index is not None and item.index in shorter
+        if item.key in shorter
     )
     told += (_told(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
     return told
 
 
-def _told(item: Item, action: str, reason: str) -> PruneDecision:
+def _told(item: Item, action: str, reason: str, saved: int = 0) -> PruneDecision:
     return PruneDecision(
         block_id=item.message_id or f"#{item.index}",
         action=action,
         reason=reason,
-        token_estimate=item.tokens,
+        token_estimate=item.tokens - saved,
     )
 
 
@@ -66,16 +79,20 @@ def _why(orphan: Item) -> str:
     return "orphaned_tool_result" if orphan.is_tool_result else "unanswered_tool_call"
 
 
-def _fate(line: Line, cut: Cut, position: int, shorter: Mapping[int, Shorter]) -> tuple[str, str]:
+def _fate(
+    line: Line, cut: Cut, position: int, shorter: ShorterTexts, pruned: Mapping[int, str]
+) -> tuple[str, str]:
     """What became of a group, and why."""
     group, was_cut = line.groups[position], bool(cut.dropped or line.below)
+    if position in pruned:
+        return "dropped", pruned[position]
     if position in cut.dropped:
         return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
     if position in cut.shortened:
         return "degraded", "older_tool_result"
     for item in group.items:
-        if item.index is not None and item.index in shorter:
-            return "degraded", shorter[item.index].reason
+        if item.key in shorter:
+            return "degraded", shorter[item.key].reason
     return "kept", "never_out" if group.must and was_cut else "fits"
 
 

@@ -1,18 +1,24 @@
-"""Context blocks for the candidates: what is above the cut, and what relevance nominates (A-10)."""
+"""Context blocks for what of the line is above the cut (A-10)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from ce_engine.prepare.line import Line
-from ce_engine.schema.document import ContextBlock, Ref
+from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import BlockType, Priority
 
 
 def conversation_blocks(
-    line: Line, positions: Sequence[int], cost: Callable[[int], int]
+    line: Line,
+    positions: Sequence[int],
+    cost: Callable[[int], int],
+    text: Callable[[int], str],
 ) -> list[ContextBlock]:
-    """One block a group, oldest first: what may never be out is `must`, the rest falls with age."""
+    """One block a group, oldest first: what may never be out is `must`, the rest falls with age.
+
+    Their content is the `text` that may be shortened.
+    """
     newest_half = len(positions) // 2
     blocks = []
     for rank, position in enumerate(positions):
@@ -24,18 +30,7 @@ def conversation_blocks(
                 block_type=BlockType.CONVERSATION,
                 priority=Priority.MUST if group.must else aged,
                 token_estimate=cost(position),
+                content=text(position),
             )
         )
     return blocks
-
-
-def evidence_block(block_id: str, evidence_id: str, tokens: int, at: str) -> ContextBlock:
-    """A block for something earlier that is relevant again."""
-    return ContextBlock(
-        block_id=block_id,
-        block_type=BlockType.EVIDENCE if evidence_id else BlockType.CONVERSATION,
-        priority=Priority.LOW,
-        token_estimate=tokens,
-        refs=[Ref(evidence_id=evidence_id)] if evidence_id else [],
-        created_at=at or None,
-    )

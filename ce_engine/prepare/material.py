@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.schema.degradation import Degradation
+from ce_engine.schema.document import ContextBlock, Evidence, Ref
 from ce_engine.schema.enums import BlockType, Layer, Priority
 
 
@@ -34,6 +35,8 @@ SECTION_OF = {
 }
 """Where a context block goes, by its type."""
 
+_KINDS = {section: kind for kind, section in reversed(SECTION_OF.items())}
+
 
 @dataclass(frozen=True, slots=True)
 class Material:
@@ -50,6 +53,9 @@ class Material:
         evidence_id: the evidence that it renders, `""` if none.
         owned: a rule that the owner stored on purpose; of what is brought in, only these may stand in
             the system's message.
+        kind: of the block that it was; if not given, as its section has it.
+        sensitivity: a word of the app's own; the configuration says which do not go out (A-11).
+        is_fetched: whether a source of the host's gave it.
     """
 
     id: str
@@ -61,6 +67,9 @@ class Material:
     at: str = ""
     evidence_id: str = ""
     owned: bool = False
+    kind: BlockType | None = None
+    sensitivity: str | None = None
+    is_fetched: bool = False
 
     @property
     def context(self) -> str:
@@ -68,10 +77,34 @@ class Material:
         return self.section if self.owned or self.section != RULES else NOTED
 
 
+def block_of(material: Material, tokens: int) -> ContextBlock:
+    """The material as a block, as pruners see it."""
+    return ContextBlock(
+        block_id=material.id,
+        block_type=material.kind or _KINDS[material.section],
+        priority=material.priority,
+        token_estimate=tokens,
+        content=material.text,
+        refs=[Ref(evidence_id=material.evidence_id)] if material.evidence_id else [],
+        created_at=material.at or None,
+        sensitivity=material.sensitivity,
+    )
+
+
+def sensitivity_of(evidence: Evidence) -> str | None:
+    """How sensitive evidence is, if somebody said so (`metadata["sensitivity"]`)."""
+    found = evidence.metadata.get("sensitivity")
+    return found if isinstance(found, str) else None
+
+
 @dataclass(slots=True)
 class Collected:
-    """What was collected for one call, with codes of what was not to be had (D-09)."""
+    """What was collected for one call, with codes of what was not to be had (D-09).
+
+    `left_out` is beyond what may be collected (D-11), best first.
+    """
 
     materials: Sequence[Material] = ()
     warnings: list[str] = field(default_factory=list)
     degradations: list[Degradation] = field(default_factory=list)
+    left_out: Sequence[Material] = ()

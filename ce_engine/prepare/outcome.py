@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.prepare.compose import NO_TEXTS, Texts
 from ce_engine.prepare.cut import Cut
 from ce_engine.prepare.line import Line
+from ce_engine.prepare.material import LAYERS, Material
+from ce_engine.prepare.nominate import CHARS_A_TOKEN
 from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.shorter import Shorter
 from ce_engine.prepare.standing import Standing
 from ce_engine.schema.call import Step
+from ce_engine.schema.enums import Layer
 from ce_engine.schema.report import PruneDecision
 
 
@@ -32,14 +36,34 @@ class Outcome:
     decisions: list[PruneDecision] = field(default_factory=list)
     restored: int = 0
     shortened: int = 0
-    shorter: dict[int, Shorter] = field(
+    shorter: dict[int | str, Shorter] = field(
         default_factory=dict
-    )  # what is left of texts, by host index
+    )  # what is left of texts, by `Item.key`
+    pruned: dict[int, str] = field(
+        default_factory=dict
+    )  # why the pruner left out groups, by position
+    retrieved_cut: bool = False  # whether a retrieved piece had no room, or not the whole of it
     standing: Standing = field(default_factory=Standing)
     contexts: dict[str, str] = field(default_factory=dict)
     texts: Texts = NO_TEXTS
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
+
+    def leave_out(self, materials: Sequence[Material]) -> None:
+        """Tell of what was collected beyond what may be."""
+        for material in materials:
+            layer = LAYERS[material.section]
+            self.standing.truncated.add(layer)
+            if layer is Layer.RULES:
+                self.standing.rules_dropped.append(material.id)
+            self.decisions.append(
+                PruneDecision(
+                    block_id=material.id,
+                    action="dropped",
+                    reason="over_limit",
+                    token_estimate=len(material.text) // CHARS_A_TOKEN,
+                )
+            )
 
     @property
     def groups_dropped(self) -> int:

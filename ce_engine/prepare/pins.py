@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.prepare.line import Group
+from ce_engine.schema.report import PruneDecision
 
 
 Ref = tuple[str, tuple[int, ...]]
@@ -47,10 +48,43 @@ class Held:
     pins: dict[str, Pin] = field(default_factory=dict)
     costs: dict[str, int] = field(default_factory=dict)
     released: bool = False
+    _left: list[PruneDecision] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
         return sum(self.costs.values())
+
+    def decisions(self) -> list[PruneDecision]:
+        """One for each pin that stays, by the first of what it renders; and those on what went with its message."""
+        stays = [
+            PruneDecision(
+                block_id=pin.refs[0][0],
+                action="kept",
+                reason="there_already",
+                count=len(pin.refs),
+                token_estimate=self.costs[name],
+            )
+            for name, pin in self.pins.items()
+            if name in self.costs and pin.refs
+        ]
+        return [*stays, *self._left]
+
+    def leave(self, gone: Mapping[str, str]) -> None:
+        """Leave out what stands before messages that do not go out: why, by their ids."""
+        for name in gone.keys() & self.costs.keys():
+            tokens, refs = self.costs.pop(name), self.pins.pop(name).refs
+            told = {decision.block_id for decision in self._left}
+            told |= {ref for pin in self.pins.values() for ref, _ in pin.refs}
+            self._left += (
+                PruneDecision(
+                    block_id=ref,
+                    action="dropped",
+                    reason=gone[name],
+                    token_estimate=tokens // len(refs),
+                )
+                for ref, _ in refs
+                if ref not in told
+            )
 
     def fit(self, room: int) -> int:
         """Let the newest go as long as they need more than `room`; return the tokens that are left of it."""

@@ -6,26 +6,31 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.ports import PruneBudget, Pruner, PruneRules
+from ce_engine.ports import Pruner
 from ce_engine.prepare.budget import Limit, shares
-from ce_engine.prepare.compose import SYSTEM, texts_of
-from ce_engine.prepare.constraints import render_constraints
+from ce_engine.prepare.chooser import Chooser, Fate, is_cut
+from ce_engine.prepare.compose import texts_of
 from ce_engine.prepare.cut import Cut, Marks, choose_cut
 from ce_engine.prepare.decisions import decisions, steps_left_out
-from ce_engine.prepare.derive import conversation_blocks
+from ce_engine.prepare.groups import Groups
 from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated
 from ce_engine.prepare.material import Material
+from ce_engine.prepare.nearness import nearness
 from ce_engine.prepare.nominate import (
     FEW,
-    FRAMING,
     SHORT,
     Nominated,
+    cost_of,
     given,
+    lost,
     nominate,
+    not_looked_at,
     parted,
     relevant,
+    with_text,
     worth_adding,
 )
+from ce_engine.prepare.notes import Notes
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pins import Held, in_line
 from ce_engine.prepare.planning import plan
@@ -33,17 +38,13 @@ from ce_engine.prepare.render import (
     knowledge,
     left_out,
     replaced,
-    rules,
-    section,
-    short_result,
 )
-from ce_engine.prepare.shorter import saved_in, shorten_texts
+from ce_engine.prepare.sections import FRAMING, Sections
+from ce_engine.prepare.shorter import RETRIEVED, saved_in, shorten_texts
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
-from ce_engine.quote import quote
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer
-from ce_engine.schema.settings import CONSTRAINTS
 
 
 def assemble(
@@ -92,13 +93,14 @@ class _Assembly:
         self.limit = limit
         self.config = config
         self.sources = sources
-        self.pruner = pruner
         self.given = fixed + sum(item.tokens for item in items if item.index is not None)
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
-        self.short_texts: dict[int, tuple[str, int]] = {}
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
+        self.groups = Groups(self.out, sources, config.locale)
         self.held = Held(self.out.pins)
-        self.fence = sources.count(quote("|", config.locale))
+        self.sections = Sections(config, sources.count)
+        self.chooser = Chooser(pruner, config, sources.now)
+        self.notes = Notes(self.sections, self.chooser)
         task = self._task()
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
@@ -124,11 +126,15 @@ class _Assembly:
             self._hold(marks)
         self._choose(room, sharing=sharing)
         out.injected_tokens += self.held.tokens
-        out.decisions += out.standing.decisions
-        out.decisions += decisions(self.line, out.cut, out.shorter)
+        out.decisions += [
+            *self.held.decisions(),
+            *([self.notes.summed] if self.notes.summed is not None else ()),
+            *out.standing.decisions,
+            *decisions(self.line, out.cut, out.shorter, out.pruned, self.groups.cost),
+        ]
         out.used = self.fixed + out.cut.tokens + out.injected_tokens
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
-        plan(out, self.items, self.sources, self._short)
+        plan(out, self.items, self.sources, self.groups.short)
         return out
 
     def _hold(self, marks: Marks) -> None:
@@ -136,6 +142,9 @@ class _Assembly:
         found = in_line(marks.pins, self.line.groups) if self.own and not self.out.cut.moved else {}
         if self.sources.whole:
             found.pop(self.own, None)  # what was learned since the question was asked goes in, too
+        if self.config.prune.exclude_sensitivity:
+            hidden = self.sources.is_hidden
+            found = {n: pin for n, pin in found.items() if not any(hidden(r) for r, _ in pin.refs)}
         if all(pin.locale == self.config.locale for pin in found.values()):
             count = self.sources.count
             self.held.costs = {name: count(pin.before) + FRAMING for name, pin in found.items()}
@@ -150,23 +159,10 @@ class _Assembly:
             said=said,
             most=self._room(said) - (said if unlimited else least) - FRAMING,
             budget=self.config.budget,
-            count=self.sources.count,
-            render=self._section,
-            frame=self._fences,
+            sections=self.sections,
+            chooser=self.chooser,
+            near=lambda texts: nearness(texts, self._query(), self.sources.terms),
         )
-
-    def _fences(self, contexts: Mapping[str, str]) -> int:
-        """What the places where contexts go out cost beside their text."""
-        texts = texts_of(contexts, self.config.placement, self.config.locale)
-        return texts.quotes * (self.fence + FRAMING) + bool(texts.rules) * FRAMING
-
-    def _section(self, name: str, found: Sequence[Material]) -> str:
-        """A section's text; constraints have a form of their own (D-06), and rules are no data."""
-        locale = self.config.locale
-        if name not in SYSTEM:
-            return section(name, found, locale)
-        told = render_constraints([m.text for m in found if m.source == CONSTRAINTS], locale)
-        return rules(told, [m.text for m in found if m.source != CONSTRAINTS], locale)
 
     def _room(self, said: int) -> int:
         """Tokens for messages and what is put in; without a limit, what may be put in is bounded."""
@@ -185,27 +181,9 @@ class _Assembly:
             reserve=reserve,
             budget=self.limit.tokens or 0,
             marks=marks,
-            short=lambda item: self._short(item)[1],
+            short=lambda item: self.groups.short(item)[1],
             least=reserve // 2 if self.own else None,
         )
-
-    def _short(self, item: Item) -> tuple[str, int]:
-        """A tool result's short form and its tokens; its own where that is no shorter."""
-        known = self.short_texts.get(id(item))
-        if known is None:
-            text = self.sources.text(item)
-            # The results of several calls are one text here: it cannot be told whose the rest was.
-            whole = text if item.more_call_ids else ""
-            short = whole or short_result(text, self.sources.evidence_of(item), self.config.locale)
-            saved = max(0, self._saved(item, text, short))
-            known = (short if saved else text, item.tokens - saved)
-            self.short_texts[id(item)] = known
-        return known
-
-    def _saved(self, item: Item, text: str, short: str) -> int:
-        count, index = self.sources.count, -1 if item.index is None else item.index
-        saved = count(text) - count(short) if short != text else 0
-        return self.out.saved.setdefault(index, self.sources.saved.get(index, saved))
 
     def _task(self) -> Group | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
@@ -216,7 +194,8 @@ class _Assembly:
         groups = [g for n, g in enumerate(self.line.groups) if n not in out.cut.dropped]
         kept = [*system, *(item for group in groups for item in group.items)]
         out.shorter = shorten_texts(kept, over, self.sources, self.config.locale, self._query)
-        out.saved |= {index: short.saved for index, short in out.shorter.items()}
+        out.retrieved_cut = any(short.reason == RETRIEVED for short in out.shorter.values())
+        out.saved |= {n: short.saved for n, short in out.shorter.items() if isinstance(n, int)}
         for group in groups:
             saved = saved_in(group.items, out.shorter)
             group.tokens -= saved
@@ -236,37 +215,43 @@ class _Assembly:
             self._inject(contexts, [], out.cut.tokens + self.held.fit(room - out.cut.tokens))
             return
         kept = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
-        blocks = conversation_blocks(line, kept, self._cost)
-        candidates: dict[str, Candidate] = {}
         left = room - out.cut.tokens - FRAMING
         if sharing and left > 0:
             left -= self._note(contexts, left)
         notes = room - out.cut.tokens - left
         left = self.held.fit(left)
-        if sharing and left + self.held.tokens > 0:
-            for candidate, block in self._candidates(left, facts, recalls=recalls):
-                candidates[block.block_id] = candidate
-                blocks.append(block)
+        found = Nominated([], left)
+        if sharing and (left + self.held.tokens > 0 or facts or self.sources.whole):
+            found = self._candidates(left, facts, recalls=recalls)
         room -= self.held.tokens
-        notes = notes if candidates or contexts else 0
-        ttl = dict(self.config.prune.ttl_seconds or {}) or None
-        result = self.pruner.prune(
-            blocks,
-            PruneBudget(max(0, room - notes), self.config.budget.tier_tokens),
-            PruneRules(tuple(self.config.prune.must_keep_priorities), ttl, self.sources.now),
-        )
-        kept_ids = {block.block_id for block in result.kept}
-        for position in kept:
-            if line.groups[position].anchor not in kept_ids and not line.groups[position].must:
-                out.cut.dropped.add(position)
-                out.cut.tokens -= self._cost(position)
-        out.decisions += [d for d in result.decisions if d.block_id in candidates]
-        chosen = [candidate for i, candidate in candidates.items() if i in kept_ids]
-        self._inject(contexts, chosen, room)
+        candidates = {block.block_id: candidate for candidate, block in found.chosen}
+        spent = notes if candidates or contexts else 0
+        blocks = [*self.groups.blocks(kept), *(block for _, block in reversed(found.chosen))]
+        fates = self.chooser.choose(blocks, room - spent, partial(self._price, candidates))
+        self.groups.prune(kept, fates)
+        self.held.leave({line.groups[n].anchor: why for n, why in out.pruned.items()})
+        chosen = [self._as_chosen(each, fates[name]) for name, each in candidates.items()]
+        went = self._inject(contexts, [each for each in chosen if each is not None], room)
+        found.tell({name: fates[name].decision for name in candidates}, went)
+        out.decisions += found.decisions
+        out.retrieved_cut |= any(map(is_cut, found.decisions))
+
+    def _price(self, candidates: Mapping[str, Candidate], block: ContextBlock) -> int:
+        candidate = candidates.get(block.block_id)
+        if candidate is None:
+            return self.groups.price(block)
+        return cost_of(with_text(candidate, block.content), self.sources, self.config.locale)
+
+    @staticmethod
+    def _as_chosen(candidate: Candidate, fate: Fate) -> Candidate | None:
+        """A candidate as the pruner lets it in."""
+        if not fate.stays:
+            return None
+        return candidate if fate.text is None else with_text(candidate, fate.text)
 
     def _note(self, contexts: dict[str, str], left: int) -> int:
         """Say what is left out, in one line, and bring in the summary of it; return their tokens."""
-        spent = 0
+        spent = self.notes.add(contexts, "todo__context", self._left_out(), left)
         gone = frozenset(
             item.n
             for position in self.out.cut.dropped
@@ -276,33 +261,15 @@ class _Assembly:
         if self.line.below is not None:
             gone = gone | self.line.below.entries if gone else self.line.below.entries
         summary = self.sources.summary(gone) if gone else None
-        notes = [("todo__context", self._left_out())]
         if summary is not None:
-            notes.append((summary.section, self._section(summary.section, [summary])))
-        for name, note in notes:
-            more = {**contexts, name: "\n".join(filter(None, [contexts.get(name), note]))}
-            fences = self._fences(more) - self._fences(contexts)
-            cost = self.sources.count(note) + 2 + fences
-            if note and spent + cost <= left:
-                contexts[name] = more[name]
-                spent += cost
+            spent += self.notes.sum_up(contexts, summary, left - spent)
         return spent
-
-    def _cost(self, position: int) -> int:
-        group = self.line.groups[position]
-        if position not in self.out.cut.shortened:
-            return group.tokens
-        return sum(
-            self._short(item)[1] if item.is_tool_result else item.tokens for item in group.items
-        )
 
     def _left_out(self) -> str:
         steps, ids = steps_left_out(self.line, self.out.cut, self.sources.evidence_of)
         return left_out(steps, ids, self.config.locale) if steps else ""
 
-    def _candidates(
-        self, left: int, facts: Sequence[Material], *, recalls: bool
-    ) -> list[tuple[Candidate, ContextBlock]]:
+    def _candidates(self, left: int, facts: Sequence[Material], *, recalls: bool) -> Nominated:
         query = self._query()
         limit, sent = self.config.prune.max_retrieved_chunks, self._sent()
         pinned = sum(len(pin.refs) for pin in self.out.pins.values())
@@ -310,15 +277,40 @@ class _Assembly:
         while True:
             recalled = self.sources.recall(query, sent, most) if recalls else ()
             near = recalled if self.sources.whole else relevant(recalled)
-            settled = self.sources.settle([*given(facts), *near])
+            together = [*given(facts), *near]
+            # What a conflict says of a text must not tell what may not go out.
+            settled = self.sources.settle([c for c in together if not self._is_hidden(c)])
             nominated = self._nominated(settled, query, sent, left)
             while near and nominated.missed and self.held.costs:
                 left += self.held.release()
                 nominated = self._nominated(settled, query, sent, left)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < left // 4:
-                return nominated.chosen
+                rest = self.sources.unread() if recalls else ()
+                return self._with_rest(nominated, together, settled, rest)
             most = limit
+
+    def _with_rest(
+        self,
+        made: Nominated,
+        found: Sequence[Candidate],
+        settled: Sequence[Candidate],
+        rest: Sequence[tuple[str, int]],
+    ) -> Nominated:
+        """The same, with decisions on what a conflict took out, and on the `rest`, which was not looked at."""
+        stays, sources, locale = {each.id for each in settled}, self.sources, self.config.locale
+        there = {name for pin in self.out.pins.values() for name, _ in pin.refs}
+        for each in found:
+            if each.id not in stays and each.id not in there:
+                why = "sensitivity" if self._is_hidden(each) else "conflict"
+                made.decisions.append(lost(each, sources, locale, why))
+        is_full = len(found) >= self.config.prune.max_retrieved_chunks
+        why = "over_limit" if is_full else "over_budget"
+        made.decisions += not_looked_at(rest, there, why)
+        return made
+
+    def _is_hidden(self, candidate: Candidate) -> bool:
+        return candidate.sensitivity in self.config.prune.exclude_sensitivity
 
     def _query(self) -> str:
         """What is asked, without the documents that stand in it."""
@@ -359,11 +351,16 @@ class _Assembly:
             and not (position in self.out.cut.shortened and item.is_tool_result)
         )
 
-    def _inject(self, contexts: dict[str, str], chosen: list[Candidate], room: int) -> None:
-        """Put the sections together; facts that do not fit after all go, the worst first."""
-        out = self.out
+    def _inject(
+        self, contexts: dict[str, str], chosen: list[Candidate], room: int
+    ) -> frozenset[str]:
+        """Put the sections together; facts that do not fit after all go, the worst first.
+
+        Returns the ids of the candidates that are in.
+        """
+        out, must = self.out, self.chooser.must
         room += out.standing.tokens
-        chosen.sort(key=lambda candidate: -candidate.score)
+        chosen.sort(key=lambda candidate: (candidate.priority not in must, -candidate.score))
         while True:
             pin, loose = parted(chosen, self.config.locale, stays=bool(self.own))
             contexts.pop(FACTS, None)
@@ -375,12 +372,15 @@ class _Assembly:
             tokens = self.sources.count(f"\n\n{text}") + len(told) * FRAMING if text else 0
             if not text or out.cut.tokens + tokens <= room:
                 break
-            if chosen:
+            if chosen and chosen[-1].priority not in must:
                 chosen.pop()
-            elif contexts == out.standing.contexts:
+            elif contexts.keys() - {FACTS} == out.standing.contexts.keys() and all(
+                contexts[name] == text for name, text in out.standing.contexts.items()
+            ):
                 break  # what must stand is over the budget, and the report says so
             else:
                 contexts = dict(out.standing.contexts)
+                self.notes.leave()
         out.injected, out.injected_tokens = text, tokens
         if pin is not None:
             out.pins[self.own] = pin
@@ -389,3 +389,4 @@ class _Assembly:
         ids = [evidence_id for pin in out.pins.values() for evidence_id in pin.evidence_ids]
         ids += [snippet.evidence_id for snippet in loose if snippet.evidence_id]
         out.evidence_ids = list(dict.fromkeys(ids))
+        return frozenset(candidate.id for candidate in chosen)

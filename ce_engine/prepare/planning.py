@@ -11,7 +11,7 @@ from ce_engine.prepare.compose import Piece, compose
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Sources
-from ce_engine.schema.call import Extend, Keep, Shorten, Step
+from ce_engine.schema.call import Extend, Keep, Restore, Shorten, Step
 from ce_engine.schema.enums import Origin
 
 
@@ -88,6 +88,13 @@ def _own(out: Outcome, item: Item, position: int, sources: Sources, short: Short
 
 def _shortened(step: Step, out: Outcome) -> Step:
     """A step with what is left of the host's text, where something inside it is left out."""
+    if isinstance(step, Restore):
+        short = out.shorter.get(step.message.message_id or "")
+        if short is None:
+            return step
+        out.shortened += 1
+        content = f"{step.before}{short.text}"
+        return Restore(step.message.model_copy(update={"content": content}), step.before)
     if not isinstance(step, Keep | Extend) or step.index not in out.shorter:
         return step
     out.shortened += 1

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from math import ceil
 
+from ce_engine.config import RuntimeConfig
 from ce_engine.ports import PruneBudget, Pruner, PruneResult, PruneRules
+from ce_engine.prepare.beginning import cut
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.report import PruneDecision
@@ -17,6 +21,12 @@ Unit = Sequence[int]
 """Positions of blocks that stay or go together."""
 Shorten = Callable[[ContextBlock, int], ContextBlock | None]
 """A shorter block in the place of this one, of at most so many tokens; `None` if there is none."""
+
+SAFE = 0.8
+"""A part of a text may cost more a character than all of it."""
+
+LEAST_CHARS = 60
+"""A beginning that is shorter says nothing."""
 
 
 class GreedyPriorityPruner:
@@ -34,6 +44,21 @@ class GreedyPriorityPruner:
         return chosen.result()
 
 
+def pruner_of(config: RuntimeConfig, default: Pruner) -> Pruner:
+    """The pruner that a configuration chooses; where it says nothing, the engine's own (`default`)."""
+    if "strategy" not in config.prune.model_fields_set:
+        return default
+    chosen: str | Pruner = config.prune.strategy
+    if not isinstance(chosen, str):
+        return chosen
+    made: dict[str, Callable[[], Pruner]] = {
+        "greedy": GreedyPriorityPruner,
+        "group_aware": GroupAwarePruner,
+        "degrade_to_summary": partial(DegradeToSummaryPruner, locale=config.locale),
+    }
+    return made[chosen]()
+
+
 class GuardedPruner:
     """A pruner of somebody else's; where it fails, the greedy one stands in, and `failed` says so (A-25)."""
 
@@ -45,10 +70,22 @@ class GuardedPruner:
         self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
     ) -> PruneResult:
         try:
-            return self._pruner.prune(blocks, budget, rules)
+            return _checked(self._pruner.prune(blocks, budget, rules))
         except Exception:  # noqa: BLE001 - somebody else's code may raise anything
             self.failed = True
             return GreedyPriorityPruner().prune(blocks, budget, rules)
+
+
+def _checked(answer: PruneResult) -> PruneResult:
+    """An answer of somebody else's, if it is one.
+
+    Raises:
+        TypeError: it is none.
+    """
+    right = all(isinstance(block, ContextBlock) for block in answer.kept)
+    if not (right and all(isinstance(each, PruneDecision) for each in answer.decisions)):
+        raise TypeError("a pruner answers a PruneResult of the blocks that it was given")
+    return PruneResult(list(answer.kept), list(answer.dropped), list(answer.decisions))
 
 
 class GroupAwarePruner:
@@ -75,12 +112,14 @@ class DegradeToSummaryPruner:
     """Like the greedy one, but what does not fit may go out shorter instead (`degraded`).
 
     Args:
-        shorten: gives the shorter block, for example with a summary that was made before: a pruner
-            itself calls no model (it is pure and synchronous).
+        shorten: gives the block with a shorter `content`, for example with a summary that was made before:
+            a pruner itself calls no model (it is pure and synchronous). Without one it is the beginning of
+            the text, to the end of a sentence, and how much is left out.
+        locale: `en` or `zh`, of that note.
     """
 
-    def __init__(self, shorten: Shorten) -> None:
-        self._shorten = shorten
+    def __init__(self, shorten: Shorten | None = None, *, locale: str = "en") -> None:
+        self._shorten = shorten or partial(beginning, locale=locale)
 
     def prune(
         self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
@@ -89,6 +128,20 @@ class DegradeToSummaryPruner:
         chosen.take([[position] for position in range(len(blocks))])
         chosen.shorten(self._shorten)
         return chosen.result()
+
+
+def beginning(block: ContextBlock, most: int, *, locale: str) -> ContextBlock | None:
+    """The beginning of a block's text, by the tokens that a character of it costs; `None` where too little is left."""
+    chars = len(block.content)
+    if not chars or not block.token_estimate:
+        return None
+    per_char = block.token_estimate / chars
+    text = cut(block.content, int(most / per_char * SAFE), locale)
+    if len(text) < LEAST_CHARS:
+        return None
+    return block.model_copy(
+        update={"content": text, "token_estimate": ceil(len(text) * per_char / SAFE)}
+    )
 
 
 class _Choice:
@@ -128,7 +181,7 @@ class _Choice:
                 continue
             most = min(self.room, self.tiers.get(block.priority, self.room))
             short = shorten(block, most)
-            if short is None or short.token_estimate > most:
+            if short is None or short.token_estimate > most or not short.content.strip():
                 continue
             del self.dropped[position]
             self.short[position] = short
@@ -156,7 +209,7 @@ class _Choice:
     def _excluded(self, unit: Unit) -> str | None:
         if not (self.rules.exclude_sensitivity or self.rules.ttl_seconds):
             return None
-        found = (_excluded(self.blocks[position], self.rules) for position in unit)
+        found = (excluded(self.blocks[position], self.rules) for position in unit)
         return next((why for why in found if why), None)
 
     def result(self) -> PruneResult:
@@ -177,16 +230,22 @@ class _Choice:
         return result
 
 
-def _excluded(block: ContextBlock, rules: PruneRules) -> str | None:
+def excluded(block: ContextBlock, rules: PruneRules) -> str | None:
+    """Why the rules let a block go, whatever room there is; `None` if they do not."""
     if block.sensitivity is not None and block.sensitivity in rules.exclude_sensitivity:
         return "sensitivity"
     ttl = (rules.ttl_seconds or {}).get(block.priority)
-    if ttl is None or not block.created_at:
+    made = _time(block.created_at) if ttl is not None and block.created_at else None
+    if ttl is None or made is None:
         return None
-    now = _time(rules.now) if rules.now else datetime.now(UTC)
-    return "expired" if (now - _time(block.created_at)).total_seconds() > ttl else None
+    now = (_time(rules.now) if rules.now else None) or datetime.now(UTC)
+    return "expired" if (now - made).total_seconds() > ttl else None
 
 
-def _time(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
+def _time(text: str) -> datetime | None:
+    """A time as it is told; `None` if it is none: sources of somebody else's may tell anything."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

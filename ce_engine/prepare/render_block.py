@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ce_engine.errors import EvidenceNotFoundError, SchemaValidationError, SelectorResolveError
 from ce_engine.ports import EvidenceResolver, RenderHints, TokenEstimator
+from ce_engine.prepare.beginning import cut
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.ids import SHORT_ID
 from ce_engine.schema.report import RenderedBlock
 
 
-_LEFT_OUT = {"en": "[… {chars} characters left out]", "zh": "[… 略去 {chars} 个字符]"}
 _EVIDENCE = {"en": "evidence", "zh": "证据"}
-_END = re.compile(r"[\n。！？；]|[.!?](?=\s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +24,6 @@ class Part:
     text: str
     evidence_id: str = ""
     selector: str = ""
-
-
-def cut(text: str, most: int, locale: str) -> str:
-    """The beginning of a text, to the end of a sentence or a line, and what is left out; `most` characters."""
-    if len(text) <= most:
-        return text
-    form = _LEFT_OUT[locale]
-    room = most - len(form.format(chars=len(text))) - 1
-    if room <= 0:
-        return text[: max(0, most)]
-    ends = [found.end() for found in _END.finditer(text[: room + 1]) if found.end() <= room]
-    head = text[: ends[-1] if ends and ends[-1] > room // 2 else room]
-    return f"{head.rstrip()}\n{form.format(chars=len(text) - len(head))}"
 
 
 def _as_text(_: ContextBlock, parts: Sequence[Part], most: int | None, locale: str) -> str:

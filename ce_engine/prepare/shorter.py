@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.line import Group, Item
 from ce_engine.prepare.render import TEMPLATES, Locale, excerpt, fitted, replaced, some_of
 from ce_engine.prepare.sources import Sources, Span
 from ce_engine.schema.enums import Origin
@@ -31,7 +31,7 @@ Count = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Shorter:
-    """A host message's text with something left out, why, and the tokens that this saves."""
+    """A message's text with something left out, why, and the tokens that this saves."""
 
     text: str
     reason: str
@@ -40,14 +40,14 @@ class Shorter:
 
 def shorten_texts(
     items: Sequence[Item], over: int, sources: Sources, locale: Locale, query: Callable[[], str]
-) -> dict[int, Shorter]:
+) -> dict[int | str, Shorter]:
     """Host messages in a shorter form, by index, so that they cost `over` tokens less if that can be.
 
     First what a helper's prompt holds of a conversation, oldest first; then retrieved documents,
     worst first whichever message they are in; of the best of those the sentences stay that share
     most with what `query` gives (decision 6).
     """
-    made: dict[int, Shorter] = {}
+    made: dict[int | str, Shorter] = {}
     may = [item for item in items if not (item.origin in SIGNED or item.more_call_ids)]
     texts = {item.index: sources.text(item) for item in may if item.index is not None}
     for index, text in texts.items():
@@ -72,14 +72,36 @@ def shorten_texts(
     return made
 
 
-def saved_in(items: Iterable[Item], shorter: Mapping[int, Shorter]) -> int:
+ShorterTexts = Mapping[int | str, Shorter]
+"""By `Item.key`."""
+
+
+def saved_in(items: Iterable[Item], shorter: ShorterTexts) -> int:
     """Tokens that the shorter forms of these save."""
-    found = (shorter.get(item.index) for item in items if item.index is not None)
+    found = (shorter.get(item.key) for item in items) if shorter else ()
     return sum(each.saved for each in found if each is not None)
 
 
+def speaking(group: Group) -> Item | None:
+    """The message whose text is what a group says: its only one, or the only result of its call."""
+    results = [item for item in group.items if item.is_tool_result]
+    found = group.items if len(group.items) == 1 else results
+    return found[0] if len(found) == 1 else None
+
+
+def may_be_shorter(group: Group) -> Item | None:
+    """The message of a group whose text a pruner may shorten; `None` where there is none.
+
+    Not what may never be left out, nor what a model said as its host sends it.
+    """
+    item = speaking(group)
+    if item is None or group.must or item.more_call_ids:
+        return None
+    return None if item.index is not None and item.origin in SIGNED else item
+
+
 def _note(
-    made: dict[int, Shorter], sources: Sources, index: int, text: str, short: str, reason: str
+    made: dict[int | str, Shorter], sources: Sources, index: int, text: str, short: str, reason: str
 ) -> int:
     """Note the shorter form of a text, where it is one; the tokens that it saves."""
     if short == text:

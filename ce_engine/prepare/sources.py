@@ -9,6 +9,7 @@ from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.render import Snippet
 from ce_engine.schema.document import Message
+from ce_engine.schema.enums import Priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class Candidate:
     """Something earlier that the query may need: an entry of the log, or evidence; or what a source gave.
 
     What is `stored` says the same for ever. Of a long one only some `sentences` may be in the snippet.
+    `priority` and `sensitivity` are of the block that it is to a pruner.
     """
 
     id: str
@@ -24,6 +26,8 @@ class Candidate:
     order: int
     stored: bool = False
     sentences: tuple[int, ...] = ()
+    priority: Priority = Priority.LOW
+    sensitivity: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,9 @@ class Sources:
         whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
         nearest: the score of what is nearest to a query among the messages before it that go out.
         saved: tokens that the short form of a host message saves, by its index, where that is known.
+        unread: of a host that keeps nothing itself, the evidence that was not looked at: candidates' ids, and
+            how many characters each has.
+        is_hidden: whether a candidate, by its id, is of evidence that is too sensitive to go out.
         now: the time that ages are measured against (ISO 8601); the pruner's own if not given.
     """
 
@@ -75,5 +82,7 @@ class Sources:
     whole: bool = False
     nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
     saved: Mapping[int, int] = field(default_factory=dict)
+    is_hidden: Callable[[str], bool] = lambda _: False
+    unread: Callable[[], Sequence[tuple[str, int]]] = tuple
     now: str | None = None
     costs: MutableMapping[str, int] = field(default_factory=dict)

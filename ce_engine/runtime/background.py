@@ -37,6 +37,7 @@ class Background:
         self._mutex = threading.Lock()
         self._running: dict[Hashable, Future[None]] = {}
         self._next: dict[Hashable, Make] = {}
+        self._later: dict[Hashable, Future[None]] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
 
     def ask(self, key: Hashable, make: Make) -> None:
@@ -47,6 +48,19 @@ class Background:
             else:
                 self._running[key] = Context().run(self._loop.submit, self._run(key, make))
 
+    def later(self, key: Hashable, seconds: float, make: Make) -> None:
+        """Start work for a key once nothing was put off for it for so long; nobody waits for that."""
+        with self._mutex:
+            if (before := self._later.pop(key, None)) is not None:
+                before.cancel()
+            self._later[key] = Context().run(self._loop.submit, self._wait(key, seconds, make))
+
+    async def _wait(self, key: Hashable, seconds: float, make: Make) -> None:
+        await asyncio.sleep(seconds)
+        with self._mutex:
+            self._later.pop(key, None)
+        self.ask(key, make)
+
     async def settle(self, timeout_s: float) -> bool:
         """Wait for what runs; false if it takes longer."""
         until = monotonic() + timeout_s
@@ -54,10 +68,16 @@ class Background:
             running = list(self._running.values())
         return all([await settled(work, max(0.0, until - monotonic())) for work in running])
 
+    async def ended(self, key: Hashable, timeout_s: float) -> bool:
+        """Wait for what runs for one key; false if it takes longer."""
+        with self._mutex:
+            running = self._running.get(key)
+        return running is None or await settled(running, timeout_s)
+
     def stop(self) -> None:
         """End what runs without waiting for it."""
         with self._mutex:
-            running = list(self._running.values())
+            running = [*self._running.values(), *self._later.values()]
         self._reset()
         for work in running:
             work.cancel()

@@ -19,7 +19,8 @@ class Gap:
 
     Attributes:
         since: time of the first event in them; `until` of the last.
-        refused: the store refused some; it may refuse whatever is of this session.
+        refused: the code with which the store refused some; it may refuse whatever is of this session.
+            With no groups, what it refused at first was taken when it was asked once more.
     """
 
     scope: Scope
@@ -27,7 +28,7 @@ class Gap:
     messages: int = 0
     since: str = ""
     until: str = ""
-    refused: bool = False
+    refused: str = ""
 
     def add(self, writes: Sequence[Write]) -> None:
         self.groups += 1
@@ -53,8 +54,17 @@ class Gaps:
         elif not self._gaps:
             logger.warning("the buffer for records is full: what does not fit is lost, and counted")
         gap = self._gaps.setdefault(scope.key, Gap(scope))
-        gap.refused |= bool(refusal)
+        gap.refused = refusal or gap.refused
         gap.add(writes)
+
+    def note(self, scope: Scope, refusal: str) -> None:
+        """The store refused a group, and took it when it was asked once more: nothing is lost."""
+        self._gaps.setdefault(scope.key, Gap(scope)).refused = refusal
+
+    def refusal(self, scope: Scope) -> str:
+        """The code with which groups of a session were refused that are lost; empty for none."""
+        gap = self._gaps.get(scope.key)
+        return gap.refused if gap is not None and gap.groups else ""
 
     def pop(self, scope: Scope) -> list[Gap]:
         """Those that may be named now that the store has taken a group of this session."""

@@ -195,6 +195,10 @@ class Journal:
         """Wait for a group within the deadline; false if it has not landed (it may later)."""
         return await self._heard([group]) and group.heard.result()
 
+    def refusal(self, scope: Scope) -> str:
+        """The code with which the store refused records of a session; empty where it took them."""
+        return self._gaps.refusal(scope)
+
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything accepted so far has landed; false if it has not in time."""
         with self._mutex:
@@ -279,6 +283,7 @@ class Journal:
             self._vouching = self._loop.submit(ask())
 
     async def _write(self, group: Group) -> PutResult | None:
+        conflicts = 0
         while True:
             _fit(group, self._foreign)
             try:
@@ -295,16 +300,27 @@ class Journal:
                     group.landed(PutResult(success=False, version=0))
                 return None
             except VersionConflictError as error:
-                if not (keys := _keys(group)):
+                conflicts += 1  # once more as it is: whoever was faster has ended
+                if conflicts > 1 and not self._is_foreign(group):
                     self._refuse(group, error)
                     return None
-                self._foreign.update(dict.fromkeys(keys))
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
                 self._refuse(group, error)
                 return None
             else:
-                self._writes.reset()
+                self._taken(group, conflicts)
                 return result
+
+    def _taken(self, group: Group, conflicts: int) -> None:
+        self._writes.reset()
+        if conflicts == 1:
+            self._gaps.note(group.scope, VersionConflictError.code)
+
+    def _is_foreign(self, group: Group) -> bool:
+        """Whether a group was made with a key that is not its session's; from now on that is known of it."""
+        keys = _keys(group)
+        self._foreign.update(dict.fromkeys(keys))
+        return bool(keys)
 
     def _refuse(self, group: Group, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""

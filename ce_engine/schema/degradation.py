@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 from ce_engine.errors import (
     BackpressureError,
+    BudgetExceededError,
     EvidenceNotFoundError,
     InputTooLargeError,
+    JudgeError,
     RedactionError,
     ScopeViolationError,
     SelectorResolveError,
     StoreUnavailableError,
     SummarizerError,
+    VersionConflictError,
 )
 from ce_engine.schema.events import EventType
 
@@ -37,8 +40,11 @@ REASONS = {
     SelectorResolveError.code: "selector_resolve_failed",
     EvidenceNotFoundError.code: "evidence_not_found",
     SummarizerError.code: "summarize_failed",
+    JudgeError.code: "judge_failed",
     StoreUnavailableError.code: "store_unavailable",
     RECORDING_GAP: "recording_gap",
+    VersionConflictError.code: "version_conflict",
+    BudgetExceededError.code: "must_exceeded_budget",
     BackpressureError.code: "backpressure",
     InputTooLargeError.code: "input_too_large",
     ScopeViolationError.code: "scope_violation",
@@ -47,7 +53,7 @@ REASONS = {
 }
 """The `reason` in the event's payload, for each code in `Report.degradations`."""
 
-_ERRORS = frozenset({DERIVE_FAILED})
+_ERRORS = frozenset({DERIVE_FAILED, VersionConflictError.code, BudgetExceededError.code})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class Degradation:
 
     @property
     def event_type(self) -> EventType:
-        """`Error` where something was skipped whole, else `Degraded`."""
+        """`Error` where the table of A-25 says so: what was skipped whole or stood against us; else `Degraded`."""
         return EventType.ERROR if self.code in _ERRORS else EventType.DEGRADED
 
     @property

@@ -242,6 +242,15 @@ class Evidence(Schema):
     links: EvidenceLinks = Field(default_factory=EvidenceLinks)
 
 
+PAYLOAD = EvidenceSource(kind=SourceKind.SYSTEM, name="event payload")
+"""Of what an event refers to, because it is too large for a log (B-02)."""
+
+
+def may_be_found(evidence: Evidence) -> bool:
+    """Whether relevance may bring it in: what a model said stands in its message, a payload is its event's."""
+    return evidence.type is not EvidenceType.LLM_OUTPUT and evidence.source != PAYLOAD
+
+
 class ContextBlock(Schema):
     """A candidate for the model's input; `token_estimate` in tokens."""
 
@@ -290,11 +299,8 @@ class SessionDocument(Schema):
     meta: Meta | None = None
 
 
-def check_invariants(document: SessionDocument, *, remote_refs: bool = False) -> list[str]:
-    """List what breaks the document's invariants (A-02); an empty list means none.
-
-    With `remote_refs`, refs to evidence that is kept elsewhere are not reported.
-    """
+def shape_problems(document: SessionDocument, *, remote_refs: bool) -> list[str]:
+    """What breaks the invariants of keys, ids and refs; selectors are not looked at (A-02)."""
     problems = [
         f"evidence key {key!r} is not its evidence_id {item.evidence_id!r}"
         for key, item in document.evidences.items()
@@ -308,13 +314,14 @@ def check_invariants(document: SessionDocument, *, remote_refs: bool = False) ->
     if not remote_refs:
         problems += [
             f"{place} refers to evidence {ref.evidence_id!r}, which is not in the document"
-            for place, ref in _refs(document)
+            for place, ref in refs_of(document)
             if ref.evidence_id not in document.evidences
         ]
     return problems
 
 
-def _refs(document: SessionDocument) -> list[tuple[str, Ref]]:
+def refs_of(document: SessionDocument) -> list[tuple[str, Ref]]:
+    """All refs of a document, each with the place where it stands."""
     found = [
         (f"message {index}", ref)
         for index, message in enumerate(document.session.messages)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
-from ce_engine.schema.document import Schema
+from ce_engine.schema.document import Schema, Summary
 from ce_engine.schema.plain import canonical_json
 
 
@@ -40,6 +40,8 @@ class EventType(StrEnum):
     """Which rules hit what, with the audit switch on (A-19)."""
     ORIGINAL_READ = "OriginalRead"
     """Somebody asked for what redaction took out; `payload` says who, and of what."""
+    CONSTRAINT_VIOLATED = "ConstraintViolated"
+    """An answer breaks constraints of its owner; `payload` has the message's id and theirs (D-15)."""
     RECORDED = "Recorded"
     """A host's own event of `record_event`: planner, reflection, aggregate, hitl."""
 
@@ -57,6 +59,7 @@ STORED = frozenset(
         EventType.DEGRADED,
         EventType.REDACTED,
         EventType.ORIGINAL_READ,
+        EventType.CONSTRAINT_VIOLATED,
         EventType.RECORDED,
         EventType.DELETED,
         EventType.ACCESS_DENIED,
@@ -180,6 +183,27 @@ class Verification:
         if self.tampered_seq is not None:
             return "tampered"
         return "deleted" if self.deleted else "intact"
+
+
+@dataclass(slots=True)
+class CompactLog:
+    """What is left of a log. The log itself is never shortened: its chain stays whole.
+
+    Attributes:
+        strategy: `none`, `key_events` or `summary`.
+        tokens_before: of all events.
+        tokens: of what is here.
+        summaries: what stands for older messages, oldest first.
+        events: in their order.
+        left_out: how many events are not among them, by kind (`""` for those without one).
+    """
+
+    strategy: Literal["none", "key_events", "summary"]
+    tokens_before: int
+    tokens: int
+    summaries: Sequence[Summary] = ()
+    events: Sequence[Event] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def verify_log(

@@ -160,10 +160,17 @@ class Report(Schema):
     """Placeholders in what was put in whose live values are not known here any more (decision 13)."""
     over_budget: bool = False
     over_budget_causes: dict[str, int] = Field(default_factory=dict)
-    """The fewest parts that alone are over the budget, in tokens: kinds of `payload_tokens`, `results`, `helper`."""
+    """The fewest parts that alone are over the budget, in tokens: `system`, `tools`, `response_format`, `injected`, `task`, `results`, `history`, `helper`."""
+    rules_dropped: list[str] = Field(default_factory=list)
+    """Ids of rules that did not go out, with the constraints among them (D-02)."""
     layers: dict[str, LayerReport] = Field(default_factory=dict)
     payload_tokens: dict[str, int] = Field(default_factory=dict)
-    """Tokens by kind of payload (B-17): system, tools, response_format, history, task, injected."""
+    """Tokens by kind of payload (B-17), which add up to `token_used`; a kind that there is none of is left out.
+
+    `system`, `task`, `conversation`, `agents` (what other agents said) and `tool_results` are messages; `rules`,
+    `memory`, `knowledge`, `state` and `summary` are put in beside them; `tools` and `response_format` are
+    schemas, and `priming` is what a chat model adds before its reply. A document inside a message is that message's.
+    """
     stable_prefix_hash: str = ""
     stable_prefix_unchanged: bool = False
     prefix_tokens_unchanged: int | None = None
@@ -171,6 +178,8 @@ class Report(Schema):
     estimator: str = ""
     warnings: list[str] = Field(default_factory=list)
     injected_evidence_ids: list[str] = Field(default_factory=list)
+    violations: list[str] = Field(default_factory=list)
+    """Ids of the constraints that the turn's answer breaks, once a judge has looked at it (D-15)."""
     framework: str = ""
     lane: str = ""
     attempt: int = 1

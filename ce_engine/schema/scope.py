@@ -32,8 +32,19 @@ class Scope:
 
 
 def as_scope(session: Scope | str) -> Scope:
-    """The scope itself; an id alone means the session of no account and no user."""
-    return session if isinstance(session, Scope) else Scope(session_id=session)
+    """The scope itself; an id alone means the session of no account and no user.
+
+    Raises:
+        SchemaValidationError: it is neither.
+    """
+    if isinstance(session, Scope):
+        return session
+    if isinstance(session, str):
+        return Scope(session_id=session)
+    raise SchemaValidationError(
+        f"a session is named by its id, a text, or by Scope(session_id=..., user_id=...); found "
+        f"{type(session).__name__}"
+    )
 
 
 def check_project(scope: Scope, owner: str) -> None:

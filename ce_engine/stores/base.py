@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ce_engine.doors import scoped
 from ce_engine.errors import SchemaValidationError, ScopeViolationError
 from ce_engine.ports import Clock, IdGenerator
 from ce_engine.schema.document import (
@@ -21,7 +22,7 @@ from ce_engine.schema.document import (
     SessionDocument,
     Task,
     ToolCall,
-    check_invariants,
+    shape_problems,
 )
 from ce_engine.schema.ids import SystemClock, UuidV4Generator
 from ce_engine.schema.report import PutResult
@@ -55,7 +56,14 @@ class Group:
 
 
 class BaseStore(ABC):
-    """What a store needs beside its own reads and `apply`; see `ports.Store` for the contract."""
+    """What a store needs beside its own reads and `apply`; see `ports.Store` for the contract.
+
+    Its methods take the id of a session, a text, in the place of a scope.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        scoped(cls)
 
     def __init__(self, *, clock: Clock | None = None, ids: IdGenerator | None = None) -> None:
         self._clock: Clock = clock or SystemClock()
@@ -89,7 +97,7 @@ class BaseStore(ABC):
             SchemaValidationError: ids in it repeat, or evidence stands under another's key.
         """
         _check_scope(scope, document.session.session_id)
-        problems = check_invariants(document, remote_refs=True) + _repeated(document.session)
+        problems = shape_problems(document, remote_refs=True) + _repeated(document.session)
         if problems:
             raise SchemaValidationError(f"the document cannot be stored: {'; '.join(problems)}")
         write = ReplaceDocument(self._identified(document))

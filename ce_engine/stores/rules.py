@@ -170,7 +170,7 @@ def linked(row: EvidenceRow, write: LinkEvidence) -> EvidenceRow:
 def _with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
     known = list(evidence.metadata.get("links", ()))
     entry = links.model_dump(exclude_none=True)
-    if entry in known or links == evidence.links:
+    if not entry or entry in known or links == evidence.links:
         return evidence
     return evidence.model_copy(update={"metadata": {**evidence.metadata, "links": [*known, entry]}})
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         EvidenceIngestorContract,
         RendererContract,
     )
+    from ce_engine.testing.judge_contract import JudgeContract
     from ce_engine.testing.pruner_contract import PrunerContract
     from ce_engine.testing.scripted_llm import MockLlmAdapter
     from ce_engine.testing.store_contract import StoreContract
@@ -37,6 +38,7 @@ __all__ = [
     "EvidenceIngestorContract",
     "HasherContract",
     "IdGeneratorContract",
+    "JudgeContract",
     "MockLlmAdapter",
     "PrunerContract",
     "RedactorContract",
@@ -55,6 +57,7 @@ _HOMES = {
     "EvidenceIngestorContract": "block_contracts",
     "HasherContract": "base_contracts",
     "IdGeneratorContract": "base_contracts",
+    "JudgeContract": "judge_contract",
     "MockLlmAdapter": "scripted_llm",
     "PrunerContract": "pruner_contract",
     "RedactorContract": "text_contracts",

@@ -77,7 +77,7 @@ class SummarizerContract:
         off = CONFIG.model_copy(update={"enabled": False})
         assert not await summarizer.should_summarize(session(conversation(40)), off)
 
-    @pytest.mark.parametrize("count", [3, 8, 60])
+    @pytest.mark.parametrize("count", [4, 8, 60])
     async def test_the_last_messages_are_not_covered(
         self, summarizer: Summarizer, count: int
     ) -> None:
@@ -97,13 +97,15 @@ class SummarizerContract:
         assert 0 <= rest.message_index_range.to_index <= 3
 
     @pytest.mark.parametrize("results", [1, 2, 3, 4])
-    async def test_a_call_and_its_results_stay_together(
-        self, summarizer: Summarizer, results: int
-    ) -> None:
-        messages = with_tools(results)
-        made = await summarizer.summarize(messages, None, CONFIG)
-        after = messages[made.message_index_range.to_index + 1]
-        assert after.role is not Role.TOOL
+    async def test_it_ends_with_a_whole_turn(self, summarizer: Summarizer, results: int) -> None:
+        """So that what goes out beside it begins with a question, and no result is without its call."""
+        for preserved in range(results + 4):
+            config = CONFIG.model_copy(update={"preserve_recent_messages": preserved})
+            messages = [*conversation(2), *with_tools(results)]
+            made = await summarizer.summarize(messages, None, config)
+            after = messages[made.message_index_range.to_index + 1 :]
+            assert [m.role for m in after[:1]] in ([], [Role.USER])
+            assert len(after) >= preserved
 
     async def test_it_is_no_longer_than_it_may(self, summarizer: Summarizer) -> None:
         made = await summarizer.summarize(conversation(30, 40), None, CONFIG)

@@ -111,17 +111,20 @@ class RollingSummarizer:
                 f"none of {len(messages)} messages is to be summarised: {start} are covered, and the "
                 f"last {config.preserve_recent_messages} are to be kept (preserve_recent_messages)"
             )
-        text, end = self._text(messages, start, end)
-        old = existing_summary.content if existing_summary else ""
-        content = await self._ask(old, text, config.max_summary_tokens)
+        content = existing_summary.content if existing_summary else ""
+        at = stop = start
+        while at == start or at < stop:  # a turn that is too long for one call takes several
+            text, at = self._text(messages, at, stop if at > start else end)
+            content = await self._ask(content, text, config.max_summary_tokens, config.model)
+            stop = _turn_end(messages, at)
         first = existing_summary.message_index_range.from_index if existing_summary else start
         return Summary(
             content=content,
             updated_at=self._clock.now_iso(),
-            message_index_range=MessageIndexRange(from_index=first, to_index=end - 1),
+            message_index_range=MessageIndexRange(from_index=first, to_index=at - 1),
         )
 
-    async def _ask(self, old: str, new: str, most: int) -> str:
+    async def _ask(self, old: str, new: str, most: int, model: str | None = None) -> str:
         words = self._words
         known = [heading(words["old"]), entry(old)] if old else []
         said = quote("\n".join([*known, heading(words["new"]), new]), self._locale)
@@ -130,7 +133,7 @@ class RollingSummarizer:
                 MessagePart(role=Role.SYSTEM, content=words["task"].format(tokens=most)),
                 MessagePart(role=Role.USER, content=said),
             ],
-            model=self._model,
+            model=model or self._model,
             max_tokens=most,
         )
         try:
@@ -179,12 +182,26 @@ def _first_new(summary: Summary | None) -> int:
     return 0 if summary is None else summary.message_index_range.to_index + 1
 
 
+def ends_turn(messages: Sequence[Message], end: int) -> bool:
+    """Whether the first `end` messages are whole turns: a question comes next, or the last one is an answer."""
+    if end < len(messages):
+        return messages[end].role is Role.USER
+    return end > 0 and messages[-1].role is Role.ASSISTANT and not messages[-1].tool_calls
+
+
 def _end(messages: Sequence[Message], preserved: int) -> int:
-    """How many of the first messages may be covered: no group is torn."""
+    """How many of the first messages may be covered: whole turns, so that what is left begins with a question."""
     end = max(0, len(messages) - preserved)
-    while 0 < end < len(messages) and messages[end].role is Role.TOOL:
+    while end > 0 and not ends_turn(messages, end):
         end -= 1
     return end
+
+
+def _turn_end(messages: Sequence[Message], at: int) -> int:
+    """Where the turn ends that `at` stands in: at the next message of a user, or behind the last one."""
+    while at < len(messages) and messages[at].role is not Role.USER:
+        at += 1
+    return at
 
 
 def _after_group(messages: Sequence[Message], at: int) -> int:

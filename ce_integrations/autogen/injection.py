@@ -12,29 +12,28 @@ from typing import Any
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
 from ce_integrations.asking import Asked, Owner, governed, schema_of
-from ce_integrations.autogen.marks import PLACE, loaded
 from ce_integrations.autogen.routing import prompt_of
 from ce_integrations.autogen.told import as_given, as_told
 from ce_integrations.base import CallInfo, call_around
-from ce_integrations.patches import Make
-from ce_integrations.steps import Step, governing_step, step_around
+from ce_integrations.class_adapter import Entry, loaded
+from ce_integrations.marks import Governor
+from ce_integrations.steps import Step, step_around
 
 
 NAME = "autogen"
-CACHE = "autogen_ext.models.cache._chat_completion_cache"
+CACHE = "autogen_ext.models.cache._chat_completion_cache.ChatCompletionCache"
 MODELS = "autogen_ext.models."
 """Where AutoGen's own clients are, one package a provider."""
 
+_governor = Governor(NAME)
+
 
 def _owner(client: Any) -> Owner | None:
-    """Who governs a call: the outermost step's installation, else the client's own.
-
-    Nobody does inside another one's call: clients ask clients, and their bases.
-    """
+    """Who governs a call. Nobody does inside another one's: clients ask clients, and their bases."""
     around = call_around()
     if around is not None and around.adapter == NAME:
         return None
-    return governing_step() or PLACE.mark_of(client)
+    return _governor(client)
 
 
 def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:
@@ -72,7 +71,7 @@ def _info(client: Any, step: Step | None, named: Mapping[str, Any]) -> CallInfo:
 
 def _has_cache(client: Any) -> bool:
     """Whether it answers from a cache, or a client in it does: the key is to be what the app sends."""
-    cache = loaded(CACHE, "ChatCompletionCache")
+    cache = loaded(CACHE)
     return any(isinstance(each, cache) for each in _clients(client))
 
 
@@ -127,8 +126,9 @@ _create = governed(
     join=lambda chunks: next(filter(_is_whole, reversed(chunks)), None),
     is_last=_is_whole,
 )
-MAKERS: dict[type, dict[str, Make]] = {
+MAKERS: tuple[Entry, ...] = (
+    (ChatCompletionClient, _create, "create"),
     # A cache's stream is a plain function: it asks when it is read, as the others do.
-    ChatCompletionClient: {"create": _create, "create_stream": replace(_create, gives="astream")}
-}
+    (ChatCompletionClient, replace(_create, gives="astream"), "create_stream"),
+)
 """What is wrapped of clients."""

@@ -24,19 +24,16 @@ from ce_engine import (
     Attachment,
     Extend,
     HostMessage,
-    Insert,
-    Keep,
     Message,
     Origin,
-    Restore,
     Role,
     Shorten,
-    Step,
     Usage,
 )
 from ce_integrations.autogen.told import Told
 from ce_integrations.blocks import changed, tool_requests
-from ce_integrations.messages import author_of
+from ce_integrations.messages import author_of, valid_name
+from ce_integrations.usage import usage_of
 
 
 NOBODY = "assistant"
@@ -162,26 +159,17 @@ def to_answer(native: CreateResult) -> Answer:
 
 
 def map_model_usage(native: CreateResult) -> Usage | None:
-    """The usage that the provider told: a stream's is zero where nobody asked for it."""
+    """The usage that the provider told."""
     if native.cached:
         return Usage(cached=True)
-    prompt, completion = native.usage.prompt_tokens, native.usage.completion_tokens
-    return Usage(prompt, completion, prompt + completion) if prompt or completion else None
+    return usage_of(vars(native.usage))
 
 
 # Back
 
 
-def to_native(step: Step, native: LLMMessage | None) -> LLMMessage:
-    """Make the message of a step; a copy keeps calls, images and the source."""
-    if isinstance(step, Insert):
-        return _restored(Message(role=step.role, content=step.text))
-    if isinstance(step, Restore):
-        return _restored(step.message)
-    if native is None:
-        raise ValueError(f"{type(step).__name__} needs the host's message")
-    if isinstance(step, Keep):
-        return native
+def edited(native: LLMMessage, step: Shorten | Extend) -> LLMMessage:
+    """A copy with another text, with its calls, images and the source."""
     return native.model_copy(update=_update(step, native))
 
 
@@ -200,16 +188,16 @@ def _update(step: Shorten | Extend, native: LLMMessage) -> dict[str, Any]:
     return {"content": parts}
 
 
-def _restored(message: Message) -> LLMMessage:
-    name = message.author.id if message.author is not None else ""
+def from_schema(message: Message) -> LLMMessage:
+    """The message of a stored or new one."""
     if message.role is Role.SYSTEM:
         return SystemMessage(content=message.content)
     if message.role is Role.USER:
-        return UserMessage(content=message.content, source=_valid(name, "user"))
+        return UserMessage(content=message.content, source=valid_name(message, "user"))
     if message.role is Role.TOOL:
         result = FunctionExecutionResult(
             content=message.content,
-            name=_valid(name, "tool"),
+            name=valid_name(message, "tool"),
             call_id=message.tool_call_id or "",
             is_error=message.status == "error",
         )
@@ -218,13 +206,7 @@ def _restored(message: Message) -> LLMMessage:
         FunctionCall(id=call.id or "", name=call.name, arguments=json.dumps(call.args))
         for call in message.tool_calls or ()
     ]
-    source = _valid(name, "assistant")
+    source = valid_name(message, "assistant")
     if not calls:
         return AssistantMessage(content=message.content, source=source)
     return AssistantMessage(content=calls, thought=message.content or None, source=source)
-
-
-def _valid(name: str, default: str) -> str:
-    """A name that every client takes: others raise for any sign beside these."""
-    valid = 0 < len(name) <= 64 and name.isascii() and name.replace("-", "_").isidentifier()
-    return name if valid else default

@@ -13,10 +13,10 @@ from typing import Any
 from autogen_core import AgentRuntime, BaseAgent, MessageHandlerContext
 from autogen_core.tool_agent import ToolAgent
 
-from ce_integrations.autogen.marks import PLACE, chat_agents, loaded, teams
-from ce_integrations.autogen.names import speakers
+from ce_integrations.autogen.names import CHAT_AGENT, TEAM, speakers
 from ce_integrations.base import Hooks
-from ce_integrations.patches import Make
+from ce_integrations.class_adapter import Entry, loaded
+from ce_integrations.marks import PLACE
 from ce_integrations.session import SHARED_DEFAULTS
 from ce_integrations.steps import (
     Step,
@@ -30,7 +30,7 @@ from ce_integrations.unnamed import unnamed
 from ce_integrations.wrappers import run_within, same_kind
 
 
-CHAT = "autogen_agentchat.teams._group_chat._chat_agent_container"
+CONTAINER = "autogen_agentchat.teams._group_chat._chat_agent_container.ChatAgentContainer"
 
 _at_work: dict[str, list[Step]] = {}
 """Steps by the id of their team or core agent: tasks of a runtime do not inherit who they work for."""
@@ -171,7 +171,7 @@ def _of_core(agent: BaseAgent, ctx: Any) -> Step:
     hooks, key, kind = _hooks(getattr(agent, "_runtime", None)), agent.id.key, agent.id.type
     team = _only_one(key)
     name = kind.removesuffix(f"_{key}")
-    if isinstance(agent, (*loaded(CHAT, "ChatAgentContainer"), ToolAgent)):
+    if isinstance(agent, (*loaded(CONTAINER), ToolAgent)):
         name = ""
     if team is not None:
         return deeper(agent, name, hooks, around=team)
@@ -195,18 +195,12 @@ def _sender(agent: BaseAgent, ctx: Any) -> Step | None:
     return None
 
 
-def entries() -> dict[type, dict[str, Make]]:
-    """The methods by which they begin to work, and begin anew, to be wrapped."""
-    found: dict[type, dict[str, Make]] = {
-        BaseAgent: {"on_message": core_entry},
-        AgentRuntime: dict.fromkeys(("send_message", "publish_message"), sending),
-    }
-    for cls in chat_agents():
-        found[cls] = dict.fromkeys(("on_messages", "on_messages_stream"), in_step(_step_of))
-        found[cls] |= dict.fromkeys(("on_reset", "load_state"), forgetting)
-    for cls in teams():
-        found[cls] = {
-            "run_stream": team_entry,
-            **dict.fromkeys(("reset", "load_state"), forgetting),
-        }
-    return found
+MAKERS: tuple[Entry, ...] = (
+    (BaseAgent, core_entry, "on_message"),
+    (AgentRuntime, sending, "send_message publish_message"),
+    (CHAT_AGENT, in_step(_step_of), "on_messages on_messages_stream"),
+    (CHAT_AGENT, forgetting, "on_reset load_state"),
+    (TEAM, team_entry, "run_stream"),
+    (TEAM, forgetting, "reset load_state"),
+)
+"""The methods by which they begin to work, and begin anew, to be wrapped."""

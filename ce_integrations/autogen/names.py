@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ce_integrations.autogen.marks import chat_agents, loaded
+from ce_integrations.class_adapter import loaded
+
+
+CHAT_AGENT, TEAM = "autogen_agentchat.base.ChatAgent", "autogen_agentchat.base.Team"
 
 
 def spoken(each: Any) -> str:
     """The name under which an agent speaks; a proxy speaks for a person."""
-    proxies = loaded("autogen_agentchat.agents", "UserProxyAgent")
-    if not isinstance(each, chat_agents()) or isinstance(each, proxies):
+    proxies = loaded("autogen_agentchat.agents.UserProxyAgent")
+    if not isinstance(each, loaded(CHAT_AGENT)) or isinstance(each, proxies):
         return ""
     return str(getattr(each, "name", ""))
 

@@ -14,9 +14,9 @@ from autogen_core.memory import Memory, MemoryContent
 from autogen_core.tools import BaseTool, FunctionTool, ToolResult, Workbench
 
 from ce_engine import RetrievedDoc
-from ce_integrations.autogen.marks import PLACE
 from ce_integrations.base import Hooks
-from ce_integrations.patches import Make
+from ce_integrations.class_adapter import Entry
+from ce_integrations.marks import PLACE
 from ce_integrations.recorders import Called, Outcome, RetrievalRecorder, Run, RunInfo, ToolRecorder
 from ce_integrations.runs import as_text, retrieved_doc, working
 from ce_integrations.steps import Step, sent_from_here, step_around, stepping
@@ -157,10 +157,10 @@ def _hit(content: MemoryContent) -> RetrievedDoc:
 _memory = RetrievalRecorder(
     find=_worker, describe=_of_memory, documents=_hits, note_part=_told_late
 )
-MAKERS: dict[type, dict[str, Make]] = {
-    Workbench: {"call_tool": _call, "call_tool_stream": _call},
-    BaseTool: {"run_json": _tool},
-    FunctionTool: {"run": _run_function},
-    Memory: dict.fromkeys(("update_context", "query"), _memory),
-}
+MAKERS: tuple[Entry, ...] = (
+    (Workbench, _call, "call_tool call_tool_stream"),
+    (BaseTool, _tool, "run_json"),
+    (FunctionTool, _run_function, "run"),
+    (Memory, _memory, "update_context query"),
+)
 """What is wrapped of tools, workbenches and memories."""

@@ -11,15 +11,17 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import LLMMessage, SystemMessage
 
 from ce_integrations.autogen.mapper import Rule
-from ce_integrations.autogen.marks import loaded
 from ce_integrations.autogen.told import noting_tellers
 from ce_integrations.base import CallInfo
-from ce_integrations.patches import Make
+from ce_integrations.class_adapter import Entry, loaded
 from ce_integrations.steps import step_around
 from ce_integrations.wrappers import same_kind
 
 
 TEAMS = "autogen_agentchat.teams._group_chat."
+SELECTOR = f"{TEAMS}_selector_group_chat.SelectorGroupChatManager"
+ORCHESTRATOR = f"{TEAMS}_magentic_one._magentic_one_orchestrator.MagenticOneOrchestrator"
+SOCIETY = "autogen_agentchat.agents.SocietyOfMindAgent"
 
 
 @dataclass(slots=True)
@@ -53,14 +55,14 @@ def prompt_of(subject: object, messages: list[LLMMessage], info: CallInfo) -> Pr
     """How a manager's call is to be seen; any other's is as it is."""
     if not messages:
         return Prompt()
-    if isinstance(subject, _selectors()):
+    if isinstance(subject, loaded(SELECTOR)):
         info.purpose = "helper"
         return _selecting(subject, messages)
-    if isinstance(subject, _orchestrators()):
+    if isinstance(subject, loaded(ORCHESTRATOR)):
         # Its first message holds the task and the plan: it never goes, as no system message does.
         info.opaque = True
         return Prompt([_as_rule(messages[0]), *messages[1:]])
-    if isinstance(subject, _societies()) and _is_society_s(subject, messages):
+    if isinstance(subject, loaded(SOCIETY)) and _is_society_s(subject, messages):
         # Not all models take the society's prompts as system messages: then it says them as a user.
         info.opaque = True
         first, *talk, last = messages
@@ -107,26 +109,15 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
         found = await original(self, *args, **kwargs)
         step = step_around()
         manager = step.subject if step is not None else None
-        if isinstance(manager, _selectors()) and vars(manager).get("_model_context") is self:
+        if isinstance(manager, loaded(SELECTOR)) and vars(manager).get("_model_context") is self:
             _talks[manager] = list(found)
         return found
 
     return get_messages
 
 
-def _selectors() -> tuple[type, ...]:
-    return loaded(f"{TEAMS}_selector_group_chat", "SelectorGroupChatManager")
-
-
-def _orchestrators() -> tuple[type, ...]:
-    return loaded(f"{TEAMS}_magentic_one._magentic_one_orchestrator", "MagenticOneOrchestrator")
-
-
-def _societies() -> tuple[type, ...]:
-    return loaded("autogen_agentchat.agents", "SocietyOfMindAgent")
-
-
-MAKERS: dict[type, dict[str, Make]] = {
-    ChatCompletionContext: {"get_messages": _noting, "add_message": noting_tellers}
-}
+MAKERS: tuple[Entry, ...] = (
+    (ChatCompletionContext, _noting, "get_messages"),
+    (ChatCompletionContext, noting_tellers, "add_message"),
+)
 """What is wrapped of contexts."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from pkgutil import resolve_name
 from typing import Any
 
 from crewai.llms.base_llm import BaseLLM
 
 from ce_integrations.asking import Asked, governed, schema_of
 from ce_integrations.base import CallInfo
+from ce_integrations.class_adapter import Entry
 from ce_integrations.crewai.mapper import answer_of, usage_told
 from ce_integrations.crewai.scope import info_of, owner_of
-from ce_integrations.patches import Make
 from ce_integrations.turns import aside, note_usage
 from ce_integrations.wrappers import same_kind, within
 
@@ -21,19 +19,8 @@ from ce_integrations.wrappers import same_kind, within
 _BEHIND = ("tools", "callbacks", "available_functions", "from_task", "from_agent", "response_model")
 """The arguments of a model's `call` behind the messages."""
 
-_ASIDE = """
-utilities.converter.Converter to_pydantic ato_pydantic to_json ato_json
-tasks.llm_guardrail.LLMGuardrail __call__
-memory.unified_memory.Memory remember remember_many extract_memories recall update
-utilities.planning_handler.CrewPlanner _handle_crew_planning
-utilities.reasoning_handler.AgentReasoning handle_agent_reasoning
-utilities.evaluators.task_evaluator.TaskEvaluator evaluate evaluate_training_data
-agents.planner_observer.PlannerObserver observe
-agent.core.Agent _get_knowledge_search_query
-llms.base_llm.BaseLLM summarize_messages
-utilities.agent_utils summarize_messages
-"""
-"""What asks models for itself: where, and by which functions; not every release has all of them."""
+MEMORY = "remember remember_many extract_memories recall update"
+EVALUATES = "evaluate evaluate_training_data"
 
 
 def _messages(given: Any) -> list[Any]:
@@ -43,7 +30,7 @@ def _messages(given: Any) -> list[Any]:
 
 
 def _described(asked: Asked) -> tuple[list[Any], CallInfo]:
-    model, named = asked.subject, {**dict(zip(_BEHIND, asked.rest, strict=False)), **asked.named}
+    model, named = asked.subject, asked.by_name(*_BEHIND)
     info = info_of(asked.owner, model, named.get("from_task"))
     info.model, info.provider = model.model, str(getattr(model, "provider", ""))
     info.tools = [tool for tool in named.get("tools") or () if isinstance(tool, Mapping)]
@@ -84,19 +71,21 @@ def _tracked(original: Callable[..., Any]) -> Callable[..., Any]:
     return track
 
 
-def asides() -> Iterator[tuple[Any, str, Make]]:
-    """What of `_ASIDE` this release has, to be wrapped."""
-    for line in _ASIDE.strip().splitlines():
-        where, *names = line.split()
-        with suppress(ImportError, AttributeError):
-            place = resolve_name(f"crewai.{where}")
-            yield from ((place, name, within(aside)) for name in names if name in vars(place))
-
-
-MAKERS: dict[type, dict[str, Make]] = {
-    BaseLLM: {
-        **dict.fromkeys(("call", "acall"), governed(owner_of, _described, answers=_answers)),
-        "is_context_window_overflowing_threshold": _preflight,
-        "_track_token_usage_internal": _tracked,
-    }
-}
+_aside = within(aside)
+MAKERS: tuple[Entry, ...] = (
+    (BaseLLM, governed(owner_of, _described, answers=_answers), "call acall"),
+    (BaseLLM, _preflight, "is_context_window_overflowing_threshold"),
+    (BaseLLM, _tracked, "_track_token_usage_internal"),
+    # What asks models for itself
+    ("crewai.utilities.converter.Converter", _aside, "to_pydantic ato_pydantic to_json ato_json"),
+    ("crewai.tasks.llm_guardrail.LLMGuardrail", _aside, "__call__"),
+    ("crewai.memory.unified_memory.Memory", _aside, MEMORY),
+    ("crewai.utilities.planning_handler.CrewPlanner", _aside, "_handle_crew_planning"),
+    ("crewai.utilities.reasoning_handler.AgentReasoning", _aside, "handle_agent_reasoning"),
+    ("crewai.utilities.evaluators.task_evaluator.TaskEvaluator", _aside, EVALUATES),
+    ("crewai.agents.planner_observer.PlannerObserver", _aside, "observe"),
+    ("crewai.agent.core.Agent", _aside, "_get_knowledge_search_query"),
+    (BaseLLM, _aside, "summarize_messages"),
+    ("crewai.utilities.agent_utils", _aside, "summarize_messages"),
+)
+"""What is wrapped of models, and of what asks them; not every release has all of it."""

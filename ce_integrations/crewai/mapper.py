@@ -132,21 +132,17 @@ def usage_told(told: Any) -> ce.Usage | None:
         return None
     names = {"cached_prompt_tokens": "cached_tokens", "reasoning_tokens": "reasoning_tokens"}
     more = {name: told[key] for key, name in names.items() if told.get(key)}
-    usage = usage_of({"prompt_tokens_details": more, **told})
-    return usage if usage is not None and usage.total_tokens else None
+    return usage_of({"prompt_tokens_details": more, **told})
 
 
 # Back
 
 
-def to_native(step: ce.Step, native: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Make the message of a step: a copy with another text and all else that the app's has."""
-    if isinstance(step, ce.Insert):
-        return {"role": step.role.value, "content": step.text}
-    if isinstance(step, ce.Restore):
-        return message_dict(step.message)
-    if native is None:
-        raise ValueError(f"{type(step).__name__} needs the host's message")
+from_schema = message_dict
+
+
+def edited(native: Mapping[str, Any], step: ce.Shorten | ce.Extend) -> dict[str, Any]:
+    """A copy with another text and all else that the app's has."""
     content = native.get("content") or ""
     if isinstance(content, str):
         before, text, behind = _framed(to_schema(native).message.role, content)

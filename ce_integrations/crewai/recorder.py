@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from crewai.events.event_bus import CrewAIEventsBus
@@ -12,10 +12,12 @@ from ce_engine import RetrievedDoc, TaskRun
 from ce_engine.schema.enums import TaskStatus
 from ce_integrations.asking import Owner
 from ce_integrations.blocks import call_args
-from ce_integrations.crewai.scope import CrewMark, info_of, owner_of
-from ce_integrations.patches import Make
+from ce_integrations.bounded import BoundedMap
+from ce_integrations.class_adapter import Entry
+from ce_integrations.crewai.scope import info_of, owner_of
+from ce_integrations.marks import Mark
 from ce_integrations.recorders import Called, RetrievalRecorder, RunInfo
-from ce_integrations.runs import retrieved_doc
+from ce_integrations.runs import MAX_RUNS, OpenRuns, retrieved_doc
 from ce_integrations.turns import call_around, note_piece
 from ce_integrations.wrappers import same_kind
 
@@ -35,10 +37,10 @@ def _emitting(original: Callable[..., Any]) -> Callable[..., Any]:
     return emit
 
 
-def _mark(owner: Owner) -> CrewMark:
+def _runs(owner: Owner) -> OpenRuns[Any]:
     mark = owner.hooks.attached
-    assert isinstance(mark, CrewMark)
-    return mark
+    assert isinstance(mark, Mark)
+    return mark.runs
 
 
 # Tools: their events name no call of the model's
@@ -50,16 +52,16 @@ def _tool_started(owner: Owner, source: Any, event: Any) -> None:
         info.request_id = around.turn.handle.request_id  # a model runs it itself, in its call
     asked = owner.hooks.asked.claim(info, event.tool_name, args)
     call_id = None if asked is None else asked.id
-    _mark(owner).runs.begin(event.event_id, event.tool_name, args, info, call_id)
+    _runs(owner).begin(event.event_id, event.tool_name, args, info, call_id)
 
 
 def _tool_ended(owner: Owner, _: Any, event: Any) -> None:
     failed = getattr(event, "failure", None) is not None
-    _mark(owner).runs.tool_ended(event.started_event_id, event.output, failed=failed)
+    _runs(owner).tool_ended(event.started_event_id, event.output, failed=failed)
 
 
 def _tool_failed(owner: Owner, _: Any, event: Any) -> None:
-    run_id, error, runs = event.started_event_id, event.error, _mark(owner).runs
+    run_id, error, runs = event.started_event_id, event.error, _runs(owner)
     if isinstance(error, BaseException):
         runs.tool_failed(run_id, error)
     else:
@@ -67,6 +69,10 @@ def _tool_failed(owner: Owner, _: Any, event: Any) -> None:
 
 
 # What a crew works on
+
+
+_waiting: BoundedMap[str, bool] = BoundedMap(MAX_RUNS)
+"""Ids of tasks whose crew has begun and they have not."""
 
 
 def _tell(owner: Owner, source: Any, runs: Iterable[TaskRun]) -> None:
@@ -85,20 +91,19 @@ def _of(task: Any, status: TaskStatus, crew: Any = None, **told: str) -> TaskRun
 
 
 def _crew_started(owner: Owner, crew: Any, _: Any) -> None:
-    _mark(owner).waiting.update(str(task.id) for task in crew.tasks)
+    for task in crew.tasks:
+        _waiting.put(str(task.id), True)
     _tell(owner, crew, [_of(task, TaskStatus.PENDING, crew) for task in crew.tasks])
 
 
 def _crew_ended(owner: Owner, crew: Any, _: Any) -> None:
     """Some were never begun: their condition did not hold, or one before them failed."""
-    waiting = _mark(owner).waiting
-    left = [task for task in crew.tasks if str(task.id) in waiting]
-    waiting.difference_update(str(task.id) for task in left)
+    left = [task for task in crew.tasks if _waiting.pop(str(task.id))]
     _tell(owner, crew, [_of(task, TaskStatus.CANCELLED, crew) for task in left])
 
 
 def _task_started(owner: Owner, task: Any, _: Any) -> None:
-    _mark(owner).waiting.discard(str(task.id))
+    _waiting.pop(str(task.id))
     _tell(owner, task, [_of(task, TaskStatus.IN_PROGRESS)])
 
 
@@ -114,19 +119,14 @@ def _task_failed(owner: Owner, task: Any, event: Any) -> None:
 
 
 def _recalled(owner: Owner, source: Any, event: Any) -> None:
-    runs, records = _mark(owner).runs, [(match.record, match.score) for match in event.results]
+    runs = _runs(owner)
     runs.begin(event.event_id, "memory", event.query, info_of(owner, source))
-    runs.retrieved(
-        event.event_id,
-        [
-            retrieved_doc(
-                record.content,
-                {"source": record.source, **record.metadata, "score": score},
-                record.id,
-            )
-            for record, score in records
-        ],
-    )
+    runs.retrieved(event.event_id, [_memory(each.record, each.score) for each in event.results])
+
+
+def _memory(record: Any, score: float | None) -> RetrievedDoc:
+    told = {"source": record.source, **record.metadata}
+    return retrieved_doc(record.content, told, record.id, score)
 
 
 def _query(called: Called) -> RunInfo:
@@ -135,15 +135,9 @@ def _query(called: Called) -> RunInfo:
     return RunInfo("knowledge", " ".join(asked), info_of(called.owner, called.subject))
 
 
-def _hits(results: Iterable[Any]) -> list[RetrievedDoc]:
-    return [
-        retrieved_doc(
-            hit["content"],
-            {**(hit.get("metadata") or {}), "score": hit.get("score")},
-            str(hit["id"]),
-        )
-        for hit in results
-    ]
+def _hits(results: Iterable[Any]) -> Iterator[RetrievedDoc]:
+    for hit in results:
+        yield retrieved_doc(hit["content"], hit.get("metadata"), str(hit["id"]), hit.get("score"))
 
 
 def _streamed(_: Owner, __: Any, event: Any) -> None:
@@ -167,7 +161,7 @@ HEARD: dict[str, Callable[[Owner, Any, Any], None]] = {
 """By the names of the events' classes."""
 
 _RECORDER = RetrievalRecorder(find=owner_of, describe=_query, documents=_hits)
-MAKERS: dict[type, dict[str, Make]] = {
-    CrewAIEventsBus: {"emit": _emitting},
-    Knowledge: dict.fromkeys(("query", "aquery"), _RECORDER),
-}
+MAKERS: tuple[Entry, ...] = (
+    (CrewAIEventsBus, _emitting, "emit"),
+    (Knowledge, _RECORDER, "query aquery"),
+)

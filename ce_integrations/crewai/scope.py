@@ -11,15 +11,14 @@ from crewai.context import get_current_task_id
 from crewai.lite_agent import LiteAgent
 
 from ce_integrations.asking import Owner
-from ce_integrations.base import CallInfo, Hooks
-from ce_integrations.marks import Attribute, Mark
-from ce_integrations.patches import Make
-from ce_integrations.steps import Step, deeper, governing_step, in_step
+from ce_integrations.base import CallInfo
+from ce_integrations.class_adapter import Entry
+from ce_integrations.marks import PLACE, Governor, Mark
+from ce_integrations.steps import Step, deeper, in_step
 from ce_integrations.wrappers import same_kind
 
 
-PLACE = Attribute("_ce_mark")
-"""Where an object has its mark: no field shows it, and shallow copies have it."""
+owner_of = Governor("crewai")
 
 AGENTS: tuple[type, ...] = (Agent, LiteAgent)
 ROOTS: tuple[type, ...] = (Crew, Flow, *AGENTS)
@@ -27,25 +26,6 @@ ROOTS: tuple[type, ...] = (Crew, Flow, *AGENTS)
 
 _SESSION = ("session_id", "conversation_id", "thread_id", "chat_history_id")
 """Inputs that name a conversation."""
-
-
-class CrewMark(Mark):
-    """Says of an object of the framework whose it is."""
-
-    copies = "share"
-
-    def __init__(self, hooks: Hooks[Any]) -> None:
-        super().__init__(hooks)
-        self.waiting: set[str] = set()
-        """Ids of tasks whose crew has begun and they have not."""
-
-
-def owner_of(subject: object) -> Owner | None:
-    """Who governs what happens here: what runs around us, else the object's own mark."""
-    step = governing_step()
-    if step is not None and step.hooks is not None and step.hooks.adapter.name == "crewai":
-        return step
-    return PLACE.mark_of(subject)
 
 
 def info_of(owner: Owner, subject: Any, from_task: Any = None) -> CallInfo:
@@ -95,18 +75,19 @@ def _copied(original: Callable[..., Any]) -> Callable[..., Any]:
     return copy
 
 
-_KICKOFFS = ("kickoff", "kickoff_async", "akickoff")
+_KICKOFFS = "kickoff kickoff_async akickoff"
 _at_work = in_step(_begin)
-MAKERS: dict[type, dict[str, Make]] = {
-    Crew: {**dict.fromkeys(("kickoff", "akickoff", "replay"), _at_work), "copy": _copied},
-    Agent: dict.fromkeys((*_KICKOFFS, "execute_task", "aexecute_task"), _at_work),
-    BaseAgent: {"copy": _copied},  # an agent has it from there
-    LiteAgent: dict.fromkeys(_KICKOFFS, _at_work),
-    # From 1.14 on its methods are its bases'.
-    **{
-        base: dict.fromkeys((*_KICKOFFS, "resume", "resume_async", "handle_turn"), _at_work)
+MAKERS: tuple[Entry, ...] = (
+    (Crew, _at_work, "kickoff akickoff replay"),
+    (Crew, _copied, "copy"),
+    (Agent, _at_work, f"{_KICKOFFS} execute_task aexecute_task"),
+    (BaseAgent, _copied, "copy"),  # an agent has it from there
+    (LiteAgent, _at_work, _KICKOFFS),
+    # Its methods are its bases'.
+    *(
+        (base, _at_work, f"{_KICKOFFS} resume resume_async handle_turn")
         for base in Flow.__mro__
         if base.__module__.startswith("crewai.")
-    },
-}
+    ),
+)
 """What an app calls. `Crew.kickoff_async` and the rest end in these, on threads that know the caller's context."""

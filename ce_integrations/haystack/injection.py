@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from haystack import Pipeline
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import FallbackChatGenerator
 from haystack.dataclasses import ChatMessage
@@ -14,13 +15,13 @@ from haystack.tools.utils import flatten_tools_or_toolsets
 
 from ce_integrations.asking import Asked, governed, schema_of
 from ce_integrations.base import CallInfo
-from ce_integrations.haystack.roles import PLACE, components
+from ce_integrations.class_adapter import Entry
+from ce_integrations.haystack.roles import components, owner_of
 from ce_integrations.hooks import Hooks
-from ce_integrations.marks import Mark
 from ce_integrations.recorders import Run
 from ce_integrations.runs import at_work
 from ce_integrations.scoped import handing_over
-from ce_integrations.steps import Step, deeper, governing_step, in_step, step_around
+from ce_integrations.steps import Step, deeper, in_step, step_around
 from ce_integrations.wrappers import same_kind
 
 
@@ -35,10 +36,10 @@ DEPTH = 3
 
 def _step(subject: Any, *args: Any, **kwargs: Any) -> Step | None:
     """Of a pipeline, an agent or a fallback: what asks inside is its."""
-    mark, around = PLACE.mark_of(subject), step_around()
-    hooks: Hooks[Any] | None = getattr(mark or around, "hooks", None)
-    if hooks is None or (around and isinstance(subject, FallbackChatGenerator)):
+    around, owner = step_around(), owner_of(subject)
+    if owner is None or (around and isinstance(subject, FallbackChatGenerator)):
         return None
+    hooks: Hooks[Any] = owner.hooks
     with hooks.guard("run"):
         name = getattr(subject, "__component_name__", "") if isinstance(subject, Agent) else ""
         return deeper(
@@ -77,14 +78,10 @@ def streams(original: Callable[..., Any]) -> Callable[..., Any]:
 # Models
 
 
-def _owner(subject: object) -> Step | Mark | None:
-    """Who governs a call: the outermost run around it, else the installation of the model alone."""
-    return governing_step() or PLACE.mark_of(subject)
-
-
 def _described(asked: Asked) -> tuple[list[ChatMessage], CallInfo]:
     model, own = asked.subject, vars(asked.subject)
-    named = {**_by_place(asked), **asked.named}
+    behind = inspect.signature(getattr(model, asked.mode)).parameters if asked.rest else ()
+    named = asked.by_name(*list(behind)[1:])
     step = step_around() or deeper(model, conversation=model)
     generation = {
         **(own.get("generation_kwargs") or {}),
@@ -124,23 +121,17 @@ def _is_of(model: object, subject: object) -> bool:
     )
 
 
-def _by_place(asked: Asked) -> Mapping[str, Any]:
-    if not asked.rest:
-        return {}
-    names = list(inspect.signature(getattr(asked.subject, asked.mode)).parameters)[1:]
-    return dict(zip(names, asked.rest, strict=False))
-
-
 def _answers(result: Mapping[str, Any]) -> Iterator[tuple[ChatMessage, None]]:
     replies = result.get("replies") or [ChatMessage.from_assistant("")]
     yield replies[0], None
 
 
 asks = governed(
-    _owner,
+    owner_of,
     _described,
     answers=_answers,
     text=lambda chunk: chunk.content,
     # Where the app has none, none is added: it makes a stream.
     callback="streaming_callback",
 )
+MAKERS: tuple[Entry, ...] = ((Pipeline, streams, "stream"),)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
-from ce_integrations.marks import are_marked
+from ce_integrations.base import Capabilities, Hooks
+from ce_integrations.class_adapter import ClassAdapter, SharedMark, loaded
+from ce_integrations.patches import Make, Place
 
 
 if TYPE_CHECKING:
     from haystack.dataclasses import ChatMessage
 
-TARGETS = {
-    "haystack.core.pipeline.base": "PipelineBase",
-    "haystack.core.super_component.super_component": "_SuperComponent",
-    "haystack.components.agents.agent": "Agent",
-}
-"""What is installed on beside chat generators, by module and class; none of them is imported for that."""
-
 
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
 
 
-class HaystackAdapter(Adapter[Any, "ChatMessage"]):
+class HaystackAdapter(ClassAdapter["ChatMessage"]):
     """Haystack. Nothing of it is imported before an installation."""
 
     name = "haystack"
@@ -39,15 +32,21 @@ class HaystackAdapter(Adapter[Any, "ChatMessage"]):
     )
     mapper = "ce_integrations.haystack.mapper"
 
+    kinds = (
+        "haystack.core.pipeline.base.PipelineBase",
+        "haystack.core.super_component.super_component._SuperComponent",
+        "haystack.components.agents.agent.Agent",
+    )
+    wraps = ("injection", "marking", "recorder")
+
     def accepts(self, target: object) -> bool:
-        """Whether it is one of `TARGETS`, or a component that is given messages and gives replies."""
+        """Whether it is one of `kinds`, or a component that is given messages and gives replies."""
         given, gives = (getattr(target, f"__haystack_{way}__", ()) for way in ("input", "output"))
         return self.converses(target) or ("messages" in given and "replies" in gives)
 
     def converses(self, target: object) -> bool:
-        """Whether it is one of `TARGETS`, and no chat generator."""
-        kinds = (getattr(sys.modules.get(module), name, None) for module, name in TARGETS.items())
-        return any(isinstance(kind, type) and isinstance(target, kind) for kind in kinds)
+        """Whether it is one of `kinds`, and no chat generator."""
+        return isinstance(target, loaded(*self.kinds))
 
     def parts(self, native: ChatMessage) -> tuple[object, ...]:
         """The parts of a message, what stands in them, and what its metadata says of its kind."""
@@ -78,16 +77,30 @@ class HaystackAdapter(Adapter[Any, "ChatMessage"]):
             return None
         return fields["_role"], fields["_name"], content[0].__dict__.get("text")
 
-    def attach(self, target: Any, hooks: Hooks[ChatMessage]) -> Detach:
-        from ce_integrations.haystack.marking import attach
+    def found(self, target: Any) -> list[Any]:
+        """Models, and what runs them."""
+        from ce_integrations.haystack.roles import found
 
-        return attach(target, hooks)
+        return found(target)
 
-    def is_attached(self, target: Any) -> bool:
-        """Whether everything in the target still has a mark, of this installation or another."""
-        from ce_integrations.haystack.roles import PLACE, found
+    def more(self, found: list[Any]) -> Iterable[tuple[Place, str, Make]]:
+        """The methods of components, which have no common base."""
+        from ce_integrations.haystack.marking import definitions
 
-        return are_marked(found(target), PLACE)
+        return definitions(found)
+
+    def make_mark(self, hooks: Hooks[ChatMessage]) -> SharedMark:
+        """A mark that is told of components that are made later."""
+        from ce_integrations.haystack.marking import installed
+
+        installed.add(mark := super().make_mark(hooks))
+        return mark
+
+    def must_agree(self, target: Any) -> bool:
+        """Whether it is a chat generator: what runs others says who governs the calls in it."""
+        from ce_integrations.haystack.roles import role_of
+
+        return role_of(target) == "generator"
 
 
 ADAPTER = HaystackAdapter()

@@ -15,8 +15,8 @@ from haystack.dataclasses import (
 )
 
 import ce_engine as ce
-from ce_integrations.blocks import changed
-from ce_integrations.messages import ROLES, author_of, host_message
+from ce_integrations.blocks import changed, with_text
+from ce_integrations.messages import ROLES, answer_from, author_of, host_message
 from ce_integrations.usage import usage_of
 
 
@@ -81,34 +81,22 @@ def beside(content: Iterable[object]) -> list[dict[str, Any]]:
 
 def to_answer(native: ChatMessage) -> ce.Answer:
     """Map what a model answered, with what it says of itself."""
-    host, meta = to_schema(native), native.meta
-    return ce.Answer(
-        host.message,
-        model=str(meta.get("model") or ""),
-        finish_reason=str(meta.get("finish_reason") or ""),
-        attachments=host.attachments,
+    meta = native.meta
+    return answer_from(
+        to_schema(native), model=meta.get("model"), finish_reason=meta.get("finish_reason")
     )
 
 
 def map_model_usage(native: ChatMessage) -> ce.Usage | None:
     """The usage that the provider told: a stream has none where nobody asked for it."""
-    usage = usage_of(native.meta.get("usage"))
-    return usage if usage is not None and usage.total_tokens else None
+    return usage_of(native.meta.get("usage"))
 
 
 # Back
 
 
-def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
-    """Make the message of a step; a copy keeps calls, pictures, reasoning, name and metadata."""
-    if isinstance(step, ce.Insert):
-        return _restored(ce.Message(role=step.role, content=step.text))
-    if isinstance(step, ce.Restore):
-        return _restored(step.message)
-    if native is None:
-        raise ValueError(f"{type(step).__name__} needs the host's message")
-    if isinstance(step, ce.Keep):
-        return native
+def edited(native: ChatMessage, step: ce.Shorten | ce.Extend) -> ChatMessage:
+    """A copy with another text, with its calls, pictures, reasoning, name and metadata."""
     content = native._content  # noqa: SLF001 - as in `join`
     result = native.tool_call_result
     if result is None:
@@ -119,15 +107,11 @@ def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
 
 
 def _changed(content: Sequence[Any], step: ce.Shorten | ce.Extend) -> list[Any]:
-    """Parts with another text, in the place of the first one: clients send no other of some roles."""
-    texts = [n for n, part in enumerate(content) if isinstance(part, TextContent)]
-    said = TextContent(changed(text_of(content), step))
-    at = texts[0] if texts else 0
-    before = [part for part in content[:at] if not isinstance(part, TextContent)]
-    return [*before, said, *(part for part in content[at:] if not isinstance(part, TextContent))]
+    return with_text(content, TextContent, TextContent(changed(text_of(content), step)))
 
 
-def _restored(message: ce.Message) -> ChatMessage:
+def from_schema(message: ce.Message) -> ChatMessage:
+    """The message of a stored or new one."""
     if message.role is ce.Role.SYSTEM:
         return ChatMessage.from_system(message.content)
     if message.role is ce.Role.USER:

@@ -1,21 +1,18 @@
-"""What of an app is marked and wrapped: what is there, and what is made later."""
+"""What of an app is wrapped beside classes that all know: components have no common one, and are made later."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from typing import Any
 from weakref import WeakSet
 
-from haystack import Pipeline
 from haystack.core.component.component import ComponentMeta
 
-from ce_integrations.base import Detach, Hooks
-from ce_integrations.haystack.injection import asks, runs, streams
-from ce_integrations.haystack.recorder import BATCHES, TOOLS, searches
-from ce_integrations.haystack.roles import PLACE, classes, found, role_of, role_of_class
-from ce_integrations.marks import Mark, mark_all
-from ce_integrations.patches import ClassPatches, Make, all_definitions
+from ce_integrations.class_adapter import Entry, SharedMark
+from ce_integrations.haystack.injection import asks, runs
+from ce_integrations.haystack.recorder import searches
+from ce_integrations.haystack.roles import classes, role_of, role_of_class
+from ce_integrations.patches import Make
 from ce_integrations.turns import aside
 from ce_integrations.wrappers import same_kind, within
 
@@ -28,61 +25,22 @@ _MAKERS: dict[str, Make] = {
 }
 _METHODS = ("run", "run_async", "run_async_generator")
 
-_patches = ClassPatches()
-_installed: WeakSet[_Installed] = WeakSet()
+installed: WeakSet[SharedMark] = WeakSet()
+"""The marks of installations, for components that are made later."""
 
 
-class _Installed:
-    """One installation, with the classes that are wrapped for it."""
-
-    def __init__(self, hooks: Hooks[Any]) -> None:
-        self.hooks = hooks
-        self.undo = ExitStack()
-        self._held: set[tuple[type, str]] = set()
-
-    def hold(self, kinds: Iterable[tuple[type, str]]) -> None:
-        """Wrap the methods of classes of such roles, where that is not done yet."""
-        wanted = [each for each in _definitions(kinds) if each[:2] not in self._held]
-        if wanted:
-            self.undo.callback(_patches.hold(wanted, self))
-            self._held.update((cls, name) for cls, name, _ in wanted)
+def definitions(subjects: Iterable[Any]) -> Iterator[tuple[type, str, Make]]:
+    """The methods of all classes of components that are known by now, and of these objects' classes."""
+    for cls in classes():
+        yield from _definitions(cls, role_of_class(cls))
+    for each in subjects:
+        yield from _definitions(type(each), role_of(each))
 
 
-def _definitions(kinds: Iterable[tuple[type, str]]) -> Iterator[tuple[type, str, Make]]:
-    """The methods, each once, where their classes have them from."""
-    seen: set[tuple[type, str]] = set()
-    for kind, role in kinds:
-        for cls in kind.__mro__ if role in _MAKERS else ():
-            for name in _METHODS:
-                if name in vars(cls) and (cls, name) not in seen:
-                    seen.add((cls, name))
-                    yield cls, name, _MAKERS[role]
-
-
-def attach(target: object, hooks: Hooks[Any]) -> Detach:
-    """Mark all that asks a model in a target, and wrap what is called; all or nothing.
-
-    Raises:
-        ConfigError: another installation governs one of them, and says something else.
-    """
-    subjects, made = found(target), _Installed(hooks)
-    # What runs others says who governs the calls in it; a model alone cannot.
-    agreed = role_of(target) == "generator"
-    with made.undo as undo:
-        known = classes()
-        made.hold(
-            [
-                *((cls, role_of_class(cls)) for cls in known),
-                *((type(s), role_of(s)) for s in subjects),
-            ]
-        )
-        wanted = [*BATCHES, (Pipeline, "stream", streams), (ComponentMeta, "__call__", _making)]
-        undo.callback(_patches.hold([*wanted, *all_definitions(TOOLS)], made))
-        undo.callback(mark_all(subjects, Mark, PLACE, hooks, agreed=agreed))
-        undo.callback(_installed.discard, made)
-        _installed.add(made)
-        made.undo = undo.pop_all()
-    return made.undo.close
+def _definitions(kind: type, role: str) -> Iterator[tuple[type, str, Make]]:
+    """The methods where a class has them from."""
+    for cls in kind.__mro__ if role in _MAKERS else ():
+        yield from ((cls, name, _MAKERS[role]) for name in _METHODS if name in vars(cls))
 
 
 def _making(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,9 +49,12 @@ def _making(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     def make(cls: type, *args: Any, **kwargs: Any) -> Any:
         component = original(cls, *args, **kwargs)
-        for installed in list(_installed):
-            with installed.hooks.guard("component"):
-                installed.hold([(cls, role_of(component))])
+        for mark in list(installed):
+            with mark.hooks.guard("component"):
+                mark.patches.extend(_definitions(cls, role_of(component)), mark)
         return component
 
     return make
+
+
+MAKERS: tuple[Entry, ...] = ((ComponentMeta, _making, "__call__"),)

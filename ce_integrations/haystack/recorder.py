@@ -12,16 +12,12 @@ from haystack.tools.tool import Tool
 
 from ce_engine import RetrievedDoc
 from ce_integrations.blocks import media_digests
+from ce_integrations.class_adapter import Entry
 from ce_integrations.haystack.mapper import beside, text_of
-from ce_integrations.patches import Make, Place
+from ce_integrations.haystack.roles import owner_of
 from ce_integrations.recorders import Called, Outcome, RetrievalRecorder, Run, RunInfo, ToolRecorder
 from ce_integrations.runs import as_text, retrieved_doc
-from ce_integrations.steps import Step, governing_step
 from ce_integrations.wrappers import same_kind
-
-
-def _owner(_: object = None) -> Step | None:
-    return governing_step()
 
 
 # Tools
@@ -37,11 +33,9 @@ def _outcome(_: Run, result: Any) -> Outcome:
     return Outcome(text_of(result), media=media_digests(blocks)) if blocks else Outcome(result)
 
 
-class _Recorder(ToolRecorder):
+def _raised(error: BaseException) -> BaseException:
     """What a tool raised is the cause of the framework's `ToolInvocationError`."""
-
-    def _failed(self, run: Run, error: BaseException) -> None:
-        super()._failed(run, error.__cause__ or error)
+    return error.__cause__ or error
 
 
 def _batch(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +53,7 @@ def _batch(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _answered(result: Any) -> Any:
-    if (owner := _owner()) is not None and owner.hooks is not None:
+    if (owner := owner_of.step()) is not None and owner.hooks is not None:
         with owner.hooks.guard("tools"):
             for told in (message.tool_call_result for message in result[0]):
                 info, call = owner.info(conversation=None), told.origin
@@ -71,17 +65,15 @@ def _answered(result: Any) -> Any:
     return result
 
 
-BATCHES: list[tuple[Place, str, Make]] = [
-    (agent, name, _batch) for name in ("_run_tool", "_run_tool_async")
-]
-"""Functions that an agent's module calls by these names in 3.0 to 3.4."""
-
-TOOLS: dict[type, dict[str, Make]] = {
-    Tool: dict.fromkeys(
-        ("invoke", "invoke_async"),
-        _Recorder(find=_owner, describe=_described, outcome=_outcome),
-    )
-}
+MAKERS: tuple[Entry, ...] = (
+    # Functions that an agent's module calls by these names in 3.0 to 3.4.
+    (agent, _batch, "_run_tool _run_tool_async"),
+    (
+        Tool,
+        ToolRecorder(find=owner_of.step, describe=_described, outcome=_outcome, raised=_raised),
+        "invoke invoke_async",
+    ),
+)
 
 
 # Documents
@@ -99,8 +91,7 @@ def _asked(called: Called) -> RunInfo:
 def _hits(result: Any) -> Iterator[RetrievedDoc]:
     found: list[Document] = result.get("documents") or []
     for each in found:
-        score = {} if each.score is None else {"score": float(each.score)}
-        yield retrieved_doc(each.content or "", {**each.meta, **score}, each.id)
+        yield retrieved_doc(each.content or "", each.meta, each.id, each.score)
 
 
-searches = RetrievalRecorder(find=_owner, describe=_asked, documents=_hits)
+searches = RetrievalRecorder(find=owner_of.step, describe=_asked, documents=_hits)

@@ -13,14 +13,14 @@ from haystack.core.component import component
 from haystack.core.pipeline.base import PipelineBase
 from haystack.core.super_component.super_component import _SuperComponent
 
-from ce_integrations.marks import Attribute
+from ce_integrations.marks import Governor
 from ce_integrations.walk import walk
 
 
 Role = Literal["generator", "retriever", "helper", "runner", ""]
 
 PACKAGES = ("haystack", "haystack_integrations", "haystack_experimental")
-PLACE = Attribute("_ce_mark")
+owner_of = Governor("haystack")
 RUNNERS = (PipelineBase, Agent, _SuperComponent, FallbackChatGenerator)
 """What runs others, which ask: the last one hands what it is asked to one model after the other."""
 

@@ -17,14 +17,12 @@ from langchain_core.messages import (
 
 from ce_engine import (
     Answer,
+    Extend,
     HostMessage,
-    Insert,
-    Keep,
     Message,
     Origin,
-    Restore,
     Role,
-    Step,
+    Shorten,
     ToolRequest,
     Usage,
 )
@@ -36,7 +34,7 @@ from ce_integrations.blocks import (
     other_blocks,
     text_of,
 )
-from ce_integrations.messages import ROLES, author_of, host_message
+from ce_integrations.messages import ROLES, answer_from, author_of, host_message
 from ce_integrations.usage import usage_of
 
 
@@ -128,15 +126,12 @@ def _from_results(native: BaseMessage, results: list[Mapping[Any, Any]]) -> Host
 
 def to_answer(native: BaseMessage) -> Answer:
     """Map what a model answered, with what it says of itself."""
-    host = to_schema(native)
     said = native.response_metadata
-    return Answer(
-        host.message,
-        host.host_id,
-        model=str(said.get("model_name") or said.get("model") or ""),
-        provider=str(said.get("model_provider") or ""),
-        finish_reason=str(said.get("finish_reason") or said.get("stop_reason") or ""),
-        attachments=host.attachments,
+    return answer_from(
+        to_schema(native),
+        model=said.get("model_name") or said.get("model"),
+        provider=said.get("model_provider"),
+        finish_reason=said.get("finish_reason") or said.get("stop_reason"),
     )
 
 
@@ -151,17 +146,10 @@ def map_model_usage(native: BaseMessage) -> Usage | None:
 # Back
 
 
-def to_native(step: Step, native: BaseMessage | None) -> BaseMessage:
-    """Make the message of a step; a copy keeps ids, artifacts and all parts that are no text."""
-    if isinstance(step, Insert):
-        return _restored(Message(role=step.role, content=step.text))
-    if isinstance(step, Restore):
-        return _restored(step.message)
-    if native is None:
-        raise ValueError(f"{type(step).__name__} needs the host's message")
-    if isinstance(step, Keep) or _has_reasoning(native):
-        # What is signed must go back as it came.
-        return native
+def edited(native: BaseMessage, step: Shorten | Extend) -> BaseMessage:
+    """A copy with another text, with its ids, artifacts and all parts that are no text."""
+    if _has_reasoning(native):
+        return native  # what is signed must go back as it came
     return native.model_copy(update={"content": changed(native.content, step)})
 
 
@@ -170,7 +158,8 @@ def _has_reasoning(native: BaseMessage) -> bool:
     return bool(kinds & REASONING) or "reasoning_content" in native.additional_kwargs
 
 
-def _restored(message: Message) -> BaseMessage:
+def from_schema(message: Message) -> BaseMessage:
+    """The message of a stored or new one."""
     if message.role is Role.TOOL:
         return ToolMessage(content=message.content, tool_call_id=message.tool_call_id or "")
     if message.role is Role.ASSISTANT:

@@ -19,9 +19,9 @@ from workflows import Workflow
 
 from ce_integrations.asking import Asked, as_one_text, governed, schema_of
 from ce_integrations.base import CallInfo
+from ce_integrations.class_adapter import Entry
 from ce_integrations.llamaindex.mapper import message_of
 from ce_integrations.llamaindex.spans import info_here, owner_here
-from ce_integrations.patches import Make
 from ce_integrations.scoped import handing_over
 from ce_integrations.turns import aside
 from ce_integrations.wrappers import same_kind, within
@@ -74,9 +74,7 @@ def _joined(chunks: list[Any]) -> Any:
     return last.model_copy(update={"message": message})
 
 
-def _twins(*names: str) -> list[str]:
-    return [f"{a}{name}" for a in ("", "a") for name in names]
-
+PIECES = "stream_chat astream_chat stream_complete astream_complete"
 
 _governed = partial(
     governed,
@@ -87,19 +85,6 @@ _governed = partial(
     text=_text,
     join=_joined,
 )
-_WHOLE = ("chat", "achat", "complete", "acomplete")
-_PIECES = ("stream_chat", "astream_chat", "stream_complete", "astream_complete")
-_ASIDE: dict[type, list[str]] = {
-    BaseMemory: _twins("get", "put", "put_messages"),
-    BaseNodePostprocessor: _twins("postprocess_nodes"),
-    BaseEvaluator: _twins("evaluate"),
-    # The generators of questions for evaluations, which have no base of their own.
-    PromptMixin: ["agenerate_questions_from_nodes", "agenerate_dataset_from_nodes"],
-    BaseIndex: ["build_index_from_nodes", *_twins("insert_nodes")],
-    # Its `__call__` has a span; before 0.14 this may run on a thread that knows of none.
-    TransformComponent: ["acall"],
-}
-"""What asks models for itself where no span tells so: it judges answers, or prepares documents."""
 
 
 def _runs(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,13 +98,20 @@ def _runs(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-MAKERS: dict[type, dict[str, Make]] = {
+_aside = within(aside)
+MAKERS: tuple[Entry, ...] = (
+    (LLM, _governed(), "chat achat complete acomplete"),
     # A stream's method asks at once; what it gives is read later.
-    LLM: {
-        **dict.fromkeys(_WHOLE, _governed()),
-        **dict.fromkeys(_PIECES, _governed(gives="stream")),
-    },
-    **{cls: dict.fromkeys(names, within(aside)) for cls, names in _ASIDE.items()},
-    Workflow: {"run": _runs},
-}
+    (LLM, _governed(gives="stream"), PIECES),
+    (Workflow, _runs, "run"),
+    # What asks models for itself where no span tells so: it judges answers, or prepares documents.
+    (BaseMemory, _aside, "get aget put aput put_messages aput_messages"),
+    (BaseNodePostprocessor, _aside, "postprocess_nodes apostprocess_nodes"),
+    (BaseEvaluator, _aside, "evaluate aevaluate"),
+    # The generators of questions for evaluations, which have no base of their own.
+    (PromptMixin, _aside, "agenerate_questions_from_nodes agenerate_dataset_from_nodes"),
+    (BaseIndex, _aside, "build_index_from_nodes insert_nodes ainsert_nodes"),
+    # Its `__call__` has a span; before 0.14 this may run on a thread that knows of none.
+    (TransformComponent, _aside, "acall"),
+)
 """What is wrapped. All others (`predict`, `chat_with_tools`, `structured_predict`) end in these."""

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
-from ce_integrations.marks import are_marked
+from ce_integrations.base import Capabilities, Detach, Hooks
+from ce_integrations.class_adapter import ClassAdapter
 from ce_integrations.messages import is_framework_s
 
 
 if TYPE_CHECKING:
     from llama_index.core.base.llms.types import ChatMessage
 
-TARGETS = {
-    "llama_index.core.llms.llm": "LLM",
-    "llama_index.core.settings": "_Settings",
-    "llama_index.core.chat_engine.types": "BaseChatEngine",
-    "llama_index.core.base.base_query_engine": "BaseQueryEngine",
-    "llama_index.core.base.base_retriever": "BaseRetriever",
-    "llama_index.core.response_synthesizers.base": "BaseSynthesizer",
-    "llama_index.core.tools.types": "BaseTool",
-    "workflows": "Workflow",
-}
-"""What is installed on, by module and class; none of them is imported for that."""
+CORE = "llama_index.core"
+PLAIN = frozenset({"ChatMessage", "TextBlock"})
+ALONE = (
+    f"{CORE}.llms.llm.LLM",
+    f"{CORE}.base.base_query_engine.BaseQueryEngine",
+    f"{CORE}.base.base_retriever.BaseRetriever",
+    f"{CORE}.response_synthesizers.base.BaseSynthesizer",
+    f"{CORE}.tools.types.BaseTool",
+)
 
 
 # ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
 
 
-CORE = "llama_index.core"
-PLAIN = frozenset({"ChatMessage", "TextBlock"})
-
-
-class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
+class LlamaIndexAdapter(ClassAdapter["ChatMessage"]):
     """LlamaIndex. Nothing of it is imported before an installation."""
 
     name = "llamaindex"
@@ -51,19 +44,14 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
     )
     mapper = "ce_integrations.llamaindex.mapper"
 
-    def accepts(self, target: object) -> bool:
-        """Whether it is one of `TARGETS`; who has one has imported what it is made of."""
-        for module, name in TARGETS.items():
-            kind = getattr(sys.modules.get(module), name, None)
-            if isinstance(kind, type) and isinstance(target, kind):
-                return True
-        return False
-
-    def converses(self, target: Any) -> bool:
-        """Whether it is a workflow, an agent, a chat engine, or `Settings`, which all of them may have."""
-        from ce_integrations.llamaindex.spans import kind_of
-
-        return kind_of(target) in ("workflow", "chat engine", "settings")
+    kinds = (
+        *ALONE,
+        f"{CORE}.settings._Settings",
+        f"{CORE}.chat_engine.types.BaseChatEngine",
+        "workflows.Workflow",
+    )
+    alone = ALONE
+    wraps = ("injection", "marking", "recorder")
 
     def parts(self, native: ChatMessage) -> tuple[object, ...]:
         """Blocks, their texts (some are changed in place), and what an integration keeps of calls."""
@@ -87,24 +75,25 @@ class LlamaIndexAdapter(Adapter[Any, "ChatMessage"]):
             return None
         return fields["role"], blocks[0].text, call_id
 
-    def attach(self, target: Any, hooks: Hooks[ChatMessage]) -> Detach:
-        from ce_integrations.llamaindex.marking import attach, found
-        from ce_integrations.llamaindex.recorder import SPANS
-        from ce_integrations.llamaindex.spans import SpanMark
+    def found(self, target: Any) -> list[Any]:
+        """Models, and what an app calls to have them called."""
+        from ce_integrations.llamaindex.marking import found
 
-        if not (subjects := found(target)):
+        return found(target)
+
+    def must_agree(self, target: Any) -> bool:
+        """Whether it is a model: what is called says who governs the calls in it."""
+        from ce_integrations.llamaindex.spans import ROOTS, kind_of
+
+        return kind_of(target) not in ROOTS
+
+    def attach(self, target: Any, hooks: Hooks[ChatMessage]) -> Detach:
+        if not self.found(target):
             raise UnsupportedTargetError(
                 f"found no model in the {type(target).__name__}; expected one. Where the model is "
                 "made at run time, install on it, or on Settings."
             )
-        return attach(SpanMark(hooks), subjects, SPANS)
-
-    def is_attached(self, target: Any) -> bool:
-        """Whether everything in the target still has a mark, of this installation or another."""
-        from ce_integrations.llamaindex.marking import found
-        from ce_integrations.llamaindex.spans import PLACE
-
-        return are_marked(found(target), PLACE)
+        return super().attach(target, hooks)
 
 
 ADAPTER = LlamaIndexAdapter()

@@ -9,10 +9,10 @@ from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import ce_engine as ce
-from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, REASONING, call_args, changed
+from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, REASONING, call_args, changed, with_text
 from ce_integrations.chat_form import call_dict
 from ce_integrations.llamaindex.written import Written, read
-from ce_integrations.messages import ROLES, host_message
+from ce_integrations.messages import ROLES, answer_from, host_message
 from ce_integrations.usage import usage_of
 
 
@@ -109,12 +109,7 @@ def to_answer(native: ChatResponse | CompletionResponse) -> ce.Answer:
     raw, host = native.raw, to_schema(message_of(native))
     choice = next(iter(_said(raw, "choices") or ()), None)
     finish = _said(choice, "finish_reason") or _said(raw, "stop_reason")
-    return ce.Answer(
-        host.message,
-        model=str(_said(raw, "model") or ""),
-        finish_reason=str(finish or ""),
-        attachments=host.attachments,
-    )
+    return answer_from(host, model=_said(raw, "model"), finish_reason=finish)
 
 
 def message_of(native: ChatResponse | CompletionResponse) -> ChatMessage:
@@ -134,11 +129,7 @@ def map_model_usage(native: ChatResponse | CompletionResponse) -> ce.Usage | Non
     for name, others in _TOKENS:
         if name not in known and (found := next((known[o] for o in others if known.get(o)), None)):
             known = {**known, name: found}
-    usage = usage_of(known)
-    if usage is not None and usage.total_tokens:
-        return usage
-    beside = usage_of(native.additional_kwargs)
-    return beside if beside is not None and beside.total_tokens else None
+    return usage_of(known) or usage_of(native.additional_kwargs)
 
 
 def _said(value: object, name: str) -> Any:
@@ -154,25 +145,19 @@ def _dumped(value: Any) -> Mapping[str, Any] | None:
 # Back
 
 
-def to_native(step: ce.Step, native: ChatMessage | None) -> ChatMessage:
-    """Make the message of a step; a copy keeps calls, media and all that an integration keeps in it."""
-    if isinstance(step, ce.Insert):
-        return ChatMessage(role=step.role.value, content=step.text)
-    if isinstance(step, ce.Restore):
-        return _restored(step.message)
-    if native is None:
-        raise ValueError(f"{type(step).__name__} needs the host's message")
+def edited(native: ChatMessage, step: ce.Shorten | ce.Extend) -> ChatMessage:
+    """A copy with another text, with its calls, media and all that an integration keeps in it."""
     kinds = {getattr(block, "block_type", "") for block in native.blocks}
-    if isinstance(step, ce.Keep) or kinds & REASONING:
+    if kinds & REASONING:
         return native  # what is signed must go back as it came
     text, mapped = native.content or "", to_schema(native).message
     prefix = text[: -len(mapped.content)] if mapped.role is ce.Role.TOOL and mapped.content else ""
     said = TextBlock(text=prefix + changed(text[len(prefix) :], step))
-    others = [block for block in native.blocks if not isinstance(block, TextBlock)]
-    return native.model_copy(update={"blocks": [said, *others]})
+    return native.model_copy(update={"blocks": with_text(native.blocks, TextBlock, said)})
 
 
-def _restored(message: ce.Message) -> ChatMessage:
+def from_schema(message: ce.Message) -> ChatMessage:
+    """The message of a stored or new one."""
     blocks: list[Any] = [TextBlock(text=message.content)]
     beside: dict[str, Any] = {}
     if message.role is ce.Role.TOOL:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
 from llama_index.core.settings import Settings
 from workflows import Workflow
 
-from ce_integrations.base import Detach
-from ce_integrations.llamaindex.injection import MAKERS
-from ce_integrations.llamaindex.spans import PLACE, ROOTS, SpanMark, kind_of, mark_of
-from ce_integrations.marks import mark_all
-from ce_integrations.patches import ClassPatches, Make
+from ce_integrations.class_adapter import Entry, SharedMark
+from ce_integrations.llamaindex.spans import ROOTS, kind_of, mark_of
 from ce_integrations.walk import walk
 
 
@@ -23,7 +19,6 @@ PACKAGES = ("llama_index", "workflows")
 NEAR = 300
 """Objects of an engine among which its model is looked for, nearest first; its nodes come after."""
 
-_patches = ClassPatches()
 _foreign: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Engines that have other models than the one of `Settings`."""
 
@@ -41,22 +36,7 @@ def _steps(subject: object) -> list[object]:
     return list(subject._get_steps().values())  # noqa: SLF001 - all that tells them
 
 
-def attach(mark: SpanMark, subjects: list[Any], makers: dict[type, dict[str, Make]]) -> Detach:
-    """Mark these, and wrap what is to be wrapped while the mark is there; all or nothing.
-
-    Raises:
-        ConfigError: another installation governs one of them, and says something else.
-    """
-    # What is called says who governs the calls in it; a model alone cannot.
-    agreed, hooks = kind_of(subjects[0]) not in ROOTS, mark.hooks
-    with ExitStack() as undo:
-        undo.callback(_patches.hold_all({**MAKERS, **WATCHED, **makers}, mark))
-        undo.callback(mark.take_off)
-        undo.callback(mark_all(subjects, lambda _: mark, PLACE, hooks, agreed=agreed))
-        return undo.pop_all().close
-
-
-def owner_of(instance: object) -> SpanMark | None:
+def owner_of(instance: object) -> SharedMark | None:
     """Whose a root of calls is: its mark's, else that of `Settings`, where it has the model of that."""
     own = mark_of(instance)
     if own is not None or (of_all := mark_of(Settings)) is None:
@@ -96,4 +76,4 @@ def _mark(settings: Any, model: object) -> None:
                 mark.put_on(each)
 
 
-WATCHED: dict[type, dict[str, Make]] = {type(Settings): {"llm": _watched}}
+MAKERS: tuple[Entry, ...] = ((type(Settings), _watched, "llm"),)

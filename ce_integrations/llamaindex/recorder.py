@@ -12,18 +12,17 @@ from llama_index_instrumentation.dispatcher import Dispatcher
 
 from ce_engine import RetrievedDoc
 from ce_integrations.blocks import media_digests
+from ce_integrations.class_adapter import Entry, SharedMark
 from ce_integrations.guard import Guard
 from ce_integrations.llamaindex.mapper import media_of
 from ce_integrations.llamaindex.marking import owner_of
 from ce_integrations.llamaindex.spans import (
     UNKNOWN,
     Span,
-    SpanMark,
     task_here,
     tree,
     what_a_span_tells,
 )
-from ce_integrations.patches import Make
 from ce_integrations.runs import retrieved_doc
 from ce_integrations.wrappers import same_kind
 
@@ -59,7 +58,7 @@ def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _entered(
-    owner: SpanMark | None, id_: str, args: Mapping[str, Any], instance: Any, parent: str | None
+    owner: SharedMark | None, id_: str, args: Mapping[str, Any], instance: Any, parent: str | None
 ) -> None:
     """A span begins; of tools and retrievers inside one another the owner's outermost is recorded.
 
@@ -137,7 +136,7 @@ def _ending(original: Callable[..., Any]) -> Callable[..., Any]:
     return span_exit
 
 
-def _ended(owner: SpanMark, id_: str, result: Any) -> None:
+def _ended(owner: SharedMark, id_: str, result: Any) -> None:
     output = getattr(result, "tool_output", result)
     if isinstance(output, ToolOutput):
         error = getattr(output, "exception", None)
@@ -156,9 +155,7 @@ def _document(hit: NodeWithScore) -> RetrievedDoc:
     node = hit.node
     beside = {"hash": getattr(node, "hash", None), "ref_doc_id": getattr(node, "ref_doc_id", None)}
     metadata = {**{key: value for key, value in beside.items() if value}, **node.metadata}
-    if hit.score is not None:
-        metadata["score"] = float(hit.score)
-    return retrieved_doc(node.get_content(), metadata, node.node_id)
+    return retrieved_doc(node.get_content(), metadata, node.node_id, hit.score)
 
 
 def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,7 +182,9 @@ def _dropping(original: Callable[..., Any]) -> Callable[..., Any]:
     return span_drop
 
 
-SPANS: dict[type, dict[str, Make]] = {
-    Dispatcher: {"span_enter": _entering, "span_exit": _ending, "span_drop": _dropping}
-}
+MAKERS: tuple[Entry, ...] = (
+    (Dispatcher, _entering, "span_enter"),
+    (Dispatcher, _ending, "span_exit"),
+    (Dispatcher, _dropping, "span_drop"),
+)
 """Methods of a dispatcher: its handlers' own exceptions are swallowed, and its lists are the app's."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -30,14 +30,12 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
-from ce_integrations.base import CallInfo, Hooks
+from ce_integrations.base import CallInfo
 from ce_integrations.bounded import BoundedMap
-from ce_integrations.marks import Attribute, Mark
+from ce_integrations.class_adapter import SharedMark
+from ce_integrations.marks import PLACE
 from ce_integrations.runs import MAX_RUNS, RunTree
 
-
-PLACE = Attribute("_ce_mark")
-"""Where an object has its mark: no field shows it, and copies have it."""
 
 KINDS: tuple[tuple[type, str], ...] = (
     (StructuredLLM, "structured"),
@@ -77,32 +75,10 @@ _ONE_SHOT: dict[str, Any] = {"takes_history": False}
 """A model's spans are those of its prompts: `predict`, `structured_predict` and the like."""
 
 
-class SpanMark(Mark):
-    """Says of an object of the framework whose it is; what its calls do is heard of by spans."""
-
-    copies = "share"
-
-    def __init__(self, hooks: Hooks[Any]) -> None:
-        super().__init__(hooks)
-        self.later: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        """What was marked since: an app may build an engine for each request."""
-
-    def put_on(self, subject: object) -> None:
-        """Mark an object that was made after the installation; it is not kept alive."""
-        PLACE.put(subject, self)
-        self.later[id(subject)] = subject
-
-    def take_off(self) -> None:
-        """Take the marks of such objects away."""
-        for each in list(self.later.values()):
-            if PLACE.mark_of(each) in (self, None):
-                PLACE.put(each, self)()
-
-
-def mark_of(subject: object) -> SpanMark | None:
+def mark_of(subject: object) -> SharedMark | None:
     """The active mark of an object of the framework."""
     found = PLACE.mark_of(subject)
-    return found if isinstance(found, SpanMark) else None
+    return found if isinstance(found, SharedMark) else None
 
 
 def kind_of(subject: object) -> str:
@@ -153,7 +129,7 @@ def _is_outside(id_: str, span: Span) -> bool:
     return span.run == id_ and span.caller is not None and span.caller == task_here()
 
 
-class Spans(RunTree[str, SpanMark]):
+class Spans(RunTree[str, SharedMark]):
     """The spans that say something of the calls of models in them, or are in such; most have an owner."""
 
     def __init__(self) -> None:
@@ -262,7 +238,7 @@ def info_here() -> CallInfo:
     return tree.info_in(tree.inside(active_span_id.get()))
 
 
-def owner_here(subject: object) -> SpanMark | None:
+def owner_here(subject: object) -> SharedMark | None:
     """Whose call of a model this is: that of the outermost marked span, else the model's own.
 
     Nobody's, where the model hands it on to one inside: that one's call is the call.

@@ -11,13 +11,13 @@ from weakref import ref
 from semantic_kernel.agents.agent import Agent
 from semantic_kernel.contents import ChatHistory, ChatMessageContent
 
-from ce_integrations.asking import Asked, Owner, governed, schema_of
+from ce_integrations.asking import Asked, governed, schema_of
 from ce_integrations.base import CallInfo, Hooks
 from ce_integrations.bounded import BoundedMap
-from ce_integrations.marks import Attribute
-from ce_integrations.patches import Make
+from ce_integrations.class_adapter import Entry
+from ce_integrations.marks import PLACE, Governor
 from ce_integrations.semantic_kernel.mapper import whole
-from ce_integrations.steps import Step, deeper, governing_step, in_step, step_around
+from ce_integrations.steps import Step, deeper, in_step, step_around
 from ce_integrations.turns import aside
 from ce_integrations.wrappers import same_kind, within
 
@@ -27,8 +27,7 @@ MADE = re.compile(r"thread_[0-9a-f]{32}")
 
 MAX_RUNS = 10_000
 
-PLACE = Attribute("_ce_mark")
-"""Where an object has its mark: pydantic's fields, dumps and equality do not look there."""
+owner_of = Governor("semantic_kernel")
 
 
 def hooks_of(*subjects: Any) -> Hooks[Any] | None:
@@ -37,11 +36,6 @@ def hooks_of(*subjects: Any) -> Hooks[Any] | None:
 
 
 # The call
-
-
-def _owner(service: Any) -> Owner | None:
-    """Who governs a call: the outermost step's installation, else the service's own."""
-    return governing_step() or PLACE.mark_of(service)
 
 
 def _described(asked: Asked) -> tuple[list[ChatMessageContent], CallInfo]:
@@ -65,7 +59,7 @@ def _replaced(_: Asked, sent: list[ChatMessageContent]) -> ChatHistory:
 
 
 _call = governed(
-    _owner,
+    owner_of,
     _described,
     names=("chat_history",),
     replace=_replaced,
@@ -119,7 +113,7 @@ def _function(
 
 def _service(service: Any, chat_history: Any = None, *_: Any, **given: Any) -> Step | None:
     """A loop of model calls and functions; who is in a governed step already asks in that."""
-    if governing_step() is not None:
+    if owner_of.step() is not None:
         return None
     history, hooks = given.get("chat_history", chat_history), hooks_of(service, given.get("kernel"))
     return deeper(service, "", hooks, conversation=history, **_said(given.get("arguments")))
@@ -161,7 +155,7 @@ ORCHESTRATION, STRATEGY = (
 REDUCER = "semantic_kernel.contents.history_reducer.chat_history_reducer.ChatHistoryReducer"
 ROUTES = "should_request_user_input should_terminate select_next_agent filter_results"
 PLANS = "plan replan create_progress_ledger prepare_final_answer"
-MAKERS: tuple[tuple[str, Make, str], ...] = (
+MAKERS: tuple[Entry, ...] = (
     # Connectors override the first two, and the kernel's loop calls them at each step.
     (SERVICE, _call, "_inner_get_chat_message_contents"),
     (SERVICE, _call, "_inner_get_streaming_chat_message_contents"),

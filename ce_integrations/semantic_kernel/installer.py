@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
-from ce_integrations.marks import Mark as BaseMark
-from ce_integrations.marks import mark_all
+from ce_integrations.base import Capabilities
+from ce_integrations.class_adapter import ClassAdapter, loaded
 from ce_integrations.messages import is_framework_s
-from ce_integrations.patches import ClassPatches, Make
-from ce_integrations.walk import walk
 
 
 if TYPE_CHECKING:
     from semantic_kernel.contents import ChatMessageContent
 
-PACKAGES = ("semantic_kernel",)
 CONTENTS = "semantic_kernel.contents"
 MESSAGES = frozenset({"ChatMessageContent", "StreamingChatMessageContent"})
 TEXTS = frozenset({"TextContent", "StreamingTextContent"})
-SERVED = tuple(
-    f"semantic_kernel.agents.{each}."
-    for each in ("azure_ai", "bedrock", "copilot_studio", "open_ai")
-)
-"""Agents whose conversation a provider keeps: no message of it passes here."""
-SERVICE = "semantic_kernel.connectors.ai.chat_completion_client_base.ChatCompletionClientBase"
 KERNEL, SEARCH = "semantic_kernel.kernel.Kernel", "semantic_kernel.data.vector.VectorSearch"
+SERVICE = "semantic_kernel.connectors.ai.chat_completion_client_base.ChatCompletionClientBase"
+AGENT = "semantic_kernel.agents.agent.Agent"
 GROUPS = (
-    "semantic_kernel.agents.agent.Agent",
+    AGENT,
     "semantic_kernel.agents.group_chat.agent_chat.AgentChat",
     "semantic_kernel.agents.orchestration.orchestration_base.OrchestrationBase",
 )
 
-_patches = ClassPatches()
 
-
-# ruff: noqa: PLC0415 - what imports the framework is imported when it is needed
-
-
-class SemanticKernelAdapter(Adapter[Any, "ChatMessageContent"]):
+class SemanticKernelAdapter(ClassAdapter["ChatMessageContent"]):
     """Semantic Kernel. Nothing is imported before an installation, and what wants protobuf never is."""
 
     name = "semantic_kernel"
@@ -59,13 +43,13 @@ class SemanticKernelAdapter(Adapter[Any, "ChatMessageContent"]):
     )
     mapper = "ce_integrations.semantic_kernel.mapper"
 
-    def accepts(self, target: object) -> bool:
-        """Whether it is one of those; who has one has imported what it is made of."""
-        return isinstance(target, _loaded(KERNEL, SERVICE, *GROUPS))
-
-    def converses(self, target: object) -> bool:
-        """Whether it is more than a chat service."""
-        return not isinstance(target, _loaded(SERVICE))
+    kinds, alone = (KERNEL, SERVICE, *GROUPS), (SERVICE,)
+    packages, inside = ("semantic_kernel",), (SEARCH, *GROUPS)
+    served = tuple(
+        f"semantic_kernel.agents.{each}."
+        for each in ("azure_ai", "bedrock", "copilot_studio", "open_ai")
+    )
+    asking = "a ChatCompletionAgent"
 
     def alike(self, native: ChatMessageContent) -> Hashable | None:
         """Role, name and text of plain texts; `None` for calls, results, pictures and summaries."""
@@ -83,67 +67,14 @@ class SemanticKernelAdapter(Adapter[Any, "ChatMessageContent"]):
         inner = (value if isinstance(value, str) else id(value) for value in held)
         return (native.items, len(native.items), native.role, native.name, *inner)
 
-    def attach(self, target: Any, hooks: Hooks[ChatMessageContent]) -> Detach:
-        from ce_integrations.semantic_kernel.injection import PLACE
+    def found(self, target: Any) -> list[Any]:
+        """Agents, groups and collections; services only of a kernel, others may share them."""
+        services = target.services.values() if isinstance(target, loaded(KERNEL)) else ()
+        return [*super().found(target), *(s for s in services if isinstance(s, loaded(SERVICE)))]
 
-        found = _found(target)
-        makers, mark = _makers(), Mark(hooks)
-        mark.bases = frozenset(makers)
-        agents = _loaded(GROUPS[0])
-        hooks.agents.update(str(each.name) for each in found if isinstance(each, agents))
-        with ExitStack() as undo:
-            undo.callback(_patches.hold_all(makers, mark))
-            undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=False))
-            return undo.pop_all().close
-
-    def is_attached(self, target: Any) -> bool:
-        """Whether all that is marked, and what was loaded since is wrapped."""
-        from ce_integrations.semantic_kernel.injection import PLACE
-
-        marks = [PLACE.mark_of(each) for each in _found(target)]
-        bases = frozenset(_makers())
-        return all(isinstance(mark, Mark) and bases <= mark.bases for mark in marks)
-
-
-class Mark(BaseMark):
-    """Says whose a kernel, a service, an agent, a group or a collection is."""
-
-    copies = "share"
-    bases: frozenset[type] = frozenset()
-    """The classes that were wrapped when it was put."""
-
-
-def _loaded(*paths: str) -> Any:
-    """Those of the framework's classes that the app has loaded."""
-    named = (path.rpartition(".") for path in paths)
-    found = (getattr(sys.modules.get(module), name, None) for module, _, name in named)
-    return tuple(cls for cls in found if isinstance(cls, type))
-
-
-def _found(target: Any) -> list[Any]:
-    """What is marked: agents, groups and collections; services only of a kernel, others may share them."""
-    found = [each for each in walk(target, PACKAGES) if isinstance(each, _loaded(SEARCH, *GROUPS))]
-    for each in found:
-        if type(each).__module__.startswith(SERVED):
-            raise UnsupportedTargetError(
-                f"the {type(each).__name__} keeps its conversation at the provider, where no message "
-                "of it can be governed; expected agents that ask a chat service. Use a "
-                "ChatCompletionAgent in its place."
-            )
-    services = target.services.values() if isinstance(target, _loaded(KERNEL)) else ()
-    own = [target, *(each for each in services if isinstance(each, _loaded(SERVICE)))]
-    return [*own, *(each for each in found if each is not target)]
-
-
-def _makers() -> dict[type, dict[str, Make]]:
-    """What is wrapped of classes that are loaded, and of those that are derived from them later."""
-    from ce_integrations.semantic_kernel import injection, recorder
-
-    found: dict[type, dict[str, Make]] = {}
-    for path, make, names in (*injection.MAKERS, *recorder.MAKERS):
-        for cls in _loaded(path):
-            found.setdefault(cls, {}).update(dict.fromkeys(names.split(), make))
-    return found
+    def speaker(self, subject: Any) -> str:
+        """An agent's name."""
+        return str(subject.name) if isinstance(subject, loaded(AGENT)) else ""
 
 
 ADAPTER = SemanticKernelAdapter()

@@ -16,9 +16,9 @@ from semantic_kernel.contents import (
 )
 from semantic_kernel.contents.history_reducer.chat_history_reducer_utils import SUMMARY_METADATA_KEY
 
-from ce_engine import Answer, HostMessage, Insert, Keep, Message, Origin, Restore, Role, Step, Usage
+from ce_engine import Answer, Extend, HostMessage, Message, Origin, Role, Shorten, Usage
 from ce_integrations.blocks import TEXT, changed, text_of, tool_requests
-from ce_integrations.messages import ROLES, author_of, host_message
+from ce_integrations.messages import ROLES, answer_from, author_of, host_message, valid_name
 from ce_integrations.usage import usage_of
 
 
@@ -92,10 +92,7 @@ def whole(chunks: Iterable[list[Any]]) -> ChatMessageContent:
 def to_answer(native: ChatMessageContent) -> Answer:
     """Map what a model answered."""
     end = native.finish_reason
-    host = to_schema(native)
-    return Answer(
-        host.message, finish_reason=end.value if end else "", attachments=host.attachments
-    )
+    return answer_from(to_schema(native), finish_reason=end.value if end else "")
 
 
 def map_model_usage(native: ChatMessageContent) -> Usage | None:
@@ -107,20 +104,12 @@ def map_model_usage(native: ChatMessageContent) -> Usage | None:
 # Back
 
 
-def to_native(step: Step, native: ChatMessageContent | None) -> ChatMessageContent:
-    """Make the message of a step; a copy keeps calls, pictures, the name and the metadata."""
-    if isinstance(step, Insert):
-        return ChatMessageContent(role=AuthorRole(step.role.value), content=step.text)
-    if isinstance(step, Restore):
-        return _restored(step.message)
-    if native is None:
-        raise ValueError(f"{type(step).__name__} needs the host's message")
-    if isinstance(step, Keep):
-        return native
+def edited(native: ChatMessageContent, step: Shorten | Extend) -> ChatMessageContent:
+    """A copy with another text, with its calls, pictures, the name and the metadata."""
     return native.model_copy(update={"items": _changed(native.items, step)})
 
 
-def _changed(items: Sequence[Any], step: Any) -> list[Any]:
+def _changed(items: Sequence[Any], step: Shorten | Extend) -> list[Any]:
     """The items with another text; a result keeps its call's id, and stays the first."""
     if isinstance(items[0] if items else None, FunctionResultContent):
         result, *others = items
@@ -131,14 +120,14 @@ def _changed(items: Sequence[Any], step: Any) -> list[Any]:
         made = texts[0].model_copy(update={"text": changed(texts[0].text, step)})
         return [made if item is texts[0] else item for item in items]
     addition = TextContent(text=step.text)
-    if hasattr(step, "before"):
+    if isinstance(step, Extend):
         return [addition, *items] if step.before else [*items, addition]
     return [addition, *(item for item in items if not any(item is text for text in texts))]
 
 
-def _restored(message: Message) -> ChatMessageContent:
-    role = AuthorRole(message.role.value)
-    name = message.author.id if message.author is not None else ""
+def from_schema(message: Message) -> ChatMessageContent:
+    """The message of a stored or new one."""
+    role, name = AuthorRole(message.role.value), valid_name(message)
     if message.role is Role.TOOL:
         result = FunctionResultContent(
             id=message.tool_call_id or "", name=name or "tool", result=message.content
@@ -148,6 +137,5 @@ def _restored(message: Message) -> ChatMessageContent:
         FunctionCallContent(id=call.id or "", name=call.name, arguments=json.dumps(call.args))
         for call in message.tool_calls or ()
     ]
-    valid = 0 < len(name) <= 64 and name.isascii() and name.replace("-", "_").isidentifier()
     texts = [TextContent(text=message.content)] if message.content or not calls else []
-    return ChatMessageContent(role=role, items=[*texts, *calls], name=name if valid else None)
+    return ChatMessageContent(role=role, items=[*texts, *calls], name=name or None)

@@ -6,31 +6,23 @@ from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from semantic_kernel.contents import FunctionResultContent
 from semantic_kernel.data.vector import DistanceFunction
 
 from ce_engine import RetrievedDoc
-from ce_integrations.asking import Owner
 from ce_integrations.base import CallInfo
 from ce_integrations.blocks import call_args
-from ce_integrations.patches import Make
+from ce_integrations.class_adapter import Entry
 from ce_integrations.recorders import Called, Outcome, Run, RunInfo, ToolRecorder
 from ce_integrations.runs import URI_KEYS, at_work, retrieved_doc
-from ce_integrations.semantic_kernel.injection import PLACE, function_step
+from ce_integrations.semantic_kernel.injection import function_step, owner_of
 from ce_integrations.steps import Step, deeper, in_step, step_around
 from ce_integrations.wrappers import same_kind
 
 
 FARNESS = ("euclidean_distance", "euclidean_squared_distance", "manhattan", "hamming")
 """Distances that begin at 0 and have no end."""
-
-
-def _owner(subject: Any) -> Owner | None:
-    """Who governs what runs here: the step's installation, else in no step the object's own."""
-    step = step_around()
-    return PLACE.mark_of(subject) if step is None else step if step.hooks is not None else None
 
 
 def _info() -> CallInfo:
@@ -41,19 +33,13 @@ def _info() -> CallInfo:
 # Functions that a model calls
 
 
-_raised: WeakKeyDictionary[Run, BaseException] = WeakKeyDictionary()
-"""What the functions of runs raised, of which the kernel makes a text."""
-
-
 def _asked(called: Called) -> RunInfo:
     call = called.args[1]
     return RunInfo(str(call.name or ""), call_args(vars(call)), _info(), call.id)
 
 
-def _outcome(run: Run, given: tuple[Any, Any, Any]) -> Outcome:
+def _outcome(_: Run, given: tuple[Any, Any, Any]) -> Outcome:
     """What the model is told; of a wrong name or wrong arguments by the kernel itself, in its own words."""
-    if (error := _raised.pop(run, None)) is not None:
-        run.failed(error)
     _, call, history = given
     items = (item for message in reversed(history.messages) for item in message.items)
     results = (item for item in items if isinstance(item, FunctionResultContent))
@@ -65,7 +51,7 @@ def _line(_: Any, __: Any, call: Any, *___: Any) -> Step:
     return deeper(call, str(call.name or ""))
 
 
-@ToolRecorder(find=_owner, describe=_asked, outcome=_outcome)
+@ToolRecorder(find=owner_of, describe=_asked, outcome=_outcome)
 @in_step(_line)
 async def _run(kernel: Any, original: Any, call: Any, history: Any, kwargs: Any) -> Any:
     """What the kernel gives, beside what tells which result it added to the history."""
@@ -83,20 +69,22 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of a function: what it raises. The outermost one ends last, and it is what the model called."""
+    """Of a function: what it raises, of which the kernel makes a text.
+
+    The outermost one ends last, and it is what the model called.
+    """
 
     @same_kind(original)
     async def invoke(*args: Any, **kwargs: Any) -> Any:
-        run = at_work().config
+        run, raised = at_work().config, None
         try:
-            given = await original(*args, **kwargs)
+            return await original(*args, **kwargs)
         except (Exception, CancelledError) as error:
-            if isinstance(run, Run):
-                _raised[run] = error
+            raised = error
             raise
-        if isinstance(run, Run):
-            _raised.pop(run, None)
-        return given
+        finally:
+            if isinstance(run, Run):
+                run.error = raised
 
     return invoke
 
@@ -110,7 +98,7 @@ def _search(original: Callable[..., Any]) -> Callable[..., Any]:
     @same_kind(original)
     async def search(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = await original(self, *args, **kwargs)
-        owner, results = _owner(self), found.results
+        owner, results = owner_of(self), found.results
         if owner is None or not owner.hooks.active or not isinstance(results, AsyncGenerator):
             return found
         heard: Any = results
@@ -171,7 +159,7 @@ def _nearness(score: float | None, field: Any, kind: str) -> float | None:
 
 
 FUNCTION = "semantic_kernel.functions.kernel_function.KernelFunction"
-MAKERS: tuple[tuple[str, Make, str], ...] = (
+MAKERS: tuple[Entry, ...] = (
     ("semantic_kernel.kernel.Kernel", _called, "invoke_function_call"),
     (FUNCTION, lambda original: function_step(_noting(original)), "invoke"),
     (FUNCTION, function_step, "invoke_stream"),

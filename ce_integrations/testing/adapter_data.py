@@ -15,6 +15,7 @@ from ce_engine import (
     EvidenceType,
     MemoryStore,
     Priority,
+    RuleJudge,
     RuntimeConfig,
     Scope,
     SourceKind,
@@ -22,6 +23,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.schema.enums import BlockType
+from ce_integrations.base import Way
 from ce_integrations.testing.adapter_recording import Recording
 from ce_integrations.testing.answers import Answer, text
 from ce_integrations.testing.contract_case import QUESTIONS
@@ -73,6 +75,22 @@ class Data(Recording):
         plain, ours = self._asked(trial, engine, questions, [text(each) for each in answers])
         quoted = _judged(plain, ours)
         assert len(list(missing(quoted))) < len(FORGERIES) // 3, "hardly anything came back"
+        engine.sync.close()
+
+    @pytest.mark.req("D-15")
+    def test_an_answer_that_breaks_a_rule_is_marked_and_reaches_the_app(
+        self, trial: Trial, way: Way
+    ) -> None:
+        engine = create_context_engine(MemoryStore(), judge=RuleJudge())
+        scope = Scope(session_id=SESSION)
+        rule = engine.sync.constraints.create(scope, 'Never say "guarantee".')
+        script = [text("It should. 应该可以。"), text("I guarantee it, in several pieces.")]
+        drive = trial.asking(QUESTIONS, way)
+        plain, ours = trial.plain(drive, script), trial.ours(drive, script, engine=engine)
+        assert ours.result == plain.result
+        assert engine.sync.violations(scope) == [rule]
+        marked = [turn.report.get("violations") for turn in engine.sync.list_turns(scope)]
+        assert marked == [None, [rule.constraint_id]]
         engine.sync.close()
 
     def _asked(

@@ -76,6 +76,16 @@ class Recording(Messages):
         expected = ("committed", 1, self.adapter.name)
         assert {(turn.status, turn.attempt, turn.framework) for turn in turns} == {expected}
         assert len(trial.document().session.model_usage) == len(turns)
+        kinds: set[str] = set()
+        for turn in turns:
+            kinds |= set(payload := turn.report["payload_tokens"])
+            assert sum(payload.values()) == turn.report["token_used"]
+        expected_kinds = {"priming"}
+        for body in ours.bodies:
+            expected_kinds |= {"tools"} if body.get("tools") else set()
+            roles = {message["role"] for message in body["messages"]}
+            expected_kinds |= {"tool_results"} if "tool" in roles else set()
+        assert expected_kinds <= kinds
         told = [(info.model, len(info.tools)) for info in trial.told]
         assert told == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
 

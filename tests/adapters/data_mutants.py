@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ce_engine import Insert, Layer, Role
-from ce_integrations.base import Adapter
+from ce_integrations.base import Adapter, Hooks
 from tests.adapters.mutants import MADE, Mutant, Patch, replaced
 
 
@@ -32,10 +33,24 @@ def knows_one_role(patch: Patch, adapter: Adapter[Any, Any]) -> None:
     patch.setattr(type(adapter), "to_native", made)
 
 
+def records_no_words(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """An answer is recorded without what it says."""
+    named = Hooks._named
+
+    def hushed(self: Any, turn: Any, answer: Any) -> Any:
+        said = named(self, turn, answer)
+        return replace(said, message=said.message.model_copy(update={"content": ""}))
+
+    patch.setattr(Hooks, "_named", hushed)
+
+
 SPEAKS = replaced("speaks_as_the_system", _as_the_system)
 KEPT = "test_what_a_session_keeps_poses_as_no_instruction"
 
+JUDGED = "test_an_answer_that_breaks_a_rule_is_marked_and_reaches_the_app"
+
 DATA = [
+    Mutant(records_no_words, "plain", JUDGED),
     Mutant(knows_one_role, "plain", MADE, ""),
     Mutant(SPEAKS, "plain", KEPT, "", {"placement": "seed"}),
 ]

@@ -172,6 +172,22 @@ def test_parts_that_come_later_are_found_and_let_go(engine: ContextEngine) -> No
     assert ["_ce_mark" in vars(part) for part in app.parts] == [False, False]
 
 
+def test_nothing_is_left_of_parts_that_an_app_makes_for_each_request(engine: ContextEngine) -> None:
+    def serve(requests: int) -> int:
+        for _ in range(requests):
+            app.parts = [Part()]
+            MARKING.extend(app, installed.hooks)
+        gc.collect()
+        return len(gc.get_objects())
+
+    app = App(Part())
+    with ADAPTER.install_ce(app, engine=engine) as installed:
+        before = serve(20)
+        assert serve(200) - before < 200
+        assert ADAPTER.is_attached(app)
+    assert "_ce_mark" not in vars(app.parts[0])
+
+
 def test_an_installation_that_is_dropped_is_gone_though_it_has_marks(engine: ContextEngine) -> None:
     hooks = weakref.ref(ADAPTER.install_ce(App(Part()), engine=engine).hooks)
     gc.collect()

@@ -33,6 +33,7 @@ from ce_engine import (
     Scope,
     SourceKind,
     StoreConfig,
+    SummaryConfig,
     ToolCall,
     ToolProvider,
     ToolRequest,
@@ -91,6 +92,7 @@ class Visitor:
             provider_hint=c("RuntimeConfig.provider_hint"),
             observability=ObservabilityConfig(tags=tags),
             store=PATIENT,
+            summary=SummaryConfig(model=c("SummaryConfig.model")),
         )
 
     def message(self, role: Role, content: str, **more: Any) -> Message:
@@ -334,7 +336,9 @@ def usages_and_evidence(v: Visitor) -> None:
         error=c("ModelUsage.error"),
         task_id=c("ModelUsage.task_id"),
     )
-    v.sync.record_model_usage(v.scope, usage, c("record_model_usage.turn_id"))
+    v.sync.record_model_usage(v.scope, usage, turn_id=c("record_model_usage.turn_id"))
+    nowhere = c("record_model_usage.llm_output_evidence_id")
+    v.refused(v.sync.record_model_usage, v.scope, usage, nowhere)
     links = EvidenceLinks(
         model_usage_id=c("EvidenceLinks.model_usage_id"),
         tool_call_id=c("EvidenceLinks.tool_call_id"),

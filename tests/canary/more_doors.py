@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ce_engine import (
+    BudgetConfig,
     ContextEngine,
     EvidenceFilter,
     EvidenceSource,
@@ -36,6 +37,7 @@ from ce_engine.ports_context import ContextPiece
 from ce_engine.schema.document import ContextBlock, Task
 from ce_engine.schema.enums import BlockType, Priority
 from ce_engine.schema.facts import IngestOptions
+from ce_engine.schema.settings import Constraint
 from tests.canary.canaries import Canaries
 from tests.canary.doors import Visitor
 
@@ -71,8 +73,21 @@ class Notes:
 
 
 FOREIGN = {"LlmResponse.content", "LlmResponse.model", "ContextPiece.text"}
-FOREIGN |= {"ContextPiece.evidence_id"}
+FOREIGN |= {"ContextPiece.evidence_id", "judge.answer", "judge.error"}
 """Doors that no method of the engine has: what parts of somebody else's answer."""
+
+
+class Severe:
+    """Names what is none of the constraints, or raises it."""
+
+    def __init__(self, canary: Canaries) -> None:
+        self.canary, self.asked = canary, 0
+
+    async def judge(self, answer: str, constraints: Sequence[Constraint]) -> Sequence[str]:
+        self.asked += 1
+        if self.asked % 2:
+            raise ValueError(answer, self.canary("judge.error"))
+        return [self.canary("judge.answer"), *(rule.constraint_id for rule in constraints)]
 
 
 def make_engine(store: str, canary: Canaries) -> ContextEngine:
@@ -90,6 +105,7 @@ def make_engine(store: str, canary: Canaries) -> ContextEngine:
         store=PATIENT,
     )
     parts: dict[str, Any] = {"llm_adapter": Llm(canary), "sources": [Notes(canary)]}
+    parts["judge"] = Severe(canary)
     return create_context_engine(store, config=config, originals=MemoryStore(), **parts)
 
 
@@ -160,6 +176,8 @@ def ruled(v: Visitor) -> None:
     rules.update(v.scope, made.constraint_id, text=c("constraints.update.text"))
     v.refused(rules.update, v.scope, c("constraints.update.constraint_id"), text="x")
     v.refused(rules.delete, v.scope, c("constraints.delete.constraint_id"))
+    actor = c("budgets.update.actor")
+    v.refused(v.sync.budgets.update, v.scope, BudgetConfig(), 0, actor=actor)
 
 
 def shared(v: Visitor) -> None:
@@ -181,6 +199,7 @@ def looked(v: Visitor) -> None:
     v.prepared()
     v.sync.replay(v.scope, None, v.config(), c("replay.system"))
     v.refused(v.sync.replay, v.scope, c("replay.turn"))
+    v.refused(v.sync.violations, v.scope, c("violations.turn_id"))
     v.sync.inspect((v.scope, c("inspect.call")), actor=v.scope.user_id)
     v.refused(v.sync.inspect, (v.scope, c("inspect.call")), actor=c("inspect.actor"))
 

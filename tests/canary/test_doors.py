@@ -21,7 +21,6 @@ from tests.canary.more_doors import FOREIGN, MORE_DOORS, make_engine
 KEYS = "the key of all stored data: stored as given, and README says so"
 OURS = "the engine's own: nobody else sets it"
 EXCUSED = {
-    "Scope.session_id": KEYS,
     "Scope.user_id": KEYS,
     "Scope.account_id": KEYS,
     "Scope.project_id": KEYS,
@@ -90,7 +89,7 @@ def engine_doors(engine: ContextEngine) -> set[str]:
             hints.pop("return", None)
             for parameter, hint in hints.items():
                 found |= set(texts(f"{prefix}{name}.{parameter}", hint, seen))
-    return {text for text in found if not text.endswith(".session")}
+    return {text for text in found if not text.endswith((".session_id", ".scope"))}
 
 
 @pytest.mark.req("B-02")

@@ -99,7 +99,9 @@ class Replacing:
     async def raise_budget(self) -> None:
         budget, version = await self.engine.budgets.get(SETTINGS)
         tokens = budget.max_input_tokens + 1 if version else BASE + 1
-        await self.engine.budgets.update(SETTINGS, BudgetConfig(max_input_tokens=tokens), version)
+        await self.engine.budgets.update(
+            SETTINGS, BudgetConfig(max_input_tokens=tokens), version, actor=SETTINGS.user_id
+        )
 
     async def patch(self, name: str) -> None:
         """The session that all talk in: another epoch for all of them."""

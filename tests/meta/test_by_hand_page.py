@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ce_engine import ContextEngine, Scope
+from ce_engine.cli.app import app
 from ce_integrations.testing.answers import Answer, tool_calls
 from ce_integrations.testing.wire import Wire
-from tests.meta.pages import blocks
+from tests.meta.pages import ROOT, blocks
 
 
 Page = tuple[Wire, list[Answer | str], dict[str, Any]]
@@ -58,3 +62,16 @@ def test_the_evidence_of_the_page_is_sent_and_cited(page: Page) -> None:
     stored = engine.loop.run(engine.store.get_session(namespace["customer"]))
     assert stored is not None
     assert stored.session.messages[-1].refs
+
+
+def test_the_commands_of_the_page_work(page: Page) -> None:
+    _, _, namespace = page
+    engine: ContextEngine = namespace["engine"]
+    engine.sync.close()
+    text = (ROOT / "docs/by-hand.md").read_text(encoding="utf-8")
+    commands = [shlex.split(found) for found in re.findall(r"`ce ([^`]+)`", text)]
+    assert commands
+    for command in commands:
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, (command, result.output)
+        assert "wang.fang" in result.output or "chat-1" in result.output

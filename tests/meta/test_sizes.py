@@ -13,7 +13,7 @@ import pytest
 FILE_LINES = 400
 TABLES = {"ce_engine/__init__.py"}  # the public names: for type checkers, for `*`, for loading
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 14800  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 16400  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "compare", "stores", "testing", "tokens", "upload"}
 DRIVER_LINES = {
     "cli": 2900,
@@ -23,7 +23,8 @@ DRIVER_LINES = {
     "tokens": 900,
     "upload": 2250,
 }
-ADAPTER_LINES = 960  # of code: one package of `ce_integrations`, without its demo
+ADAPTER_LINES = 410  # of code: one package of `ce_integrations`, without its demo
+LARGER = {"autogen": 680, "langchain": 910, "llamaindex": 720}
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
 DEMO = "demo"
 
@@ -106,4 +107,4 @@ def test_an_adapter_and_its_demo_are_thin(name: str) -> None:
     sizes = {path: code_lines(path) for path in python_files(f"ce_integrations/{name}")}
     demo = sum(size for path, size in sizes.items() if path.name.startswith(DEMO))
     assert demo <= DEMO_LINES
-    assert 0 < sum(sizes.values()) - demo <= ADAPTER_LINES
+    assert 0 < sum(sizes.values()) - demo <= LARGER.get(name, ADAPTER_LINES)

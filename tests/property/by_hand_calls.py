@@ -260,7 +260,8 @@ class Caller:
 
     def rule(self) -> Call:
         text = f"规则 rule {self.model.number()}"
-        update = self.call("budgets.update", BudgetConfig(max_input_tokens=5000), 99)
+        budget, actor = BudgetConfig(max_input_tokens=5000), self.scope.user_id
+        update = self.call("budgets.update", budget, 99, actor=actor)
         update.good = False
         return self.rng.choice(
             [

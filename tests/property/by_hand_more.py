@@ -208,7 +208,7 @@ class MoreCaller(Caller):
                 get,
                 self.call("constraints.update", rule, text=text),
                 self.call("constraints.delete", rule),
-                self.call("budgets.update", budget, version),
+                self.call("budgets.update", budget, version, actor=self.scope.user_id),
             ]
         )
 

@@ -22,6 +22,7 @@ from ce_engine.schema.rows import TurnRow
 from ce_integrations.testing.adapter_budget import warnings_of_the_engine
 from ce_integrations.testing.body_tokens import PRIMING
 from ce_integrations.testing.contract_case import count
+from tests.property.report_bodies import judge_bodies
 from tests.property.room_cases import Case, Maker, Play
 
 
@@ -40,6 +41,8 @@ def run(case: Case) -> Counter[str]:
         turns = turns_of(engine, store)
     told = [(session, turn) for session, turn in turns if turn.report.get("over_budget")]
     judge(case, play, [turn for _, turn in told], budget)
+    if play.whole and not play.refused:
+        case.counts += judge_bodies(play.bodies, [turn for _, turn in turns])
     logged = {line.partition(":")[0] for line in lines if "its budget has" in line}
     named = {f"session {session}" for session, _ in told}
     assert logged == named, f"over the budget in {logged}, told: {named}"

@@ -37,19 +37,19 @@ async def engine(request: pytest.FixtureRequest) -> AsyncIterator[ContextEngine]
 
 async def test_a_stale_version_overwrites_nothing(engine: ContextEngine) -> None:
     assert await engine.budgets.get(SCOPE) == (BudgetConfig(), 0)
-    assert await engine.budgets.update(SCOPE, SMALL, 0) == 1
+    assert await engine.budgets.update(SCOPE, SMALL, 0, actor=SCOPE.user_id) == 1
     other = BudgetConfig(max_input_tokens=9000, shares={Layer.RULES: 0.5})
     for stale in (0, 2):
         with pytest.raises(BudgetConflictError, match=f"version 1, expected {stale}") as caught:
-            await engine.budgets.update(SCOPE, other, stale)
+            await engine.budgets.update(SCOPE, other, stale, actor=SCOPE.user_id)
         assert caught.value.code == "CONTEXT_BUDGET_CONFLICT"
     assert await engine.budgets.get(SCOPE) == (SMALL, 1)
-    assert await engine.budgets.update(SCOPE, other, 1) == 2
+    assert await engine.budgets.update(SCOPE, other, 1, actor=SCOPE.user_id) == 2
     assert await engine.budgets.get(SCOPE) == (other, 2)
 
 
 async def test_it_holds_for_calls_whose_configuration_gives_none(engine: ContextEngine) -> None:
-    await engine.budgets.update(SCOPE, SMALL, 0)
+    await engine.budgets.update(SCOPE, SMALL, 0, actor=SCOPE.user_id)
 
     async def budget(text: str, **values: Any) -> int | None:
         return (await engine.prepare(call(text=text, **values))).report.token_budget
@@ -72,7 +72,7 @@ async def test_what_is_stored_and_no_budget_falls_back(engine: ContextEngine) ->
     prepared = await engine.prepare(call(text="two?", config=given))
     assert "CONTEXT_BUDGET_FALLBACK" not in prepared.report.warnings
     assert await engine.budgets.get(SCOPE) == (BudgetConfig(), 1)
-    assert await engine.budgets.update(SCOPE, SMALL, 1) == 2
+    assert await engine.budgets.update(SCOPE, SMALL, 1, actor=SCOPE.user_id) == 2
     prepared = await engine.prepare(call(text="three?"))
     assert (
         prepared.report.token_budget,
@@ -128,6 +128,6 @@ async def test_a_broken_estimator_gives_way_to_an_upper_bound(where: str, answer
 
 def test_blocking_callers_have_the_same() -> None:
     engine = create_context_engine(MemoryStore())
-    assert engine.sync.budgets.update(SCOPE, SMALL, 0) == 1
+    assert engine.sync.budgets.update(SCOPE, SMALL, 0, actor=SCOPE.user_id) == 1
     assert engine.sync.budgets.get(SCOPE) == (SMALL, 1)
     engine.sync.close()

@@ -89,7 +89,11 @@ def test_the_reasons_are_in_words(at: tuple[str, ...]) -> None:
     assert by_turn[1].endswith("committed  everything fits")
     assert left_out(last)
     assert left_out(last) in by_turn[15]
-    assert f"{last['report']['payload_tokens']['injected']} tokens brought in" in by_turn[15]
+    kinds = last["report"]["payload_tokens"]
+    brought = sum(
+        kinds.get(kind, 0) for kind in ("rules", "memory", "knowledge", "state", "summary")
+    )
+    assert f"{brought} tokens brought in" in by_turn[15]
     assert first["report"]["prefix_tokens_unchanged"] is None
     assert " first " in by_turn[1]
 

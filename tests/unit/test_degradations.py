@@ -133,7 +133,7 @@ async def test_prune_must_is_over_the_budget() -> None:
     with pytest.raises(BudgetExceededError, match="max_input_tokens"):
         await ask(engine, long, RuntimeConfig(budget=tiny, fail="closed"))
     errors = await told(engine, "Error")
-    assert [payload["code"] for payload in errors] == ["CONTEXT_BUDGET_EXCEEDED"]
+    assert [payload["code"] for payload in errors] == ["CONTEXT_BUDGET_EXCEEDED"] * 2
     await engine.close()
 
 

@@ -24,6 +24,7 @@ from ce_engine import (
     RetrievedDoc,
     Role,
     RuntimeConfig,
+    SchemaValidationError,
     Scope,
     ScopeViolationError,
     SessionDocument,
@@ -306,7 +307,8 @@ def test_a_users_data_are_those_of_exactly_this_user(engine: ContextEngine) -> N
     assert [len(texts(engine, scope)) for scope in theirs] == [2] * 5
     assert engine.sync.delete_user_data("a", "u") == NOTHING
     everybody: Any = None
-    assert engine.sync.delete_user_data("a", everybody) == NOTHING
+    with pytest.raises(SchemaValidationError, match="user_id"):
+        engine.sync.delete_user_data("a", everybody)
     assert [len(texts(engine, scope)) for scope in theirs] == [2] * 5
     assert engine.sync.delete_user_data("a", "").sessions == 1
 

@@ -237,10 +237,10 @@ class Own:
 
 
 def test_a_summarizer_of_ones_own_is_used_and_recorded() -> None:
-    engine = create_context_engine(MemoryStore(), summarizer=Own(2), config=config())
+    engine = create_context_engine(MemoryStore(), summarizer=Own(3), config=config())
     talk(HostApp(engine, SCOPE), 1, 4)
     assert summary(engine).content == "mine"
-    assert covered(engine) == (0, 2)
+    assert covered(engine) == (0, 3)
     [usage] = [
         u for u in document(engine).session.model_usage if u.stage is ModelUsageStage.SUMMARIZE
     ]
@@ -248,7 +248,12 @@ def test_a_summarizer_of_ones_own_is_used_and_recorded() -> None:
     engine.sync.close()
 
 
-@pytest.mark.parametrize("own", [Own(-1), Own(8), Own(3, " ")], ids=["none", "too-many", "empty"])
+@pytest.mark.req("A-16")
+@pytest.mark.parametrize(
+    "own",
+    [Own(-1), Own(8), Own(3, " "), Own(2)],
+    ids=["none", "too-many", "empty", "a question without its answer"],
+)
 def test_what_cannot_be_is_a_failure(own: Own) -> None:
     engine = create_context_engine(MemoryStore(), summarizer=own, config=config())
     talk(HostApp(engine, SCOPE), 1, 4)

@@ -34,7 +34,7 @@ async def test_the_model_sees_the_old_summary_and_only_what_is_new() -> None:
     text = asked(llm)
     assert "They met in the harbour." in text
     seen = [n for n in range(9) if f"{n}: the harbour" in text]
-    assert seen == [4, 5, 6]
+    assert seen == [4, 5], "6 is the question of 7, which is to be kept"
     assert llm.requests[0].max_tokens == CONFIG.max_summary_tokens
 
 
@@ -47,6 +47,24 @@ async def test_tools_and_authors_are_named() -> None:
     assert "user: what is there?" in text
     assert "-> look({'n': 1})" in text
     assert "tool: ship c1" in text
+
+
+@pytest.mark.anyio
+@pytest.mark.req("A-16")
+async def test_a_turn_that_is_too_long_for_one_call_takes_several() -> None:
+    llm = MockLlmAdapter([f"summary {n}" for n in range(20)])
+    steps = [each for n in range(6) for each in with_tools(1)[1:3]]
+    messages = [*with_tools(1)[:1], *steps, *conversation(4)[1:]]
+    made = await RollingSummarizer(llm, CHARS, max_input_tokens=60).summarize(
+        messages, None, CONFIG
+    )
+    assert made.message_index_range.to_index == 13, "the last message of the long turn"
+    assert len(llm.requests) > 1
+    assert made.content == f"summary {len(llm.requests) - 1}"
+    texts = [request.messages[1].content for request in llm.requests]
+    assert sum(text.count("tool: ship c0") for text in texts) == 6
+    for n, text in enumerate(texts[1:]):
+        assert f"summary {n}" in text, "each goes on from the one before"
 
 
 @pytest.mark.anyio
@@ -68,8 +86,9 @@ async def test_a_huge_message_goes_in_as_its_ends() -> None:
     llm = MockLlmAdapter()
     huge = Message(role=Role.USER, content=f"begin {'数据' * 50_000} end")
     config = SummaryConfig(preserve_recent_messages=0)
-    made = await RollingSummarizer(llm, CHARS).summarize([huge], None, config)
-    assert made.message_index_range.to_index == 0
+    messages = [huge, Message(role=Role.ASSISTANT, content="read")]
+    made = await RollingSummarizer(llm, CHARS).summarize(messages, None, config)
+    assert made.message_index_range.to_index == 1
     assert "begin" in asked(llm)
     assert "end" in asked(llm)
     assert CHARS.estimate_text(asked(llm)) < 9000

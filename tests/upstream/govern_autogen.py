@@ -7,9 +7,9 @@ from collections.abc import Callable
 from making import install_on_all
 
 from ce_engine import ContextEngine, RuntimeConfig
-from ce_integrations.autogen.installer import ADAPTER, PACKAGES
+from ce_integrations.autogen.installer import ADAPTER
 
 
 def govern(engine: ContextEngine, config: RuntimeConfig, _: Callable[[str], None]) -> None:
     """Install on each."""
-    install_on_all(ADAPTER, PACKAGES, engine, config)
+    install_on_all(ADAPTER, ADAPTER.packages, engine, config)

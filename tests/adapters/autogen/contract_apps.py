@@ -26,7 +26,7 @@ from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, Use
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from openai import DefaultAsyncHttpxClient
 
-from ce_integrations.autogen.installer import ADAPTER, PACKAGES, AutoGenAdapter
+from ce_integrations.autogen.installer import ADAPTER, AutoGenAdapter
 from ce_integrations.base import Adapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
@@ -81,7 +81,7 @@ def picture(png: bytes) -> Image:
 
 
 class AutoGenApps(FrameworkApps):
-    packages = PACKAGES
+    packages = ADAPTER.packages
 
     def client(self, wire: Wire) -> Client:
         made = Client(wire)
@@ -98,7 +98,7 @@ class AutoGenApps(FrameworkApps):
         return native.model_copy(update={"source": "ann"} if hasattr(native, "source") else {})
 
     def received(self, target: Any) -> list[list[Any]]:
-        client = next(each for each in walk(target, PACKAGES) if isinstance(each, Client))
+        client = next(each for each in walk(target, ADAPTER.packages) if isinstance(each, Client))
         return client.received
 
 
@@ -189,7 +189,7 @@ class AgentApps(AutoGenApps):
 
 
 def _stream(target: Any, whether: bool) -> None:
-    for each in walk(target, PACKAGES):
+    for each in walk(target, ADAPTER.packages):
         if isinstance(each, AssistantAgent):
             each._model_client_stream = whether
 

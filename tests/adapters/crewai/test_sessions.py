@@ -17,7 +17,7 @@ from ce_integrations.testing.wire import Wire
 from tests.adapters.crewai.apps import agent, crew, model, task
 
 
-pytestmark = [pytest.mark.scenario(6), pytest.mark.req("A-24", "B-13")]
+pytestmark = [pytest.mark.scenario(6), pytest.mark.req("A-24", "B-03")]
 
 Stored = Callable[..., SessionDocument]
 

@@ -24,8 +24,9 @@ from ce_integrations.session import ce_session
 from ce_integrations.testing.answers import error, hang, text, tool_calls
 from ce_integrations.testing.contract_case import count
 from ce_integrations.testing.wire import Wire
-from tests.adapters.haystack.conftest import MakeModel, Stored
+from tests.adapters.haystack.conftest import MakeModel
 from tests.adapters.haystack.contract_surfaces import TOOL, prompting, said
+from tests.adapters.stored import Stored
 
 
 PROMPT = {"prompt": {"question": "lane? 车道"}}

@@ -22,9 +22,10 @@ from ce_integrations import install_ce as install_on_anything
 from ce_integrations.haystack import install_ce
 from ce_integrations.session import ce_session
 from ce_integrations.testing.wire import Wire
-from tests.adapters.haystack.conftest import MakeModel, Stored
+from tests.adapters.haystack.conftest import MakeModel
 from tests.adapters.haystack.contract_apps import Model
 from tests.adapters.haystack.contract_surfaces import prompting, said
+from tests.adapters.stored import Stored
 
 
 def ask(pipeline: Any, text: str = "lane? 车道", **more: Any) -> str:

@@ -20,8 +20,9 @@ from ce_integrations.haystack import install_ce
 from ce_integrations.session import ce_session
 from ce_integrations.testing.answers import JsonObject, text, tool_calls
 from ce_integrations.testing.wire import Wire
-from tests.adapters.haystack.conftest import MakeModel, Stored
+from tests.adapters.haystack.conftest import MakeModel
 from tests.adapters.haystack.contract_surfaces import said
+from tests.adapters.stored import Stored
 
 
 DOCUMENTS = [

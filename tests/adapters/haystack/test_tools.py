@@ -14,8 +14,9 @@ from ce_engine import ContextEngine
 from ce_integrations.haystack import install_ce
 from ce_integrations.testing.answers import text, tool_calls
 from ce_integrations.testing.wire import Wire
-from tests.adapters.haystack.conftest import MakeModel, Stored
+from tests.adapters.haystack.conftest import MakeModel
 from tests.adapters.haystack.contract_surfaces import said
+from tests.adapters.stored import Stored
 
 
 def lookup(word: str) -> str:

@@ -220,14 +220,14 @@ def test_shorten_replaces_the_text_alone() -> None:
         additional_kwargs={"k": 1},
     )
     before = native.model_copy(deep=False)
-    copy = mapper.to_native(Shorten(0, "short"), native)
+    copy = ADAPTER.to_native(Shorten(0, "short"), native)
     assert isinstance(copy, ToolMessage)
     assert copy is not native
     assert copy.content == [{"type": "text", "text": "short"}, IMAGE]
     assert (copy.tool_call_id, copy.id, copy.name, copy.status) == ("c1", "m1", "f", "error")
     assert copy.artifact is artifact
     assert native == before
-    assert mapper.to_native(Shorten(0, "short"), HumanMessage("long", id="h")).content == "short"
+    assert ADAPTER.to_native(Shorten(0, "short"), HumanMessage("long", id="h")).content == "short"
 
 
 def test_shorten_in_anthropic_s_form_of_results() -> None:
@@ -241,7 +241,7 @@ def test_shorten_in_anthropic_s_form_of_results() -> None:
             },
         ]
     )
-    copy = mapper.to_native(Shorten(0, "short"), native)
+    copy = ADAPTER.to_native(Shorten(0, "short"), native)
     assert mapper.to_schema(copy).message.content == "short"
     assert [block["tool_use_id"] for block in copy.content] == ["c1", "c2"]  # type: ignore[index]  # dicts
 
@@ -256,18 +256,18 @@ def test_shorten_in_anthropic_s_form_of_results() -> None:
     ids=["responses", "anthropic", "deepseek"],
 )
 def test_an_answer_with_reasoning_is_never_edited(native: AIMessage) -> None:
-    assert mapper.to_native(Shorten(0, "short"), native) is native
-    assert mapper.to_native(Extend(0, "more"), native) is native
+    assert ADAPTER.to_native(Shorten(0, "short"), native) is native
+    assert ADAPTER.to_native(Extend(0, "more"), native) is native
 
 
 def test_extend() -> None:
     text, blocks = SystemMessage("s", id="1"), SystemMessage([{"type": "text", "text": "s"}, IMAGE])
-    assert mapper.to_native(Extend(0, " more"), text).content == "s more"
-    assert mapper.to_native(Extend(0, "first ", before=True), text).content == "first s"
-    assert mapper.to_native(Extend(0, "more"), text).id == "1"
+    assert ADAPTER.to_native(Extend(0, " more"), text).content == "s more"
+    assert ADAPTER.to_native(Extend(0, "first ", before=True), text).content == "first s"
+    assert ADAPTER.to_native(Extend(0, "more"), text).id == "1"
     more = {"type": "text", "text": "more"}
-    assert mapper.to_native(Extend(0, "more"), blocks).content == [*blocks.content, more]
-    assert mapper.to_native(Extend(0, "more", before=True), blocks).content == [
+    assert ADAPTER.to_native(Extend(0, "more"), blocks).content == [*blocks.content, more]
+    assert ADAPTER.to_native(Extend(0, "more", before=True), blocks).content == [
         more,
         *blocks.content,
     ]
@@ -276,13 +276,13 @@ def test_extend() -> None:
 
 def test_keep_insert_and_restore() -> None:
     native = HumanMessage("x")
-    assert mapper.to_native(Keep(0), native) is native
-    inserted = mapper.to_native(Insert("evidence", Layer.RETRIEVED), None)
+    assert ADAPTER.to_native(Keep(0), native) is native
+    inserted = ADAPTER.to_native(Insert("evidence", Layer.RETRIEVED), None)
     assert isinstance(inserted, SystemMessage)
     assert inserted.content == "evidence"
     request = ToolRequest(name="f", id="c1", args={"x": 1})
     restored = [
-        mapper.to_native(Restore(message), None)
+        ADAPTER.to_native(Restore(message), None)
         for message in (
             Message(role=Role.SYSTEM, content="s"),
             Message(role=Role.USER, content="u"),
@@ -294,7 +294,7 @@ def test_keep_insert_and_restore() -> None:
     assert [m.content for m in restored] == ["s", "u", "a", "t"]
     assert mapper.to_schema(restored[2]).message.tool_calls == [request]
     with pytest.raises(ValueError, match="Shorten needs the host's message"):
-        mapper.to_native(Shorten(0, "x"), None)
+        ADAPTER.to_native(Shorten(0, "x"), None)
 
 
 def test_answers_and_usage() -> None:

@@ -32,7 +32,7 @@ from ce_engine import (
     ToolRequest,
 )
 from ce_integrations.llamaindex.installer import ADAPTER
-from ce_integrations.llamaindex.mapper import map_model_usage, to_answer, to_native, to_schema
+from ce_integrations.llamaindex.mapper import map_model_usage, to_answer, to_schema
 from tests.adapters.llamaindex.releases import HAS
 
 
@@ -75,7 +75,7 @@ def test_a_call_in_every_form(form: str) -> None:
     assert host.message.content == "I look."
     (call,) = host.message.tool_calls or []
     assert (call.name, call.id, call.args) == ("lookup", "call_1", {"word": "lane"})
-    shorter = to_native(Shorten(0, "I."), native)
+    shorter = ADAPTER.to_native(Shorten(0, "I."), native)
     assert shorter.content == "I."
     assert to_schema(shorter).message.tool_calls == host.message.tool_calls
     assert native.content == "I look."
@@ -127,7 +127,7 @@ def test_a_thought_that_calls_is_a_call_however_it_is_written(args: str) -> None
         result = to_schema(native)
         assert (result.origin, result.message.content) == (Origin.TOOL_RESULT, "it is fine")
         assert (result.protected, result.media_tokens > 0) == (True, True)
-        shorter = to_native(Shorten(0, "it is"), native)
+        shorter = ADAPTER.to_native(Shorten(0, "it is"), native)
         assert shorter.content == "Observation: it is"
     last = to_schema(ChatMessage(role="assistant", content="Thought: I know.\nAnswer: a line"))
     assert last.origin is Origin.ANSWER
@@ -159,7 +159,7 @@ def test_blocks_that_are_no_text_count_and_stay() -> None:
     assert len(host.media) == 1
     other = ChatMessage(role="user", blocks=[TextBlock(text="What is it?"), image.model_copy()])
     assert to_schema(other).media == host.media
-    shorter = to_native(Shorten(0, "What?"), native)
+    shorter = ADAPTER.to_native(Shorten(0, "What?"), native)
     assert shorter.blocks[1] is image
     document = ChatMessage(role="user", blocks=[DocumentBlock(data=b"abc", title="d")])
     (attachment,) = to_schema(document).attachments
@@ -172,19 +172,19 @@ def test_blocks_that_are_no_text_count_and_stay() -> None:
 def test_reasoning_goes_back_as_it_came() -> None:
     thinking = types.ThinkingBlock(content="hm", additional_information={"signature": "s"})
     native = ChatMessage(role="assistant", blocks=[thinking, TextBlock(text="long " * 9)])
-    assert to_native(Shorten(0, "short"), native) is native
+    assert ADAPTER.to_native(Shorten(0, "short"), native) is native
     assert to_schema(native).message.content == "long " * 9
     assert to_schema(native).media_tokens > 0
 
 
 def test_steps_that_make_a_message() -> None:
     native = ChatMessage(role="user", content="q", additional_kwargs={"extra": 1})
-    assert to_native(Keep(0), native) is native
-    assert to_native(Insert("rules", Layer.RULES, ()), None).content == "rules"
-    extended = to_native(Extend(0, "first. ", before=True), native)
+    assert ADAPTER.to_native(Keep(0), native) is native
+    assert ADAPTER.to_native(Insert("rules", Layer.RULES, ()), None).content == "rules"
+    extended = ADAPTER.to_native(Extend(0, "first. ", before=True), native)
     assert (extended.content, extended.additional_kwargs) == ("first. q", {"extra": 1})
     with pytest.raises(ValueError, match="needs the host's message"):
-        to_native(Shorten(0, "x"), None)
+        ADAPTER.to_native(Shorten(0, "x"), None)
 
 
 def test_a_stored_message_comes_back_as_it_was() -> None:
@@ -192,10 +192,10 @@ def test_a_stored_message_comes_back_as_it_was() -> None:
     asked = Message(role=Role.ASSISTANT, content="I look.", tool_calls=[call])
     result = Message(role=Role.TOOL, content="r", tool_call_id="call_1")
     for message in (asked, result, Message(role=Role.USER, content="q")):
-        again = to_schema(to_native(Restore(message), None)).message
+        again = to_schema(ADAPTER.to_native(Restore(message), None)).message
         assert (again.role, again.content) == (message.role, message.content)
         assert (again.tool_calls, again.tool_call_id) == (message.tool_calls, message.tool_call_id)
-    found = to_native(Restore(asked), None)
+    found = ADAPTER.to_native(Restore(asked), None)
     assert bool(found.additional_kwargs) is not HAS["call_blocks"]
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from ce_engine import ContextEngine, Scope, SessionDocument
-from ce_engine.schema.rows import TurnRow
+from ce_engine import ContextEngine
 from ce_integrations.testing.wire import Wire
+from tests.adapters import stored
 from tests.adapters.semantic_kernel.contract_apps import Service
 
 
@@ -28,29 +26,8 @@ async def service() -> AsyncIterator[Callable[[Wire], Service]]:
         await each.client.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What the store has of a session, once everything is stored."""
-
-    engine: ContextEngine
-
-    def document(self, session_id: str = "s", user_id: str = "") -> SessionDocument:
-        assert self.engine.sync.flush()
-        scope = Scope(session_id=session_id, user_id=user_id)
-        found = self.engine.loop.run(self.engine.store.get_session(scope))
-        assert found is not None, f"no session {session_id!r} of {user_id!r}"
-        return found
-
-    def turns(self, session_id: str = "s", user_id: str = "") -> list[TurnRow]:
-        assert self.engine.sync.flush()
-        scope = Scope(session_id=session_id, user_id=user_id)
-        return list(self.engine.loop.run(self.engine.store.list_turns(scope)))
-
-    def sessions(self) -> list[Any]:
-        """All, ephemeral ones too."""
-        assert self.engine.sync.flush()
-        found = self.engine.store.list_sessions(user_id=None, ephemeral=True)
-        return list(self.engine.loop.run(found))
+class Stored(stored.Stored):
+    """And who said what."""
 
     def said(self, session_id: str = "s", user_id: str = "") -> list[tuple[str, str]]:
         """(author, content) of each message that has a content; a person's is nobody's."""
@@ -60,12 +37,7 @@ class Stored:
             if m.content
         ]
 
-    def runs(self, session_id: str = "s") -> list[tuple[str, Any, str]]:
-        """(function, arguments, status) of each run."""
-        calls = self.document(session_id).session.tool_state.tool_calls
-        return [(call.tool, call.args_digest, str(call.status)) for call in calls]
 
-
-@pytest.fixture
-def stored(engine: ContextEngine) -> Stored:
+@pytest.fixture(name="stored")
+def _stored(engine: ContextEngine) -> Stored:
     return Stored(engine)

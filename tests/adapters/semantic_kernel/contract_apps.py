@@ -35,7 +35,7 @@ from semantic_kernel.contents import (
 from semantic_kernel.functions import KernelPlugin, kernel_function
 
 from ce_integrations.base import Adapter
-from ce_integrations.semantic_kernel.installer import ADAPTER, PACKAGES, SemanticKernelAdapter
+from ce_integrations.semantic_kernel.installer import ADAPTER, SemanticKernelAdapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,
@@ -106,7 +106,7 @@ SUM_UP = (
 class KernelApps(FrameworkApps):
     """What all apps of Semantic Kernel in the suite share."""
 
-    packages = PACKAGES
+    packages = ADAPTER.packages
 
     @cached_property
     def services(self) -> list[Service]:
@@ -128,7 +128,9 @@ class KernelApps(FrameworkApps):
         return native.model_copy(update={"name": "ann", "metadata": {"mine": 1}})
 
     def received(self, target: Any) -> list[list[Any]]:
-        return next(each for each in walk(target, PACKAGES) if isinstance(each, Service))._received
+        return next(
+            each for each in walk(target, ADAPTER.packages) if isinstance(each, Service)
+        )._received
 
     def talk_of(self, target: Any, session_id: str, make: Callable[[], Any]) -> Any:
         """The thread or history of a talk: an app keeps one for each."""

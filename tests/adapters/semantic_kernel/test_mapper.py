@@ -18,6 +18,7 @@ from semantic_kernel.contents import (
 
 from ce_engine import Extend, Message, Origin, Restore, Role, Shorten, ToolRequest
 from ce_integrations.semantic_kernel import mapper
+from ce_integrations.semantic_kernel.installer import ADAPTER
 
 
 def result(call_id: str, said: Any) -> FunctionResultContent:
@@ -35,7 +36,7 @@ def test_a_message_with_several_results_is_as_many_and_one_again() -> None:
         *(("c1", "一"), ("c2", "['b']"))
     ]
     assert {host.origin for host in hosts} == {Origin.TOOL_RESULT}
-    shorter = mapper.to_native(Shorten(1, "short"), parts[1])
+    shorter = ADAPTER.to_native(Shorten(1, "short"), parts[1])
     joined = mapper.join(native, [parts[0], shorter])
     items: Any = joined.items
     assert [item.result for item in items] == ["一", "short"]
@@ -60,9 +61,9 @@ def test_a_picture_stays_where_the_text_is_shortened() -> None:
     host = mapper.to_schema(native)
     assert host.message.content == "看 this"
     assert len(host.attachments) == 1
-    shorter = mapper.to_native(Shorten(0, "看"), native)
+    shorter = ADAPTER.to_native(Shorten(0, "看"), native)
     assert [type(item) for item in shorter.items] == [TextContent, ImageContent]
-    longer = mapper.to_native(Extend(0, "first. ", before=True), native)
+    longer = ADAPTER.to_native(Extend(0, "first. ", before=True), native)
     assert mapper.to_schema(longer).message.content == "first. 看 this"
 
 
@@ -100,7 +101,7 @@ def test_a_stream_is_a_message_whatever_its_chunks_call_the_model(named: str) ->
 def test_what_comes_back_is_what_a_service_takes() -> None:
     asked = Message(role=Role.ASSISTANT, content="")
     asked.tool_calls = [ToolRequest(name="look", id="c1", args={"word": "车道"})]
-    native = mapper.to_native(Restore(asked), None)
+    native = ADAPTER.to_native(Restore(asked), None)
     assert native.to_dict() == {
         "role": "assistant",
         "tool_calls": [
@@ -112,7 +113,7 @@ def test_what_comes_back_is_what_a_service_takes() -> None:
         ],
     }
     answered = Message(role=Role.TOOL, content="一条线", tool_call_id="c1")
-    assert mapper.to_native(Restore(answered), None).to_dict() == {
+    assert ADAPTER.to_native(Restore(answered), None).to_dict() == {
         "role": "tool",
         "content": "一条线",
         "tool_call_id": "c1",
