@@ -66,17 +66,14 @@ FRAMEWORKS = {
     "crewai": Framework(
         {
             "crewai": [
-                "tests/agents",
+                "tests/agents/test_agent.py",
+                "tests/agents/test_lite_agent.py",
+                "tests/agents/test_native_tool_calling.py",
                 "tests/crew",
                 "tests/hooks",
-                "tests/knowledge",
-                "tests/llms",
-                "tests/memory",
                 "tests/task",
-                "tests/tools",
                 "tests/test_crew.py",
                 "tests/test_custom_llm.py",
-                "tests/test_flow.py",
                 "tests/test_flow_usage_metrics.py",
                 "tests/test_streaming.py",
                 "tests/test_streaming_integration.py",
