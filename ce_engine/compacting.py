@@ -23,7 +23,7 @@ class Compacting(Summaries):
     """Reads a log so that a person, a model or a package for either has room for it."""
 
     async def compact(
-        self, session: Scope | str, config: CompactionConfig | None = None
+        self, session_id: Scope | str, config: CompactionConfig | None = None
     ) -> CompactLog:
         """The session's log, as compact as its length asks for; nothing of it is changed.
 
@@ -32,10 +32,10 @@ class Compacting(Summaries):
         summaries stand for older messages; a key message that none stands for stays.
 
         Args:
-            session: whose log.
+            session_id: whose log.
             config: else the engine's.
         """
-        scope, config = as_scope(session), config or self.config.compaction
+        scope, config = as_scope(session_id), config or self.config.compaction
         events = await self.list_events(scope)
         costs = {event.event_id: self._cost(event) for event in events}
         before = sum(costs.values())
@@ -58,7 +58,7 @@ class Compacting(Summaries):
         )
 
     @abstractmethod
-    async def list_events(self, session: Scope | str) -> list[Event]:
+    async def list_events(self, session_id: Scope | str) -> list[Event]:
         """The stored events of a session in their order."""
 
     def _cost(self, event: Event) -> int:

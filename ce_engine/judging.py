@@ -36,12 +36,12 @@ class Judging(Parts):
     judge: Judge | None
 
     async def violations(
-        self, session: Scope | str, turn_id: str | None = None
+        self, session_id: Scope | str, turn_id: str | None = None
     ) -> list[Constraint]:
         """The constraints that an answer breaks, once the judge has looked at it: ask again, or go on.
 
         Args:
-            session: whose conversation.
+            session_id: whose conversation.
             turn_id: of the answer; else that of the session's newest turn.
 
         Raises:
@@ -53,7 +53,7 @@ class Judging(Parts):
             raise ConfigError(
                 "the engine has no judge: give it one, create_context_engine(..., judge=RuleJudge())"
             )
-        scope, seconds = as_scope(session), self.config.judge.timeout_s
+        scope, seconds = as_scope(session_id), self.config.judge.timeout_s
         row = _turn(await self.list_turns(scope), turn_id)
         if not await self._background.ended(_key(row), seconds):
             raise JudgeError(f"the answer is not judged within {seconds} s (judge.timeout_s)")
@@ -66,7 +66,7 @@ class Judging(Parts):
         return [rule for rule in rules if rule.constraint_id in broken]
 
     @abstractmethod
-    async def list_turns(self, session: Scope | str) -> list[TurnRow]:
+    async def list_turns(self, session_id: Scope | str) -> list[TurnRow]:
         """The turns of a session in order of opening."""
 
     def _judge_soon(self, opened: object) -> None:
