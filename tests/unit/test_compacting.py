@@ -222,7 +222,8 @@ class TestLayers(SummarizerContract):
 
 
 def stretch(n: int) -> list[Message]:
-    return [Message(role=Role.USER, content=f"Topic {n}, line {k}.") for k in range(4)]
+    roles = (Role.USER, Role.ASSISTANT)
+    return [Message(role=roles[k % 2], content=f"Topic {n}, line {k}.") for k in range(4)]
 
 
 async def test_old_stretches_are_summed_up_again_and_new_ones_stay() -> None:
