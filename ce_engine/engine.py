@@ -216,7 +216,7 @@ class Engine(
                     call, config, records, counter, self.pruner, degraded, collected, turn_id
                 )
                 prepared, writes = await self._beside(
-                    lambda: (preparation.run(), records.finish()), preparation.texts
+                    lambda: (preparation.run()[0], records.finish()), preparation.texts
                 )
                 if queued is not None:
                     self._adopt(queued, prepared)

@@ -107,7 +107,7 @@ class Inspecting(Parts):
         records.heard = False
         records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
         preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
-        return preparation, *await self._beside(preparation.tried, preparation.texts)
+        return preparation, *await self._beside(preparation.run, preparation.texts)
 
     async def _audit(self, scope: Scope, kind: EventType, actor: str, made: str) -> None:
         """Tell the session's log who looked; a session that is not there is not begun by it."""

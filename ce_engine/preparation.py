@@ -99,12 +99,8 @@ class Preparation:
         if self.config.observability.store_contexts:
             yield from (material.text for material in self.collected.materials)
 
-    def run(self) -> Prepared:
-        """Reconcile, record what is new, assemble, open the turn."""
-        return self.tried()[0]
-
-    def tried(self) -> tuple[Prepared, Chosen]:
-        """The same, with what was chosen, for those who look; nothing is stored but by `records`."""
+    def run(self) -> tuple[Prepared, Chosen]:
+        """Reconcile, record what is new, assemble, open the turn; with what was chosen, for those who look."""
         self.call = self.records.named(self.call)
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
@@ -262,15 +258,11 @@ class Preparation:
         return found.bring
 
     def _flags(self, arrived: Sequence[Incoming]) -> Flags:
-        view = self.view
-        failed, new = frozenset(view.failed), self.call.new_conversation
-        return Flags(view.in_flight(), failed, self._retried(arrived), new)
+        failed, new = frozenset(self.view.failed), self.call.new_conversation
+        return Flags(self.view.in_flight(), failed, self._retried(arrived), new)
 
     def _retried(self, arrived: Sequence[Incoming]) -> int | None:
-        """The question that this call repeats: a failed one, or the very same request's (B-07).
-
-        Its caller says so, or the engine keeps the line; that of a request may have its answer already.
-        """
+        """The question that this call repeats: a failed one, or the very same request's (B-07)."""
         view, call = self.view, self.call
         newest = view.log.newest_root(self.lane_key) if call.by_hand else None
         for question, turn in view.failed.items():

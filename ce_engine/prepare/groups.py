@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ce_engine.prepare.chooser import Fate
 from ce_engine.prepare.derive import conversation_blocks
-from ce_engine.prepare.line import Item, unasked
+from ce_engine.prepare.line import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.render import Locale, short_result
 from ce_engine.prepare.shorter import Shorter, may_be_shorter, speaking
@@ -66,28 +66,25 @@ class Groups:
 
     def prune(self, kept: Sequence[int], fates: Mapping[str, Fate]) -> None:
         """Leave out and shorten groups as the pruner chose; what follows on a question goes with it."""
-        out, without = self.out, ""
+        out, unasked = self.out, ""
         for position in kept:
             group, cost = out.line.groups[position], self.cost(position)
             fate = fates[group.anchor]
             told = fate.decision
             if group.begins_turn:
-                without = "" if fate.stays or group.must else told.reason
+                unasked = "" if fate.stays or group.must else told.reason
             if group.must:
                 continue
-            if without or not fate.stays:
+            if unasked or not fate.stays:
                 out.cut.dropped.add(position)
                 out.cut.tokens -= cost
-                out.pruned[position] = without or told.reason
+                out.pruned[position] = unasked or told.reason
             elif fate.text is not None and (item := self._may_be_shorter(position)) is not None:
                 known, saved = out.shorter.get(item.key), cost - told.token_estimate
                 before = known.saved if known else 0
                 out.shorter[item.key] = Shorter(fate.text, told.reason, saved + before)
                 group.tokens -= saved
                 out.cut.tokens -= saved
-        for position in unasked(out.line.groups, out.cut.dropped):
-            out.cut.dropped.add(position)
-            out.cut.tokens -= self.cost(position)
 
     def _may_be_shorter(self, position: int) -> Item | None:
         """The message of a group that a pruner may shorten; what is in its short form stays so."""

@@ -9,10 +9,6 @@ from typing import Any
 from ce_engine.schema.enums import Origin
 
 
-ANSWERS = frozenset({Origin.ANSWER, Origin.TOOL_CALL, Origin.TOOL_RESULT})
-"""What answers something that stands before it."""
-
-
 @dataclass(slots=True)
 class Item:
     """One message of the line.
@@ -75,18 +71,6 @@ def asked_before(groups: Sequence[Group], at: int) -> int | None:
     if at >= len(groups) or groups[at].begins_turn:
         return None
     return max((n for n in range(at) if groups[n].begins_turn), default=None)
-
-
-def unasked(groups: Sequence[Group], dropped: set[int]) -> list[int]:
-    """Answers at the beginning of what stays, whose questions go: no input of ours begins with one (A-16)."""
-    found = list[int]()
-    for n, group in enumerate(groups):
-        if n in dropped:
-            continue
-        if not dropped or min(dropped) > n or group.must or group.items[0].origin not in ANSWERS:
-            break
-        found.append(n)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 
 
 FILE_LINES = 400
-TABLES = {"ce_engine/__init__.py"}  # the public names: for type checkers, for `*`, for loading
+TABLES = {"ce_engine/__init__.py", "ce_engine/config.py"}  # of public names, of settings
 FUNCTION_LINES = 40  # without its docstring: that is for readers
 CORE_LINES = 16400  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "compare", "stores", "testing", "tokens", "upload"}
@@ -19,7 +19,7 @@ DRIVER_LINES = {
     "cli": 2900,
     "compare": 400,
     "stores": 4400,
-    "testing": 2110,
+    "testing": 2200,
     "tokens": 900,
     "upload": 2250,
 }
