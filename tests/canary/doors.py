@@ -24,7 +24,6 @@ from ce_engine import (
     ObservabilityConfig,
     Origin,
     ProviderKind,
-    PruneConfig,
     Ref,
     Report,
     Retrieval,

@@ -18,6 +18,7 @@ from ce_engine import (
     ModelCall,
     ObservabilityConfig,
     Origin,
+    PruneConfig,
     RedactionConfig,
     RedactionRules,
     Ref,
@@ -102,6 +103,9 @@ def make_engine(store: str, canary: Canaries) -> ContextEngine:
         redaction=RedactionConfig(rules=rules, mode="dual_store", audit=True),
         model_hint=canary("RuntimeConfig.model_hint"),
         observability=ObservabilityConfig(inspect=True),
+        prune=PruneConfig(
+            exclude_sensitivity=frozenset({canary("PruneConfig.exclude_sensitivity")})
+        ),
         store=PATIENT,
     )
     parts: dict[str, Any] = {"llm_adapter": Llm(canary), "sources": [Notes(canary)]}
