@@ -24,6 +24,7 @@ from ce_engine import (
     ObservabilityConfig,
     Origin,
     ProviderKind,
+    PruneConfig,
     Ref,
     Report,
     Retrieval,
@@ -91,6 +92,9 @@ class Visitor:
             model_hint=c("RuntimeConfig.model_hint"),
             provider_hint=c("RuntimeConfig.provider_hint"),
             observability=ObservabilityConfig(tags=tags),
+            prune=PruneConfig(
+                exclude_sensitivity=frozenset({c("PruneConfig.exclude_sensitivity")})
+            ),
             store=PATIENT,
             summary=SummaryConfig(model=c("SummaryConfig.model")),
         )
