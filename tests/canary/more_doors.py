@@ -99,7 +99,12 @@ def make_engine(store: str, canary: Canaries) -> ContextEngine:
         field_paths=[f"$['{canary('RedactionRules.field_paths')}']"],
     )
     config = RuntimeConfig(
-        redaction=RedactionConfig(rules=rules, mode="dual_store", audit=True),
+        redaction=RedactionConfig(
+            rules=rules,
+            mode="dual_store",
+            audit=True,
+            originals_only=(canary("RedactionConfig.originals_only"),),
+        ),
         model_hint=canary("RuntimeConfig.model_hint"),
         observability=ObservabilityConfig(inspect=True),
         store=PATIENT,
