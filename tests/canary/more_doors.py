@@ -100,7 +100,12 @@ def make_engine(store: str, canary: Canaries) -> ContextEngine:
         field_paths=[f"$['{canary('RedactionRules.field_paths')}']"],
     )
     config = RuntimeConfig(
-        redaction=RedactionConfig(rules=rules, mode="dual_store", audit=True),
+        redaction=RedactionConfig(
+            rules=rules,
+            mode="dual_store",
+            audit=True,
+            originals_only=(canary("RedactionConfig.originals_only"),),
+        ),
         model_hint=canary("RuntimeConfig.model_hint"),
         observability=ObservabilityConfig(inspect=True),
         prune=PruneConfig(
@@ -177,6 +182,9 @@ def kept(v: Visitor) -> None:
 def ruled(v: Visitor) -> None:
     c, rules = v.canary, v.sync.constraints
     made = rules.create(v.scope, c("constraints.create.text"))
+    v.refused(rules.create, v.scope, "x", kind=c("constraints.create.kind"))
+    v.refused(rules.update, v.scope, made.constraint_id, kind=c("constraints.update.kind"))
+    assert rules.list(v.scope, kind=c("constraints.list.kind")) == []
     rules.update(v.scope, made.constraint_id, text=c("constraints.update.text"))
     v.refused(rules.update, v.scope, c("constraints.update.constraint_id"), text="x")
     v.refused(rules.delete, v.scope, c("constraints.delete.constraint_id"))
@@ -213,6 +221,7 @@ def read(v: Visitor) -> None:
     v.sync.list_sessions(
         account_id=c("list_sessions.account_id"), user_id=c("list_sessions.user_id")
     )
+    v.sync.redact(v.scope, c("redact.text"))
     v.sync.get_evidence(v.scope, c("get_evidence.evidence_id"))
     since = EvidenceFilter(since=c("EvidenceFilter.since"))
     for times in (since, EvidenceFilter(until=c("EvidenceFilter.until"))):

@@ -31,6 +31,9 @@ NOT_CALLED = {
     ),
     "check_possible": "what an installation asks once; nothing is said of a session",
     "preview": "records nothing: the tests of what is beside an answer, and CrewAI's, have it",
+    "redact": "gives a text that is nowhere stored: the canaries, and test_by_hand_options, have it",
+    "compact": "makes a view of the log: test_compacting has it",
+    "violations": "waits for a judge, of which there is none here: test_judge has it",
     "post_tasks": "the tasks of a framework: CrewAI's tests and the canaries have it",
     "recorded_call": "a part of `ce inspect`, whose tests have it",
 }
