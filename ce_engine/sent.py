@@ -10,12 +10,17 @@ from ce_engine.counting import Counter
 from ce_engine.prepare.compose import SYSTEM
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import CONTEXTS
+from ce_engine.prepare.pins import Pin
 from ce_engine.prepare.shorter import saved_in
 from ce_engine.prepare.standing import FACTS
 from ce_engine.schema.call import Extend, Insert, ModelCall, Prepared, Restore, Shorten
 from ce_engine.schema.enums import Layer, Origin, Role
 from ce_engine.schema.replay import InspectedLayer, Inspection, Sent, SentPart
 from ce_engine.view import SessionView
+
+
+_WITHOUT_PIECES = {"compression__context": "summary"}
+"""What a context is from that is made of no pieces; else of the session's own records."""
 
 
 class Shown:
@@ -47,17 +52,28 @@ class Shown:
             layer: InspectedLayer(tokens=told.tokens, truncated=told.truncated)
             for layer, told in report.layers.items()
         }
-        texts = [*self.out.contexts.items(), *((FACTS, pin.text) for pin in self.out.pins.values())]
-        for name, text in texts:
+        contexts = ((n, text, self._sources(n)) for n, text in self.out.contexts.items())
+        pins = ((FACTS, pin.text, _sources(pin)) for pin in self.out.pins.values())
+        for name, text, sources in (*contexts, *pins):
             tokens = self.counter.text(text)
             role = Role.SYSTEM if name in SYSTEM else Role.USER
-            part = SentPart(action="injected", role=role, tokens=tokens, content=text)
+            part = SentPart(
+                action="injected", role=role, tokens=tokens, content=text, sources=sources
+            )
             found[CONTEXTS[name].value].parts.append(part)
         for part in self._parts(alone=True):
             layer = Layer.RULES if self._is_system(part) else Layer.IMMEDIATE
             found[layer.value].parts.append(part)
         return Inspection(
             layers=found, tokens=report.token_used, budget=report.token_budget, report=report
+        )
+
+    def _sources(self, context: str) -> list[str]:
+        """Where the pieces of a context are from."""
+        gone = {each.block_id for each in self.out.decisions if each.action == "dropped"}
+        pieces = (m for m in self.chosen.materials if m.context == context and m.id not in gone)
+        return sorted(
+            {piece.source for piece in pieces} or {_WITHOUT_PIECES.get(context, "session")}
         )
 
     def _is_system(self, part: SentPart) -> bool:
@@ -111,7 +127,13 @@ class Shown:
             content=content,
             index=item.index,
             message_id=self.view.log[item.n].message_id if item.n is not None else None,
+            sources=["session" if item.index is None else "host"],
         )
+
+
+def _sources(pin: Pin) -> list[str]:
+    """Where the records in a pin are from: evidence, or earlier messages."""
+    return sorted({"evidence" if name.startswith("e:") else "session" for name, _ in pin.refs})
 
 
 def difference(sent: Sent, instead: Sent) -> list[str]:

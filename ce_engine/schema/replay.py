@@ -14,6 +14,8 @@ class SentPart(Schema):
 
     `action` is `kept`, `shortened`, `extended` (a text was put into it), `injected`, `restored` (from the
     store) or `dropped`; `index` is its place in the host's list, `message_id` the stored message.
+    `sources` say where its text is from (D-01): `host`, as the app sends it; `session`, stored messages;
+    `evidence`, `constraints`, `tasks`, `blocks`, `summary`; or the name of a source.
     """
 
     action: str
@@ -22,6 +24,7 @@ class SentPart(Schema):
     content: str = ""
     index: int | None = None
     message_id: str | None = None
+    sources: list[str] = Field(default_factory=list)
 
 
 class Sent(Schema):

@@ -15,6 +15,8 @@ from ce_engine import (
     CharBasedEstimator,
     ContextEngine,
     EventType,
+    EvidenceSource,
+    EvidenceType,
     InspectForbiddenError,
     MemoryStore,
     Message,
@@ -26,13 +28,16 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     ScopeViolationError,
+    SourceKind,
     StoreConfig,
+    Task,
     create_context_engine,
 )
 from ce_engine.schema.rows import SessionState
 from ce_engine.stores.sql import SqlStore
 from ce_engine.testing.host import HostApp, system, user
 from tests.unit.cli_host import TALK, TIGHT, ce, fill, url_of
+from tests.unit.test_port_contracts import Notes
 
 
 SCOPE = Scope(session_id="s", user_id="张伟")
@@ -228,3 +233,39 @@ def test_the_command_waits_for_a_slow_store(
     shown = ce("inspect", TALK.session_id, "?", "--store", url, "--account", "acme")
     assert shown.exit_code == 0, shown.stderr
     assert "restored user" in shown.stdout
+
+
+@pytest.mark.req("D-01", "D-08")
+def test_every_part_says_where_it_is_from() -> None:
+    config = RuntimeConfig(observability=ObservabilityConfig(inspect=True))
+    engine = create_context_engine(MemoryStore(), config=config, sources=[Notes()])
+    scope = Scope(session_id="s", user_id="u")
+    engine.sync.constraints.create(scope, "Be polite.")
+    engine.sync.upsert_tasks(scope, [Task(task_id="t", name="查订单")])
+    wiki = EvidenceSource(kind=SourceKind.RAG, name="kb")
+    engine.sync.ingest(scope, "The shop opens at nine.", wiki, EvidenceType.RAG_DOC)
+    engine.sync.prepare_turn(scope, Message(role=Role.USER, content="Is it open?"))
+    engine.sync.commit_assistant_message(scope, Message(role=Role.ASSISTANT, content="At nine."))
+    seen = engine.sync.inspect((scope, "When does the shop open?"), actor="u")
+    found = {
+        (part.content.strip(), *part.sources)
+        for each in seen.layers.values()
+        for part in each.parts
+    }
+    where = {
+        text: next(rest for content, *rest in found if text in content)
+        for text in (
+            "Be polite.",
+            "查订单",
+            "The shop opens at nine.",
+            "When does the shop open? 0",
+            "At nine.",
+        )
+    }
+    assert where["Be polite."] == ["constraints"]
+    assert where["查订单"] == ["tasks"]
+    assert where["When does the shop open? 0"] == ["notes"]
+    assert where["The shop opens at nine."] == ["evidence"]
+    assert [rest for content, *rest in found if content == "At nine."] == [["session"]]
+    assert [rest for content, *rest in found if content == "When does the shop open?"] == [["host"]]
+    engine.sync.close()
