@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -280,6 +281,9 @@ def _has_tags(item: Evidence, tags: Mapping[str, str]) -> bool:
     return isinstance(stored, Mapping) and tags.items() <= stored.items()
 
 
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
 def _within(item: Evidence, since: datetime | None, until: datetime | None) -> bool:
     at = _moment(item.metadata.get("created_at"))
     return at is not None and (since is None or since <= at) and (until is None or at <= until)
@@ -297,7 +301,12 @@ def _bound(name: str, text: str | None) -> datetime | None:
 
 
 def _moment(text: object) -> datetime | None:
-    """A time of ISO 8601; without a zone it is UTC. `None` for what is none."""
+    """A time of ISO 8601 that begins with a date; without a zone it is UTC. `None` for what is none.
+
+    Python takes all digits with one sign between them for a time, the number of an identity card, too.
+    """
+    if not _DATE.match(str(text)):
+        return None
     with suppress(ValueError):
         moment = datetime.fromisoformat(str(text))
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -175,6 +175,8 @@ class DocumentContract:
         await store.put_evidence(SCOPE, samples.evidence("a"))
         with pytest.raises(SchemaValidationError, match="yesterday"):
             await store.list_evidences(SCOPE, EvidenceFilter(since="yesterday"))
+        with pytest.raises(SchemaValidationError):  # the number of an identity card
+            await store.list_evidences(SCOPE, EvidenceFilter(until="110105200202116511"))
 
     @pytest.mark.parametrize(
         ("given", "expected"),

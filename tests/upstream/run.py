@@ -1,6 +1,6 @@
 """Runs frameworks' own tests, without us and with us in front of every model, and compares test by test.
 
-`python tests/upstream/run.py --folder /tmp/upstream` takes some minutes and needs a package index.
+`python tests/upstream/run.py --folder upstream` takes some minutes and needs a package index.
 """
 
 from __future__ import annotations
