@@ -95,6 +95,7 @@ class AppAdapter(TalkerAdapter):
 
 
 ADAPTER = AppAdapter()
+ORIGINALS = vars(Part)["run"], vars(Other)["run"]
 ASKED = [Line("user", "What is a lane?")]
 
 
@@ -106,7 +107,6 @@ def engine() -> Iterator[ContextEngine]:
 
 
 def test_a_kind_is_what_a_function_says_it_is(engine: ContextEngine) -> None:
-    before = vars(Part)["run"], vars(Other)["run"]
     app = App(Part(), Other(), Strange())
     with ADAPTER.install_ce(app, engine=engine):
         assert ADAPTER.is_attached(app)
@@ -114,7 +114,7 @@ def test_a_kind_is_what_a_function_says_it_is(engine: ContextEngine) -> None:
         app.parts[1].run(ASKED)
     assert result["replies"][0].content == ANSWER
     assert said(engine) == ["What is a lane?", ANSWER]
-    assert (vars(Part)["run"], vars(Other)["run"]) == before
+    assert (vars(Part)["run"], vars(Other)["run"]) == ORIGINALS
     assert ended(engine) == ["committed"]
 
 

@@ -247,25 +247,18 @@ def test_every_part_says_where_it_is_from() -> None:
     engine.sync.prepare_turn(scope, Message(role=Role.USER, content="Is it open?"))
     engine.sync.commit_assistant_message(scope, Message(role=Role.ASSISTANT, content="At nine."))
     seen = engine.sync.inspect((scope, "When does the shop open?"), actor="u")
-    found = {
-        (part.content.strip(), *part.sources)
-        for each in seen.layers.values()
-        for part in each.parts
-    }
-    where = {
-        text: next(rest for content, *rest in found if text in content)
-        for text in (
-            "Be polite.",
-            "查订单",
-            "The shop opens at nine.",
-            "When does the shop open? 0",
-            "At nine.",
-        )
-    }
-    assert where["Be polite."] == ["constraints"]
-    assert where["查订单"] == ["tasks"]
-    assert where["When does the shop open? 0"] == ["notes"]
-    assert where["The shop opens at nine."] == ["evidence"]
-    assert [rest for content, *rest in found if content == "At nine."] == [["session"]]
-    assert [rest for content, *rest in found if content == "When does the shop open?"] == [["host"]]
+    rules, _, retrieved, immediate = (
+        [(part.content.strip(), *part.sources) for part in seen.layers[layer].parts]
+        for layer in ("rules", "settings", "retrieved", "immediate")
+    )
+
+    def sources(text: str, parts: list[tuple[str, ...]]) -> list[str]:
+        return next(rest for content, *rest in parts if text in content)
+
+    assert sources("Be polite.", rules) == ["constraints"]
+    assert sources("查订单", immediate) == ["tasks"]
+    assert sources("When does the shop open? 0", retrieved) == ["notes"]
+    assert sources("The shop opens at nine.", retrieved) == ["evidence"]
+    assert ("At nine.", "session") in immediate
+    assert immediate[-1] == ("When does the shop open?", "host")
     engine.sync.close()

@@ -36,6 +36,12 @@ def agent_of(model: Any) -> Any:
 APPS = pytest.mark.parametrize("make", [agent_of, team_of], ids=["agent", "team"])
 
 
+@pytest.fixture(autouse=True)
+def others_garbage() -> None:
+    """Clients that other tests left would end in the loop of one that collects garbage here."""
+    gc.collect()
+
+
 def closed(stored: Any) -> list[tuple[str, int]]:
     return [(str(turn.status), turn.attempt) for turn in stored.turns()]
 
