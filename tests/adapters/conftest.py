@@ -27,6 +27,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=lacking)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def clients_end_in_nobody_elses_loop() -> None:
+    """A client of OpenAI's that a test left would close itself in the loop of the test that collects it."""
+    try:
+        wrapper: Any = import_module("openai._base_client").AsyncHttpxClientWrapper
+    except (ImportError, AttributeError):  # not every framework's environment has it
+        return
+    if "__del__" in vars(wrapper):
+        del wrapper.__del__
+
+
 def _needs(item: pytest.Item) -> Iterator[str]:
     for mark in item.iter_markers("needs"):
         yield from mark.args
