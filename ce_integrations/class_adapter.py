@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from functools import cached_property
 from importlib import import_module
 from pkgutil import resolve_name
 from typing import Any, ClassVar, TypeVar
@@ -74,6 +73,7 @@ class ClassAdapter(Adapter[Any, Native]):
         wraps: modules beside `mapper` with `MAKERS`, a sequence of `Entry`; imported at the first installation.
         imports: whether classes that `MAKERS` name are imported where they are there; else those count that
             the app has imported.
+        patches: what is wrapped for all installations of a framework: two adapters of one kind wrap once.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()
@@ -84,6 +84,12 @@ class ClassAdapter(Adapter[Any, Native]):
     asking: ClassVar[str] = ""
     wraps: ClassVar[tuple[str, ...]] = ("injection", "recorder")
     imports: ClassVar[bool] = False
+    patches: ClassVar[ClassPatches]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not hasattr(cls, "patches"):
+            cls.patches = ClassPatches()
 
     def accepts(self, target: object) -> bool:
         """Whether it is one of `kinds`; who has one has imported what it is made of."""
@@ -126,10 +132,11 @@ class ClassAdapter(Adapter[Any, Native]):
         self._check_governable(found)
         hooks.agents.update(filter(None, map(self.speaker, found)))
         hooks.attached = mark = self.make_mark(hooks)
-        mark.wrapped, mark.patches = frozenset(self._makers), self.patches
+        makers = self._makers
+        mark.wrapped, mark.patches = frozenset(makers), self.patches
         agreed = self.must_agree(target)
         with ExitStack() as undo:
-            undo.callback(self.patches.hold_all(self._makers, mark, self.more(found)))
+            undo.callback(self.patches.hold_all(makers, mark, self.more(found)))
             undo.callback(mark.take_off)
             undo.callback(mark_all(found, lambda _: mark, PLACE, hooks, agreed=agreed))
             return undo.pop_all().close
@@ -139,11 +146,6 @@ class ClassAdapter(Adapter[Any, Native]):
         marks = [PLACE.mark_of(each) for each in self.found(target)]
         wrapped = self._makers.keys()
         return all(isinstance(mark, SharedMark) and wrapped <= mark.wrapped for mark in marks)
-
-    @cached_property
-    def patches(self) -> ClassPatches:
-        """What is wrapped for all of its installations."""
-        return ClassPatches()
 
     def _check_governable(self, found: list[Any]) -> None:
         for each in found:

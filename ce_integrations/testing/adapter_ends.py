@@ -13,7 +13,7 @@ from ce_engine import Event, EventType, ToolCallStatus
 from ce_integrations.base import Way
 from ce_integrations.testing.adapter_data import Data
 from ce_integrations.testing.answers import cut, error, hang, text, tool_calls
-from ce_integrations.testing.contract_case import QUESTIONS, broken
+from ce_integrations.testing.contract_case import QUESTIONS, broken, echo
 from ce_integrations.testing.framework_apps import AWAITED, PIECEWISE, needs, ways
 from ce_integrations.testing.trial import SESSION, Raised, Trial
 from ce_integrations.testing.wire import Wire
@@ -129,6 +129,19 @@ class Ends(Data):
         evidence = trial.document().evidences
         said = [run.error, *(evidence[name].content for name in run.result_evidence_ids)]
         assert any("no such word: lane" in (text or "") for text in said)
+        assert {turn.status for turn in trial.turns()} == {"committed"}
+
+    @needs("tools")
+    def test_beside_an_adapter_derived_from_it_a_tool_is_recorded_once(
+        self, trial: Trial, way: Way
+    ) -> None:
+        """Both wrap the framework's classes, and each takes the other's wrappers for its own."""
+        derived = type("Derived", (type(self.adapter),), {})()
+        script = [tool_calls([("broken", {"word": "lane"})]), text("It does not work.")]
+        with Wire(echo) as wire, derived.install_ce(self.make_target(wire), engine=trial.engine):
+            trial.ours(trial.asking(QUESTIONS[:1], way), script, (broken,))
+        (run,) = trial.document().session.tool_state.tool_calls
+        assert (run.tool, run.status) == ("broken", ToolCallStatus.ERROR)
         assert {turn.status for turn in trial.turns()} == {"committed"}
 
     def broken_off(self, trial: Trial, target: Any, way: Way) -> tuple[list[str], Raised | None]:

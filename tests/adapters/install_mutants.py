@@ -8,7 +8,9 @@ import pytest
 
 from ce_integrations import installation
 from ce_integrations.base import Adapter
+from ce_integrations.class_adapter import ClassAdapter
 from ce_integrations.installation import Wiring
+from ce_integrations.patches import ClassPatches
 
 
 Patch = pytest.MonkeyPatch
@@ -27,3 +29,12 @@ def the_first_takes_all(patch: Patch, _: Adapter[Any, Any]) -> None:
 def the_last_takes_none(patch: Patch, _: Adapter[Any, Any]) -> None:
     """Everybody has gone, and what they installed stays."""
     patch.setattr(Wiring, "release", lambda _: None)
+
+
+def wraps_for_each_kind_of_adapter(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """An adapter that is derived from another one wraps what is wrapped."""
+
+    def init_subclass(cls: Any) -> None:
+        cls.patches = ClassPatches()
+
+    patch.setattr(ClassAdapter, "__init_subclass__", classmethod(init_subclass))

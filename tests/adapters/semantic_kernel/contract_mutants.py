@@ -11,6 +11,7 @@ from ce_integrations import asking, hooks, steps
 from ce_integrations.semantic_kernel import injection, recorder
 from ce_integrations.semantic_kernel.installer import SemanticKernelAdapter
 from tests.adapters.agent_mutants import overlooks
+from tests.adapters.install_mutants import wraps_for_each_kind_of_adapter
 from tests.adapters.mutants import (
     ASIDE,
     ELSEWHERE,
@@ -101,5 +102,10 @@ OWN = [
     ),
     Mutant(remembers_unasked, "plain", UNASKED),
     Mutant(remembers_for_prompts, "agent", ALONE, "", {"surface": "service"}),
+    Mutant(
+        wraps_for_each_kind_of_adapter,
+        "agent",
+        "test_beside_an_adapter_derived_from_it_a_tool_is_recorded_once",
+    ),
     *ELSEWHERE,
 ]
