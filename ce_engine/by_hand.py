@@ -15,7 +15,7 @@ from ce_engine.errors import (
     TurnAmbiguousError,
 )
 from ce_engine.parts import Parts
-from ce_engine.prepare.assemble_input import as_text, taken_apart
+from ce_engine.prepare.assemble_input import as_text, messages_and_blocks
 from ce_engine.schema.call import (
     Answer,
     CallerRole,
@@ -132,7 +132,7 @@ class ByHand(Parts):
         """The input as the engine's own plan has it, or as the app's assembler puts it together."""
         found = prepared.assembled
         if self.assembler is not None:
-            messages, blocks = taken_apart(prepared, self.estimator)
+            messages, blocks = messages_and_blocks(prepared, self.estimator)
             found = self.assembler.assemble(messages, blocks, prepared.call.model_hint)
         return found.model_copy(update={"text": as_text(found.parts)}) if text else found
 

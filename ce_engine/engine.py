@@ -231,12 +231,12 @@ class Engine(
     def _remember(self, records: Records, config: RuntimeConfig, prepared: Prepared) -> None:
         scope, report = prepared.turn.scope, prepared.report
         self._sessions.remember(scope, report)
-        told = records.ingest.id
+        clean = records.ingest.id
         if report.rules_dropped:
-            rules = [told(rule) for rule in report.rules_dropped]
-            self._over_budget.tell_rules(scope.key, told(scope.session_id), rules)
+            rules = [clean(rule) for rule in report.rules_dropped]
+            self._over_budget.tell_rules(scope.key, clean(scope.session_id), rules)
         if config.fail == "open":  # else it does not go out
-            self._over_budget.tell(scope.key, told(scope.session_id), report)
+            self._over_budget.tell(scope.key, clean(scope.session_id), report)
 
     # Upload
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ce_engine.errors import JudgeError
-from ce_engine.own_calls import note_call
+from ce_engine.own_calls import ask
 from ce_engine.ports import LlmAdapter, LlmRequest
 from ce_engine.quote import Locale, entry, heading, quote
 from ce_engine.schema.enums import Role
@@ -118,14 +118,7 @@ class LlmJudge:
             max_tokens=MAX_TOKENS,
             temperature=0.0,
         )
-        try:
-            response = await self._llm.generate(request)
-        except Exception as error:
-            # Its text may quote what it was asked.
-            raise JudgeError(
-                f"the model that judges failed with {type(error).__name__}; look at its LlmAdapter"
-            ) from error
-        note_call(request, response)
+        response = await ask(self._llm, request, JudgeError, "the model that judges")
         return [constraints[n - 1].constraint_id for n in _numbers(response.content, constraints)]
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ce_engine.config import SummaryConfig
-from ce_engine.ports import LlmRequest, LlmResponse
+from ce_engine.errors import ContextEngineError
+from ce_engine.ports import LlmAdapter, LlmRequest, LlmResponse
 from ce_engine.schema.document import Message, Session, Summary
 
 
@@ -69,7 +70,26 @@ def is_own_call() -> bool:
     return _under_way.get() is not None
 
 
-def note_call(request: LlmRequest, response: LlmResponse) -> None:
-    """Tell what a summarizer's call used, for the record; without a call around, nothing happens."""
+def _note_call(request: LlmRequest, response: LlmResponse) -> None:
+    """Tell what a call of the engine's used, for the record; without a call around, nothing happens."""
     if (calls := _under_way.get()) is not None:
         calls.append(OwnCall(request, response))
+
+
+async def ask(
+    llm: LlmAdapter, request: LlmRequest, failure: type[ContextEngineError], who: str
+) -> LlmResponse:
+    """Make a call of the engine's own, and note it.
+
+    Raises:
+        ContextEngineError: of the type `failure`; `who` failed, and with what, but not its words: they
+            may quote what it was asked.
+    """
+    try:
+        response = await llm.generate(request)
+    except Exception as error:
+        raise failure(
+            f"{who} failed with {type(error).__name__}; look at its LlmAdapter"
+        ) from error
+    _note_call(request, response)
+    return response

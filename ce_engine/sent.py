@@ -52,8 +52,8 @@ class Shown:
             layer: InspectedLayer(tokens=told.tokens, truncated=told.truncated)
             for layer, told in report.layers.items()
         }
-        contexts = ((n, text, self._sources(n)) for n, text in self.out.contexts.items())
-        pins = ((FACTS, pin.text, _sources(pin)) for pin in self.out.pins.values())
+        contexts = ((n, text, self._context_sources(n)) for n, text in self.out.contexts.items())
+        pins = ((FACTS, pin.text, _pin_sources(pin)) for pin in self.out.pins.values())
         for name, text, sources in (*contexts, *pins):
             tokens = self.counter.text(text)
             role = Role.SYSTEM if name in SYSTEM else Role.USER
@@ -68,7 +68,7 @@ class Shown:
             layers=found, tokens=report.token_used, budget=report.token_budget, report=report
         )
 
-    def _sources(self, context: str) -> list[str]:
+    def _context_sources(self, context: str) -> list[str]:
         """Where the pieces of a context are from."""
         gone = {each.block_id for each in self.out.decisions if each.action == "dropped"}
         pieces = (m for m in self.chosen.materials if m.context == context and m.id not in gone)
@@ -131,7 +131,7 @@ class Shown:
         )
 
 
-def _sources(pin: Pin) -> list[str]:
+def _pin_sources(pin: Pin) -> list[str]:
     """Where the records in a pin are from: evidence, or earlier messages."""
     return sorted({"evidence" if name.startswith("e:") else "session" for name, _ in pin.refs})
 

@@ -43,10 +43,11 @@ MAX_RUNS = 1000
 SEVERAL = -1
 """In place of a root: an invocation that asked its model in several lines of conversation."""
 
-
 Batches = Bounded[str, set[str]]
-Facts = Bounded[tuple[str, str], object]
 """Of each of an app's batches the invocations that are its items."""
+
+Facts = Bounded[tuple[str, str], object]
+"""What was recorded here, by kind and id."""
 
 
 @dataclass(slots=True)
@@ -118,7 +119,6 @@ class SessionView:
         self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
         self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
-        # Names as they are stored; facts that were recorded here, by kind and id.
         self.names, self.facts = Bounded[str, str](MAX_RUNS), Facts(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
         self._lines: dict[str, int] = {}

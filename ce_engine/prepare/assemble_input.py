@@ -57,7 +57,7 @@ _BLOCK_OF = {
 }
 
 
-def taken_apart(
+def messages_and_blocks(
     prepared: Prepared, estimator: TokenEstimator
 ) -> tuple[list[Message], list[RenderedBlock]]:
     """A plan as what an `Assembler` takes: the messages that go out, in order, and what is put in.

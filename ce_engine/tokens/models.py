@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 
 MODEL_WINDOWS: dict[str, int] = {
@@ -129,6 +130,7 @@ def bare_name(model: str) -> str:
     return _TAG.sub("", _REGION.sub("", name))
 
 
+@lru_cache(maxsize=256)  # asked at every call
 def context_window(model: str) -> int | None:
     """The window of a model by the longest prefix that fits; `None` for a model that is not known.
 

@@ -71,7 +71,7 @@ class RuleIngestor:
         return replace(draft, confidence=known)
 
 
-def ingested(draft: EvidenceDraft, ingestor: EvidenceIngestor) -> tuple[EvidenceDraft, bool]:
+def ingest_draft(draft: EvidenceDraft, ingestor: EvidenceIngestor) -> tuple[EvidenceDraft, bool]:
     """What the ingestor makes of a draft, or where it fails the default; and whether it failed."""
     with suppress(Exception):  # one of somebody else's may raise anything
         made = ingestor.ingest(draft)

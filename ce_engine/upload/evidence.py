@@ -9,7 +9,7 @@ from ce_engine.ports_ingest import EvidenceDraft
 from ce_engine.schema.degradation import INGEST_FAILED
 from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource
 from ce_engine.schema.rows import EvidenceRow
-from ce_engine.upload.confidence import ingested
+from ce_engine.upload.confidence import ingest_draft
 from ce_engine.upload.ingest import MAX_URI_CHARS, Ingest
 from ce_engine.upload.limited import GIVEN_UP
 from ce_engine.upload.pieces import Piece
@@ -28,7 +28,7 @@ def evidence_row(
     `clean` is metadata that needs no redaction: ids of our own, and what `name` gave. What recognises
     it (`dedup_key`) is the caller's to set.
     """
-    draft, failed = ingested(draft, ingest.ingestor)
+    draft, failed = ingest_draft(draft, ingest.ingestor)
     if failed:
         ingest.degraded.append(INGEST_FAILED)
     own, metadata = draft.content if message_id is None else "", draft.metadata

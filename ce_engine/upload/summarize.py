@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ce_engine.config import SummaryConfig
 from ce_engine.errors import SummarizerError
-from ce_engine.own_calls import note_call
+from ce_engine.own_calls import ask
 from ce_engine.ports import Clock, LlmAdapter, LlmRequest, TokenEstimator
 from ce_engine.quote import Locale, entry, heading, quote, short_line
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
@@ -136,17 +136,10 @@ class RollingSummarizer:
             model=model or self._model,
             max_tokens=most,
         )
-        try:
-            response = await self._llm.generate(request)
-        except Exception as error:
-            # Its text may quote what it was asked.
-            raise SummarizerError(
-                f"the model for summaries failed with {type(error).__name__}; look at llm_adapter"
-            ) from error
-        note_call(request, response)
+        response = await ask(self._llm, request, SummarizerError, "the model for summaries")
         content = response.content.strip()
         if not content:
-            raise SummarizerError("the model for summaries answered nothing; look at llm_adapter")
+            raise SummarizerError("the model for summaries answered nothing; look at its LlmAdapter")
         return _fitted(content, most, self._count)
 
     def _text(self, messages: Sequence[Message], start: int, end: int) -> tuple[str, int]:

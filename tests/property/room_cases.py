@@ -132,6 +132,7 @@ class Rig:
         self.loop = asyncio.new_event_loop()
         self.wire = Wire(reply)
         self.prepared = 0
+        self.apps: Sequence[FrameworkApps] = ()
         bus = InMemoryEventBus()
         bus.on("Assembled", self._count)
         config = RuntimeConfig(store=StoreConfig(deadline_s=30))  # a busy machine is no fault
@@ -139,6 +140,8 @@ class Rig:
 
     async def aclose(self) -> None:
         """Close the clients."""
+        for apps in self.apps:
+            await apps.aclose()
 
     def has_prepared(self, before: int) -> bool:
         """Whether more was prepared since; the bus may tell a little later than the store."""

@@ -39,11 +39,11 @@ class Rig(room_cases.Rig):
         self.home = Home()
         super().__init__()
         self.agents, self.plain = AgentApps(), PlainApps()
+        self.apps = (self.agents, self.plain)
         set_suppress_console_output(True)
 
     async def aclose(self) -> None:
-        for apps in (self.agents, self.plain):
-            await apps.aclose()
+        await super().aclose()
         set_suppress_console_output(False)
         self.home.leave()
 

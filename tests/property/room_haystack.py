@@ -36,10 +36,7 @@ class Rig(room_cases.Rig):
     def __init__(self) -> None:
         super().__init__()
         self.agents, self.pipelines = AgentApps(), PipelineApps()
-
-    async def aclose(self) -> None:
-        for apps in (self.agents, self.pipelines):
-            await apps.aclose()
+        self.apps = (self.agents, self.pipelines)
 
 
 @dataclass

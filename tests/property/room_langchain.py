@@ -46,10 +46,7 @@ class Rig(room_cases.Rig):
     def __init__(self) -> None:
         super().__init__()
         self.agents, self.chains = AgentApps(), ChainApps()
-
-    async def aclose(self) -> None:
-        for apps in (self.agents, self.chains):
-            await apps.aclose()
+        self.apps = (self.agents, self.chains)
 
 
 @dataclass

@@ -52,10 +52,7 @@ class Rig(room_cases.Rig):
     def __init__(self) -> None:
         super().__init__()
         self.agents, self.chats = AgentApps(), ChatApps()
-
-    async def aclose(self) -> None:
-        for apps in (self.agents, self.chats):
-            await apps.aclose()
+        self.apps = (self.agents, self.chats)
 
 
 @dataclass

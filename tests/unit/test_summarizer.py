@@ -109,7 +109,7 @@ async def test_it_is_asked_in_chinese_where_that_is_the_locale() -> None:
 @pytest.mark.parametrize("answer", ["", "  \n", ValueError("quotes alice@example.com")])
 async def test_no_answer_is_an_error_that_quotes_nothing(answer: str | Exception) -> None:
     rolling = RollingSummarizer(MockLlmAdapter([answer]), CHARS)
-    with pytest.raises(SummarizerError, match="llm_adapter") as raised:
+    with pytest.raises(SummarizerError, match="LlmAdapter") as raised:
         await rolling.summarize(conversation(9), None, CONFIG)
     assert "alice" not in str(raised.value)
 

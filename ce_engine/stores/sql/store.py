@@ -71,10 +71,10 @@ class SqlStore(BaseStore):
         self._secret: bytes | None = None
         self._links = self._new_links()
         self._writer = Lane("writer", self._links[:1])
-        self._glances = Lane("glance", self._links[1:2])
+        self._lookups = Lane("lookup", self._links[1:2])
         self._readers = Lane("reader", self._links[2:])
         self._resting: list[Link] = []
-        finalize(self, stop_all, (self._glances, self._readers, self._writer), _LAST_WORDS_S)
+        finalize(self, stop_all, (self._lookups, self._readers, self._writer), _LAST_WORDS_S)
         survive_fork(self)
 
     def _new_links(self) -> list[Link]:
@@ -196,7 +196,7 @@ class SqlStore(BaseStore):
         await self._write(lambda connection: connection.execute(_TOUCH).rowcount)
 
     async def close(self) -> None:
-        for lane in (self._glances, self._readers, self._writer):
+        for lane in (self._lookups, self._readers, self._writer):
             for end in lane.stop():
                 await outcome(end)
 
@@ -213,7 +213,7 @@ class SqlStore(BaseStore):
             except (ValueError, TypeError, LookupError) as error:  # of what was stored
                 raise damaged(database.path, error) from error
 
-        return await outcome((self._readers if begin else self._glances).submit(read))
+        return await outcome((self._readers if begin else self._lookups).submit(read))
 
     def _job(self, begin: str, work: Work[T]) -> Callable[[Link], T]:
         timeout_s = self._timeout_s
@@ -232,5 +232,5 @@ class SqlStore(BaseStore):
             self._database = Database(self._database.path)
             self._links = self._new_links()
             self._writer.reset(self._links[:1])
-            self._glances.reset(self._links[1:2])
+            self._lookups.reset(self._links[1:2])
             self._readers.reset(self._links[2:])
