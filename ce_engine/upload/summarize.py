@@ -139,7 +139,9 @@ class RollingSummarizer:
         response = await ask(self._llm, request, SummarizerError, "the model for summaries")
         content = response.content.strip()
         if not content:
-            raise SummarizerError("the model for summaries answered nothing; look at its LlmAdapter")
+            raise SummarizerError(
+                "the model for summaries answered nothing; look at its LlmAdapter"
+            )
         return _fitted(content, most, self._count)
 
     def _text(self, messages: Sequence[Message], start: int, end: int) -> tuple[str, int]:
