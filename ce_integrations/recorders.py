@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import secrets
+import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -82,10 +83,13 @@ class Run:
         subject: the tool or retriever.
         step: the step around it.
         given: its arguments, as the model wrote them where a call was found; or what is asked.
+        call_id: the id of the call that asked for it, if one did that has one.
         error: what was raised inside, where the framework makes a result of that; for adapters to note.
     """
 
     error: BaseException | None = None
+    call_id: str | None = None
+    _gave_at: float | None = None
 
     def __init__(self, called: Called, told: RunInfo) -> None:
         hooks, self.subject = called.owner.hooks, called.subject
@@ -101,6 +105,7 @@ class Run:
                 if asked is not None:
                     call_id, self.given = asked.id, asked.args
             self._runs.begin(self._id, told.name, self.given, told.info, call_id)
+            self.call_id = call_id
 
     @contextmanager
     def noting(self, where: str) -> Iterator[None]:
@@ -108,10 +113,15 @@ class Run:
         with suppress(Exception), self._guard(where):
             yield
 
+    def gave(self) -> None:
+        """It is done, and what of its result is told is not known yet: `ended` follows."""
+        self._gave_at = time.perf_counter()
+
     def ended(self, outcome: Outcome) -> None:
         result, failed, media = outcome
         if self.error is None:
-            self._runs.tool_ended(self._id, result, failed=failed, media=media)
+            at = self._gave_at
+            self._runs.tool_ended(self._id, result, failed=failed, media=media, at=at)
         else:
             self.failed(self.error)
 
@@ -249,16 +259,18 @@ class ToolRecorder(_Recorder):
     does not tell it, the newest answer's first call of this name and these arguments is claimed.
 
     Attributes:
-        outcome: what a result says; without it, it is the result, and a tool fails by raising.
+        outcome: what a result says; without it, it is the result, and a tool fails by raising. `None`
+            where the framework has yet to say it: the adapter ends the run then (`Run.ended`).
         raised: what the tool raised, of an error that the framework makes of it.
     """
 
-    outcome: Callable[[Run, Any], Outcome] = _plain
+    outcome: Callable[[Run, Any], Outcome | None] = _plain
     raised: Callable[[BaseException], BaseException] = lambda error: error
 
     def _gave(self, run: Run, result: Any) -> None:
         with run.noting("tool"):
-            run.ended(self.outcome(run, result))
+            outcome = self.outcome(run, result)
+            run.gave() if outcome is None else run.ended(outcome)
 
     def _failed(self, run: Run, error: BaseException) -> None:
         run.failed(self.raised(error))

@@ -180,11 +180,20 @@ class OpenRuns(Generic[Id]):
         self._begun.pop(run_id)
 
     def tool_ended(
-        self, run_id: Id, result: object, *, failed: bool = False, media: Sequence[str] = ()
+        self,
+        run_id: Id,
+        result: object,
+        *,
+        failed: bool = False,
+        media: Sequence[str] = (),
+        at: float | None = None,
     ) -> None:
-        """A tool gave its result; `failed` where that says so; `media` are digests of what is no text."""
+        """A tool gave its result; `failed` where that says so; `media` are digests of what is no text.
+
+        `at` is when it did, by `time.perf_counter`: without it, now.
+        """
         status = ToolCallStatus.ERROR if failed else ToolCallStatus.SUCCESS
-        self._tool(run_id, as_text(result), status, "", media)
+        self._tool(run_id, as_text(result), status, "", media, at=at)
 
     def tool_failed(self, run_id: Id, error: BaseException) -> None:
         """A tool raised: the error's type and words, which are redacted before they are stored."""
@@ -203,6 +212,7 @@ class OpenRuns(Generic[Id]):
         code: str,
         media: Sequence[str] = (),
         error: str = "",
+        at: float | None = None,
     ) -> None:
         begun = self._begun.pop(run_id)
         if begun is None:
@@ -215,7 +225,7 @@ class OpenRuns(Generic[Id]):
             host_call_id=begun.call_id,
             status=status,
             started_at=begun.at,
-            duration_ms=_ms_since(begun.clock),
+            duration_ms=_ms_since(begun.clock, at),
             error_code=code,
             media=media,
             error=error,
@@ -294,8 +304,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _ms_since(clock: float) -> int:
-    return int((time.perf_counter() - clock) * 1000)
+def _ms_since(clock: float, to: float | None = None) -> int:
+    return int(((time.perf_counter() if to is None else to) - clock) * 1000)
 
 
 def as_text(value: object) -> str:

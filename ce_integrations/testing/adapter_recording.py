@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ce_engine import ModelUsage, SessionDocument, check_invariants
+from ce_engine import ModelUsage, SessionDocument, ToolCallStatus, check_invariants
 from ce_integrations.base import CallInfo, Hooks, Way
 from ce_integrations.testing.adapter_messages import Messages
-from ce_integrations.testing.answers import JsonObject, simple_count
+from ce_integrations.testing.answers import JsonObject, simple_count, text, tool_calls
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, lookup
+from ce_integrations.testing.forgeries import text_of
 from ce_integrations.testing.framework_apps import MODEL, needs
 from ce_integrations.testing.trial import Played, Trial
 
@@ -137,6 +138,42 @@ class Recording(Messages):
             assert usages[output.links.model_usage_id or ""].stage == "answer"
         assert document.context_blocks == []
         assert session.task_state.todo_list.tasks == []
+
+    @needs("tools")
+    def test_an_object_that_a_tool_gives_is_evidence_as_the_model_is_told(
+        self, trial: Trial, way: Way
+    ) -> None:
+        """One piece of it, in the framework's own words: it alone knows how it makes a text of an object."""
+        script = [tool_calls([("found", {"word": "lane"})]), text("Two lines. 两条线")]
+        plain = trial.plain(trial.asking(QUESTIONS[:1], way), script, (found,))
+        ours = trial.ours(trial.asking(QUESTIONS[:1], way), script, (found,))
+        assert ours.result == plain.result
+        assert ours.raw == plain.raw
+        (told,) = (m["content"] for m in ours.bodies[1]["messages"] if m["role"] == "tool")
+        document = trial.document()
+        (run,) = document.session.tool_state.tool_calls
+        assert (run.tool, run.status) == ("found", ToolCallStatus.SUCCESS)
+        results = [e for e in document.evidences.values() if e.type == "tool_result"]
+        assert [each.content for each in results] == [text_of({"content": told})]
+        assert run.result_evidence_ids == [each.evidence_id for each in results]
+
+
+class Line:
+    """What a tool found: an object that tells its JSON, and its words."""
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+
+    def to_dict(self) -> dict[str, str]:
+        return {"said": self.said}
+
+    def __repr__(self) -> str:
+        return f"<{self.said}>"
+
+
+def found(word: str) -> Any:
+    """Find the lines of a word."""
+    return {"found": [Line(f"{word} 一条线"), Line("another")]}
 
 
 _NOWHERE = {"name": "", "uri": ""}

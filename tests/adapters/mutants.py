@@ -37,6 +37,7 @@ from tests.adapters.tool_mutants import (
     calls_errors_of_tools_results,
     fails_after_a_tool,
     forgets_which_call_a_result_answers,
+    has_words_of_its_own_for_results,
     looks_at_nothing,
     prepares_where_it_looks,
 )
@@ -342,6 +343,11 @@ SHARED = [
     Mutant(records_retrievals_of_nobody, "plain", FOUND),
     Mutant(
         calls_errors_of_tools_results, "agent", "test_an_error_of_a_tool_is_the_app_s_as_before"
+    ),
+    Mutant(
+        has_words_of_its_own_for_results,
+        "agent",
+        "test_an_object_that_a_tool_gives_is_evidence_as_the_model_is_told",
     ),
     Mutant(forgets_which_call_a_result_answers, "agent", ROWS),
     Mutant(fails_after_a_tool, "agent", ROWS),

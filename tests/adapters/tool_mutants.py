@@ -35,6 +35,17 @@ def forgets_which_call_a_result_answers(patch: Patch, _: Adapter[Any, Any]) -> N
     patch.setattr(Hooks, "tool_call", unlinked)
 
 
+def has_words_of_its_own_for_results(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """What a tool gave is recorded otherwise than the model is told."""
+    tool_call = Hooks.tool_call
+
+    def worded(self: Any, info: Any, run: Any) -> None:
+        object.__setattr__(run, "result", f"result: {run.result}")
+        tool_call(self, info, run)
+
+    patch.setattr(Hooks, "tool_call", worded)
+
+
 def fails_after_a_tool(patch: Patch, _: Adapter[Any, Any]) -> None:
     """What hears tools fails when all is recorded: a framework may swallow that."""
     tool_call = Hooks.tool_call

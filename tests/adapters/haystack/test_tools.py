@@ -100,6 +100,39 @@ def test_each_call_has_a_run_with_its_result(
     }
 
 
+@pytest.mark.parametrize("way", ["run", "run_async"])
+def test_what_a_tool_s_own_handler_says_is_its_one_result(
+    way: str, engine: ContextEngine, model: MakeModel, kept: Stored, runner: asyncio.Runner
+) -> None:
+    """The handler is the app's: it is called once. Its words are told at the end of the run, too."""
+    heard: list[dict[str, int]] = []
+
+    def in_words(result: dict[str, int]) -> str:
+        heard.append(result)
+        return f"{result['字数']} 个字"
+
+    handled = Tool(
+        name="letters",
+        description="Count letters.",
+        parameters=SLOWLY["parameters"],
+        function=lambda word: {"字数": len(word)},
+        outputs_to_string={"handler": in_words},
+    )
+    calls = [("letters", {"word": "车道"}), ("letters", {"word": "lane"})]
+    with Wire([tool_calls(calls), text("So.")]) as wire:
+        agent = Agent(chat_generator=model(wire), tools=[handled], exit_conditions=["letters"])
+        with install_ce(agent, engine=engine, session_id="s"):
+            done = getattr(agent, way)(messages=said("lane?"))
+            if asyncio.iscoroutine(done):
+                runner.run(done)
+        assert len(wire.bodies) == 1
+    document = kept.document()
+    runs = document.session.tool_state.tool_calls
+    given = [[document.evidences[e].content for e in run.result_evidence_ids] for run in runs]
+    assert sorted(given) == [["2 个字"], ["4 个字"]]
+    assert sorted(each["字数"] for each in heard) == [2, 4]
+
+
 @pytest.mark.scenario(9)
 def test_a_tool_that_is_awaited_only(
     engine: ContextEngine, model: MakeModel, kept: Stored, runner: asyncio.Runner
