@@ -9,20 +9,22 @@ import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 from ce_engine import RetrievedDoc
+from ce_engine.runtime.contexts import unset
 from ce_integrations.asking import Owner
 from ce_integrations.guard import Guard
 from ce_integrations.runs import OpenRuns, at_work, working
 from ce_integrations.session import CallInfo
 from ce_integrations.steps import Step, step_around
-from ce_integrations.wrappers import run_within, same_kind
+from ce_integrations.wrappers import run_within, same_kind, within
 
 
-__all__ = ["Called", "Outcome", "RetrievalRecorder", "Run", "RunInfo", "ToolRecorder"]
+__all__ = ["Called", "Outcome", "RetrievalRecorder", "Round", "Run", "RunInfo", "ToolRecorder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Run:
 
     Attributes:
         subject: the tool or retriever.
+        name: its name.
         step: the step around it.
         given: its arguments, as the model wrote them where a call was found; or what is asked.
         call_id: the id of the call that asked for it, if one did that has one.
@@ -94,7 +97,7 @@ class Run:
     def __init__(self, called: Called, told: RunInfo) -> None:
         hooks, self.subject = called.owner.hooks, called.subject
         self.step: Step | None = step_around()
-        self.given = told.given
+        self.name, self.given = told.name, told.given
         self._guard: Guard = hooks.guard
         self._runs: OpenRuns[str] = OpenRuns(hooks)
         self._id = secrets.token_hex(8)
@@ -134,6 +137,65 @@ class Run:
     def forget(self) -> None:
         """It was left, or no tool: nothing is known of its result."""
         self._runs.forget(self._id)
+
+
+class Round:
+    """Tools that run for one answer, where the framework puts what they gave into words when it has all of it.
+
+    A `Make` of the method in which it does so. A run that nothing is told of ends with that method.
+
+    Args:
+        said: what a result says where the framework does not.
+        told: hears what the method gives, and ends the runs that this tells of (`take`). It guards itself.
+    """
+
+    def __init__(self, *, said: Callable[[Any], Outcome], told: Callable[[Any], object]) -> None:
+        self._said, self._told = said, told
+        self._waiting: ContextVar[list[tuple[Run, Any]] | None] = ContextVar("ce_round")
+
+    def __call__(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        async def awaited(result: Awaitable[Any]) -> Any:
+            given = await result
+            self._told(given)
+            return given
+
+        @same_kind(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if inspect.isawaitable(result):
+                return awaited(result)
+            self._told(result)
+            return result
+
+        return within(self._opened)(run)
+
+    @contextmanager
+    def _opened(self, *_: object, **__: object) -> Iterator[None]:
+        waiting: list[tuple[Run, Any]] = []
+        token = self._waiting.set(waiting)
+        try:
+            yield
+        finally:
+            unset(self._waiting, token)
+            for run, result in waiting:
+                with run.noting("tool"):
+                    run.ended(self._said(result))
+
+    def outcome(self, run: Run, result: Any) -> Outcome | None:
+        """What a run in no round gave; one in a round waits (`ToolRecorder.outcome`)."""
+        waiting = self._waiting.get(None)
+        if waiting is None:
+            return self._said(result)
+        waiting.append((run, result))
+        return None
+
+    def take(self, name: str, args: Any, call_id: str | None) -> Run | None:
+        """The first run of this call that waits; it is the caller's to end."""
+        waiting = self._waiting.get(None) or []
+        for place, (run, _) in enumerate(waiting):
+            if (run.name, run.given, run.call_id) == (name, args, call_id):
+                return waiting.pop(place)[0]
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
