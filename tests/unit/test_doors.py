@@ -282,6 +282,9 @@ async def test_usage_is_linked_to_the_output_it_made(engine: ContextEngine) -> N
     [way] = (await engine.trace("s", output.evidence_id)).evidence
     assert way.model_usage is not None
     assert way.model_usage.model_usage_id == "u1"
+    found = await engine.get_evidence("s", output.evidence_id)
+    assert found is not None
+    assert found.links.model_usage_id == "u1", "the evidence itself names the call that made it"
     with pytest.raises(EvidenceNotFoundError, match="nowhere"):
         await engine.record_model_usage("s", usage, llm_output_evidence_id="nowhere")
 
