@@ -93,7 +93,7 @@ def nominate(
         has_room = must or made.left > FRAMING
         if is_excerpt and has_room:
             wanted = frozenset(sources.terms(query)) if wanted is None else wanted
-            candidate = _shorter(whole, wanted, sources, cap)
+            candidate = _fitting(whole, wanted, sources, cap, left, locale)
         cost = cost_of(candidate, sources, locale, known=not is_excerpt) if has_room else 0
         if not has_room or (cost > made.left and not must):
             made.decisions.append(lost(whole, sources, locale, "over_budget"))
@@ -169,6 +169,22 @@ def cost_of(candidate: Candidate, sources: Sources, locale: Locale, *, known: bo
         if name:
             sources.costs[name] = cost
     return cost
+
+
+def _fitting(
+    candidate: Candidate,
+    wanted: frozenset[str],
+    sources: Sources,
+    cap: int,
+    left: int,
+    locale: Locale,
+) -> Candidate:
+    """The best sentences, of at most `cap` characters and `left` tokens: a character may cost more than one."""
+    short = _shorter(candidate, wanted, sources, cap)
+    cost = cost_of(short, sources, locale, known=False)
+    if cost <= left:
+        return short
+    return _shorter(candidate, wanted, sources, len(short.snippet.text) * left // cost * 9 // 10)
 
 
 def _shorter(candidate: Candidate, wanted: frozenset[str], sources: Sources, cap: int) -> Candidate:
