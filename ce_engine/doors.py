@@ -177,7 +177,7 @@ def _union(inner: tuple[Any, ...]) -> Check:
     return check
 
 
-def _items(kind: type[Collection[Any]], inner: tuple[Any, ...]) -> Check:
+def _items(kind: Any, inner: tuple[Any, ...]) -> Check:
     item = _check(inner[0])
 
     def check(value: Any) -> Any:
