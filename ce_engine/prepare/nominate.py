@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.pins import Pin
+from ce_engine.prepare.prune import LEAST_CHARS
 from ce_engine.prepare.render import Locale, Snippet, excerpt, knowledge, snippet_line, some_of
 from ce_engine.prepare.sections import FRAMING
 from ce_engine.prepare.sources import Candidate, Sources
@@ -182,9 +183,10 @@ def _fitting(
     """The best sentences, of at most `cap` characters and `left` tokens: a character may cost more than one."""
     short = _shorter(candidate, wanted, sources, cap)
     cost = cost_of(short, sources, locale, known=False)
-    if cost <= left:
+    chars = len(short.snippet.text) * left // cost * 9 // 10
+    if cost <= left or chars < LEAST_CHARS:
         return short
-    return _shorter(candidate, wanted, sources, len(short.snippet.text) * left // cost * 9 // 10)
+    return _shorter(candidate, wanted, sources, chars)
 
 
 def _shorter(candidate: Candidate, wanted: frozenset[str], sources: Sources, cap: int) -> Candidate:
