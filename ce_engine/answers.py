@@ -150,14 +150,28 @@ def _record_answer_message(
 
 
 def _repeated(view: SessionView, turn: OpenTurn, answer: MessageRow) -> int | None:
-    """The same answer, committed before this turn began: of the same request, or under the same id (B-07)."""
-    following = view.log.children(turn.question) if turn.question is not None else ()
-    for n in following:
+    """The same answer, committed before this turn began (B-07).
+
+    It is of the same request, or has the same id; one that has none is known by the id of its question.
+    """
+    if turn.question is None:
+        return None
+    known = [n for n in view.log.children(turn.question) if n < turn.since]
+    name = answer.host_id or (_question_id(view, turn.question) if known else None)
+    for n in known:
         row = view.rows[n]
-        again = row.request_id == answer.request_id or (row.host_id or b"") == answer.host_id
-        if n < turn.since and again and (row.key, row.origin) == (answer.key, answer.origin):
+        is_named = name is not None and row.host_id == answer.host_id
+        again = is_named or row.request_id == answer.request_id
+        if again and (row.key, row.origin) == (answer.key, answer.origin):
             return n
     return None
+
+
+def _question_id(view: SessionView, n: int) -> bytes | None:
+    """The id that its host gave to the question of an entry, which may be a step of its answer."""
+    while view.rows[n].origin != Origin.TASK and (parent := view.log[n].parent) is not None:
+        n = parent
+    return view.rows[n].host_id
 
 
 def _answer_row(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from enum import Enum
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ce_engine.errors import SchemaValidationError
+from ce_engine.schema.facts import Retrieval, RetrievedDoc, TaskRun, ToolRun
 from ce_engine.schema.scope import Scope, as_scope
 
 
@@ -24,6 +25,9 @@ CURES = {
     "Mapping": "write a dict",
     "Answer": 'write Answer(Message(role="assistant", content=...))',
 }
+
+FACTS = (ToolRun, Retrieval, RetrievedDoc, TaskRun)
+"""What a host fills in by hand, and nothing else checks: its enums and parts are looked at."""
 
 
 def doors(cls: type[T]) -> type[T]:
@@ -118,9 +122,15 @@ def _instance(kind: Any) -> Check:
     if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return lambda value: value
     kinds = (float, int) if kind is float else (kind,)
+    parts = _parts(kind) if kind in FACTS else {}
 
     def check(value: Any) -> Any:
         if isinstance(value, kinds):
+            for name, (part, hint) in parts.items():
+                try:
+                    part(getattr(value, name))
+                except TypeError:
+                    raise TypeError(f"one whose {name} is no {_worded(hint)}") from None
             return value
         try:
             if issubclass(kind, Enum):
@@ -130,6 +140,20 @@ def _instance(kind: Any) -> Check:
         raise TypeError
 
     return check
+
+
+def _parts(kind: type) -> dict[str, tuple[Check, Any]]:
+    """The fields of a fact that are enums or facts, or hold some."""
+    hints = get_type_hints(kind)
+    kinds = {
+        name: [h for h in (hint, *get_args(hint)) if isinstance(h, type)]
+        for name, hint in hints.items()
+    }
+    return {
+        name: (_check(hints[name]), hints[name])
+        for name, found in kinds.items()
+        if any(issubclass(each, (Enum, *FACTS)) for each in found)
+    }
 
 
 def _literal(inner: tuple[Any, ...]) -> Check:
@@ -153,11 +177,11 @@ def _union(inner: tuple[Any, ...]) -> Check:
     return check
 
 
-def _sequence(inner: tuple[Any, ...]) -> Check:
+def _items(kind: Any, inner: tuple[Any, ...]) -> Check:
     item = _check(inner[0])
 
     def check(value: Any) -> Any:
-        if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        if isinstance(value, str | bytes) or not isinstance(value, kind):
             raise TypeError
         for n, each in enumerate(value):
             try:
@@ -184,7 +208,8 @@ SHAPES: dict[Any, Callable[[tuple[Any, ...]], Check]] = {
     Union: _union,
     types.UnionType: _union,
     Literal: _literal,
-    Sequence: _sequence,
+    Sequence: partial(_items, Sequence),
+    Collection: partial(_items, Collection),
     tuple: _tuple,
 }
 
@@ -195,6 +220,10 @@ def _worded(hint: Any) -> str:
         return " or ".join(_worded(each) for each in get_args(hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return f"{hint.__name__} ({', '.join(str(each.value) for each in hint)})"
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    if get_origin(hint) is tuple:
+        return f"({', '.join(map(_worded, get_args(hint)))})"
     name = getattr(hint, "__name__", str(hint))
     inner = [each for each in get_args(hint) if isinstance(each, type)]
     if inner and get_origin(hint) is Sequence:

@@ -14,12 +14,25 @@ from ce_engine.schema.report import MessagePart
 from ce_engine.schema.settings import Constraint
 
 
-_SCAN = re.compile(
+_WORD = (
     '“(?P<a>[^”]+)”|「(?P<b>[^」]+)」|『(?P<c>[^』]+)』|"(?P<d>[^"]+)"|`(?P<e>[^`]+)`'
-    r"|(?P<no>\b(?:never|not?|avoid|without|cannot)\b|n['’]t\b|[不勿禁别莫忌]|避免)"
-    r"|(?P<end>[.!?;。！？；\n])",
-    re.IGNORECASE,
+    r"|‘(?P<f>[^’]+)’|(?<!\w)'(?P<g>[^']+)'(?!\w)"
 )
+_NEVER = (
+    r"(?:\b(?:never|not?|avoid|without|cannot)\b|n['’]t\b)"
+    r"(?!\s+(?:to\s+)?(?:forget|fail|omit|miss|skip|leave\s+out|only|just)\b)"
+    r"""(?:,(?:[^,"'“‘「『`.!?;\n]{1,40},)?)?"""  # never, ever; not, at any time, ...
+)
+_DON_T = (
+    "(?<!不[得能可])不(?:要|得|能|可|许|准|应|该|宜|用|使用|说|提|写|讲|叫|称|出现|包含|含)(?![不避忘漏遗缺少省没或只仅])"
+    "|勿(?![忘漏])|禁止|禁用|严禁|莫[说提用要]|忌[说提用讳]|杜绝|(?<!不可)避免"
+    "|(?<![特分区级个差类])别(?:再|说|提|写|讲|叫|用|使用|出现)"
+)
+"""Not each 不 or 别 refuses: 不仅, 不得不, 特别, 分别. Nor does "never forget to", which demands."""
+_AND = r"(?:(?:and|or|nor)\b|以?及|和|与|或者?|、)"
+_END = rf"""[.!?。！？\n]|[,;，；](?!\s*(?:{_AND}\s*)?["'“‘「『`])|\b(?:but|instead|rather)\b|而"""
+"""A comma ends a refusal, but for one between two words in quotation marks."""
+_SCAN = re.compile(rf"{_WORD}|(?P<no>{_NEVER}|{_DON_T})|(?P<end>{_END})", re.IGNORECASE)
 
 _LETTER = re.compile("[A-Za-z0-9]")
 _NO_LETTER_BEFORE, _NO_LETTER_AFTER = "(?<![A-Za-z0-9])", "(?![A-Za-z0-9])"
@@ -57,7 +70,8 @@ class RuleJudge:
     """Finds words that a constraint forbids by name: those in quotation marks behind a "never" or a 不.
 
     `Never say "guarantee".` and 「不要提到「猎鹰计划」」 are such constraints: one that says so positively, or
-    without quotation marks, is for a judge that reads. A word is found in any case, and only whole.
+    without quotation marks, is for a judge that reads. A word is found in any case, and only whole; in
+    `Never say "cheap", say "affordable".` only the first one is forbidden.
     """
 
     async def judge(self, answer: str, constraints: Sequence[Constraint]) -> Sequence[str]:
@@ -69,7 +83,7 @@ class RuleJudge:
 
 
 def _forbidden(text: str) -> Iterator[str]:
-    """What stands in quotation marks behind a refusal, up to the end of its sentence."""
+    """What stands in quotation marks behind a refusal, up to the end of its clause."""
     refused = False
     for found in _SCAN.finditer(text):
         if found["no"] or found["end"]:

@@ -11,7 +11,7 @@ import typer
 
 from ce_engine.cli.options import AsJson
 from ce_engine.cli.output import print_json
-from ce_engine.errors import SchemaValidationError
+from ce_engine.errors import ConfigError, SchemaValidationError
 from ce_engine.schema.migration import Migrator
 
 
@@ -36,7 +36,7 @@ def migrate(
     result = Migrator().migrate(_read(file), from_version)
     document = result.doc.model_dump(mode="json", exclude_none=True)
     if out is not None:
-        out.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        _write(out, document)
     if as_json:
         told = {
             "from_version": result.from_version,
@@ -49,6 +49,14 @@ def migrate(
         typer.echo(change, err=out is None)
     if out is None:
         print_json(document)
+
+
+def _write(out: Path, document: dict[str, Any]) -> None:
+    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{str(out)!r} cannot be written ({error.strerror or error})") from error
 
 
 def _read(file: str) -> dict[str, Any]:

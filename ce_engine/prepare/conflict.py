@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Context, Decimal
 from typing import Any
 
 from ce_engine.config import ConflictStrategy
@@ -182,10 +183,14 @@ def _is_id(path: str) -> bool:
 
 
 def _plain(value: str) -> str:
-    """A value as it is compared: `12`, `12.0` and `"12"` are equal, and so are `Paid` and `paid `."""
+    """A value as it is compared: `12`, `12.0` and `"12"` are equal, and so are `Paid` and `paid `.
+
+    Ids of many digits are told apart to the last one.
+    """
     try:
-        return repr(float(value))
-    except ValueError:
+        number = Decimal(value)
+        return str(number.normalize(Context(prec=len(value)))) if number else "0"
+    except ArithmeticError:
         return " ".join(value.split()).casefold()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ce_engine.prepare.material import Material
 from ce_engine.prepare.pins import Pin
+from ce_engine.prepare.prune import LEAST_CHARS
 from ce_engine.prepare.render import Locale, Snippet, excerpt, knowledge, snippet_line, some_of
 from ce_engine.prepare.sections import FRAMING
 from ce_engine.prepare.sources import Candidate, Sources
@@ -93,7 +94,7 @@ def nominate(
         has_room = must or made.left > FRAMING
         if is_excerpt and has_room:
             wanted = frozenset(sources.terms(query)) if wanted is None else wanted
-            candidate = _shorter(whole, wanted, sources, cap)
+            candidate = _fitting(whole, wanted, sources, cap, left, locale)
         cost = cost_of(candidate, sources, locale, known=not is_excerpt) if has_room else 0
         if not has_room or (cost > made.left and not must):
             made.decisions.append(lost(whole, sources, locale, "over_budget"))
@@ -169,6 +170,23 @@ def cost_of(candidate: Candidate, sources: Sources, locale: Locale, *, known: bo
         if name:
             sources.costs[name] = cost
     return cost
+
+
+def _fitting(
+    candidate: Candidate,
+    wanted: frozenset[str],
+    sources: Sources,
+    cap: int,
+    left: int,
+    locale: Locale,
+) -> Candidate:
+    """The best sentences, of at most `cap` characters and `left` tokens: a character may cost more than one."""
+    short = _shorter(candidate, wanted, sources, cap)
+    cost = cost_of(short, sources, locale, known=False)
+    chars = len(short.snippet.text) * left // cost * 9 // 10
+    if cost <= left or chars < LEAST_CHARS:
+        return short
+    return _shorter(candidate, wanted, sources, chars)
 
 
 def _shorter(candidate: Candidate, wanted: frozenset[str], sources: Sources, cap: int) -> Candidate:

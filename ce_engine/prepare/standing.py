@@ -187,7 +187,20 @@ class _Standing:
                 break
             found.append(material)
             over -= self.decisions[material.id].token_estimate
-        return found
+        return self._needed(found, -over)
+
+    def _needed(self, found: list[Material], spare: int) -> list[Material]:
+        """Those without which it is still too much; where rules have to go, nothing stays in their place."""
+        if any(LAYERS[m.section] is Layer.RULES for m in found):
+            return found
+        needed = []
+        for material in reversed(found):
+            tokens = self.decisions[material.id].token_estimate
+            if tokens > spare:
+                needed.append(material)
+            else:
+                spare -= tokens
+        return needed
 
     def _rank(self, material: Material) -> Rank:
         """Best first."""

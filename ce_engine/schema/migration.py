@@ -29,13 +29,17 @@ class MigrateResult:
     changes: list[str] = field(default_factory=list)
 
 
-def _number_messages(doc: dict[str, Any]) -> list[str]:
-    """1.0 -> 1.1: messages have a number, beside optional fields that nobody could have written."""
+def _messages(doc: dict[str, Any]) -> list[dict[str, Any]]:
     session = doc.get("session")
     messages = session.get("messages") if isinstance(session, dict) else None
     if not isinstance(messages, list):
         return []
-    plain = [message for message in messages if isinstance(message, dict)]
+    return [message for message in messages if isinstance(message, dict)]
+
+
+def _number_messages(doc: dict[str, Any]) -> list[str]:
+    """1.0 -> 1.1: messages have a number, beside optional fields that nobody could have written."""
+    plain = _messages(doc)
     if not plain or any(message.get("seq") is not None for message in plain):
         return []
     for number, message in enumerate(plain, start=1):
@@ -55,16 +59,14 @@ def _nest_session(doc: dict[str, Any]) -> list[str]:
         changes.append(f"moved into session: {', '.join(flat)}")
     evidences = doc.get("evidences")
     if isinstance(evidences, list) and all(isinstance(each, dict) for each in evidences):
-        doc["evidences"] = {each.get("evidence_id", ""): each for each in evidences}
+        doc["evidences"] = {str(each.get("evidence_id", "")): each for each in evidences}
         if len(doc["evidences"]) < len(evidences):
             raise SchemaValidationError(
                 "not a session document: two pieces of evidence have one evidence_id, or none has any"
             )
         changes.append(f"{len(evidences)} evidences: a list became an object by evidence_id")
-    session = doc.get("session")
-    messages = session.get("messages") if isinstance(session, dict) else None
     timed = [
-        m for m in messages or () if isinstance(m, dict) and "timestamp" in m and "at" not in m
+        message for message in _messages(doc) if "timestamp" in message and "at" not in message
     ]
     for message in timed:
         message["at"] = message.pop("timestamp")
@@ -109,6 +111,10 @@ class Migrator:
             MigrationError: this version is unknown, or newer than this release.
             SchemaValidationError: the document fits no version.
         """
+        if not isinstance(doc, Mapping):
+            raise SchemaValidationError(
+                f"not a session document: found {type(doc).__name__}, expected a JSON object"
+            )
         found = from_version if from_version is not None else doc.get("schema_version")
         if not isinstance(found, str):
             raise SchemaValidationError(
@@ -136,16 +142,13 @@ def parse_document(data: Mapping[str, Any] | str | bytes) -> SessionDocument:
         MigrationError: its `schema_version` is unknown, or newer than this release.
         SchemaValidationError: it does not fit the schema.
     """
-    if isinstance(data, str | bytes):
-        try:
-            data = json.loads(data)
-        except ValueError as error:
-            raise SchemaValidationError(f"not a session document: no JSON ({error})") from error
-    if not isinstance(data, Mapping):
-        raise SchemaValidationError(
-            f"not a session document: found {type(data).__name__}, expected a JSON object"
-        )
-    return Migrator().migrate(data).doc
+    if not isinstance(data, str | bytes):
+        return Migrator().migrate(data).doc
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SchemaValidationError(f"not a session document: no JSON ({error})") from error
+    return Migrator().migrate(found).doc
 
 
 def _validated(data: dict[str, Any]) -> SessionDocument:

@@ -258,6 +258,7 @@ class PutEvidence:
 class LinkEvidence:
     """Another call brought the same evidence: `links` is added to `metadata["links"]`, once.
 
+    The first link of evidence that has none becomes its own `links` (A-03).
     Evidence that is not there (deleted meanwhile) is passed over. With `message_id` its content is
     that message's from now on, and is not kept twice.
     """

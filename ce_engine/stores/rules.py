@@ -163,7 +163,7 @@ def merged_call(first: ToolCallRow, later: ToolCallRow) -> ToolCallRow:
 
 
 def linked(row: EvidenceRow, write: LinkEvidence) -> EvidenceRow:
-    """The row with another call in `metadata["links"]`, and with the message that has its content."""
+    """The row with another call among its links, and with the message that has its content."""
     evidence = _with_link(row.evidence, write.links)
     return replace(row, evidence=evidence, message_id=write.message_id or row.message_id)
 
@@ -173,6 +173,8 @@ def _with_link(evidence: Evidence, links: EvidenceLinks) -> Evidence:
     entry = links.model_dump(exclude_none=True)
     if not entry or entry in known or links == evidence.links:
         return evidence
+    if evidence.links == EvidenceLinks():
+        return evidence.model_copy(update={"links": links})
     return evidence.model_copy(update={"metadata": {**evidence.metadata, "links": [*known, entry]}})
 
 

@@ -139,6 +139,16 @@ class WritesContract:
         assert (found.links, found.metadata["links"]) == (first, [{"model_usage_id": "u2"}])
         assert found.metadata["tags"] == {"lang": "zh"}
 
+    async def test_the_first_link_of_evidence_without_any_is_its_own(self, store: Store) -> None:
+        row = samples.evidence_row("e1")
+        row.evidence.links = EvidenceLinks()
+        first, other = EvidenceLinks(model_usage_id="u1"), EvidenceLinks(tool_call_id="c2")
+        links = [LinkEvidence("e1", link) for link in (EvidenceLinks(), first, first, other)]
+        await store.apply(SCOPE, [PutEvidence(row), *links])
+        found = await store.get_evidence(SCOPE, "e1")
+        assert found is not None
+        assert (found.links, found.metadata["links"]) == (first, [{"tool_call_id": "c2"}])
+
     async def test_evidence_may_have_its_content_in_a_message(self, store: Store) -> None:
         row = samples.evidence_row("e1", "the answer", message_id="m1")
         messages = AppendMessages([samples.bare_row("m1", "the answer")])

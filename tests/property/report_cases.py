@@ -87,7 +87,8 @@ class Whim:
         rng, result = self.rng, PruneResult()
         for block in blocks:
             action = rng.choice(["kept", "kept", "dropped", "degraded", "changed", "forgotten"])
-            short = f"{block.content.split()[0]} gist" if block.content else "nothing"
+            words = block.content.removeprefix("…").split()  # an excerpt may begin with a gap
+            short = f"{words[0]} gist" if words else "nothing"
             if action == "changed":
                 block.content, block.token_estimate = rng.choice(["", "x" * 3000, short]), 1
             if action == "degraded":

@@ -223,3 +223,19 @@ async def test_what_stands_gives_way_before_the_budget_does(
     dropped = [d for d in result.report.prune_decisions if d.action == "dropped"]
     assert {d.reason for d in dropped} <= {"over_budget", "over_layer_budget"}
     assert dropped
+
+
+@pytest.mark.req("A-11")
+@pytest.mark.parametrize("window", range(300, 801, 100))
+async def test_of_a_long_chinese_document_the_best_sentences_go_in(
+    engine: ContextEngine, window: int
+) -> None:
+    """A Chinese character may cost two tokens, so that as many as there are tokens do not fit."""
+    around = "仓库的货物每天都有人清点，记录写在账本里，由专人保管。" * 60
+    fact = "北区仓库的负责人是王小明。"
+    source = EvidenceSource(kind=SourceKind.RAG, name="handbook")
+    await engine.record_evidence(SCOPE, f"{around}{fact}{around}", source, EvidenceType.RAG_DOC)
+    budget = BudgetConfig(max_input_tokens=window, reserved_reply_tokens=10)
+    result = await ask(engine, "北区仓库由谁负责？", RuntimeConfig(budget=budget, locale="zh"))
+    assert fact in context(result)
+    assert result.report.token_used <= window - 10

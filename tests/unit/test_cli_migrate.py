@@ -51,3 +51,11 @@ def test_what_is_no_document_is_refused_with_the_cure(
     assert result.exit_code == 1
     assert "CONTEXT_SCHEMA_INVALID" in result.stderr
     assert problem in result.stderr
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(FILLED), encoding="utf-8")
+    result = ce("migrate", str(path), "--out", str(tmp_path / "none" / "new.json"))
+    assert result.exit_code == 1
+    assert "cannot be written" in result.stderr

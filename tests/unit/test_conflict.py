@@ -145,3 +145,32 @@ def test_the_strategy_is_configured() -> None:
     assert RuntimeConfig().conflicts == "keep_both_and_warn"
     for strategy in get_args(ConflictStrategy):
         assert RuntimeConfig(conflicts=strategy).conflicts == strategy
+
+
+@pytest.mark.req("A-18")
+def test_long_numbers_are_told_apart_to_their_last_digit() -> None:
+    """Ids of 19 digits are common; as floats these two are one."""
+    first = said("a", SourceKind.TOOL, {"order_id": 1234567890123456781, "status": "paid"})
+    other = said("b", SourceKind.RAG, {"order_id": "1234567890123456782", "status": "open"})
+    assert settle(first, other, strategy="prefer_tool_over_rag").conflicts == []
+    same = said("c", SourceKind.RAG, {"order_id": "1234567890123456781", "status": "open"})
+    [record] = settle(first, same).conflicts
+    assert record.field_path == "$.status"
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize(("one", "other"), [("12", 12.0), (1e3, "1000"), ("-0", 0), ("nan", "NaN")])
+def test_equal_numbers_are_no_conflict(one: object, other: object) -> None:
+    told = [{"order": {"total": value}} for value in (one, other)]
+    pair = said("a", SourceKind.TOOL, told[0]), said("b", SourceKind.RAG, told[1])
+    assert settle(*pair).conflicts == []
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize("huge", ["1e999999999", "9" * 5000, "1e-999999999", "١٢"])
+def test_odd_numbers_are_compared_too(huge: str) -> None:
+    pair = (
+        said("a", SourceKind.TOOL, {"order": {"total": huge}}),
+        said("b", SourceKind.RAG, {"order": {"total": "5"}}),
+    )
+    assert len(settle(*pair).conflicts) == 1

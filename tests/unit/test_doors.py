@@ -47,6 +47,8 @@ from ce_engine.schema.rows import AppendModelUsage
 ASKED = Message(role=Role.USER, content="你好")
 SOURCE = EvidenceSource(kind=SourceKind.TOOL, name="getOrder")
 CALL = ToolCall(tool_call_id="c", tool="getOrder", provider=ToolProvider(kind=ProviderKind.BUILTIN))
+TOOL_RUN: Any = ToolRun
+RETRIEVAL: Any = Retrieval
 VALUES: dict[str, Any] = {
     "assistant_message": Message(role=Role.ASSISTANT, content="hi"),
     "answer": Answer(Message(role=Role.ASSISTANT, content="hi")),
@@ -191,6 +193,11 @@ async def test_what_does_not_fit_is_refused_with_its_name(engine: ContextEngine)
         ("record_evidence", {"type": "no such type"}, "tool_result"),
         ("record_event", {"payload": "what happened"}, "Mapping"),
         ("list_evidences", {"filter": "rag"}, "EvidenceFilter"),
+        ("prepare_turn", {"role": "boss", "user_message": ASKED}, "agent, worker"),
+        ("prepare_turn", {"want": "knowledge__context", "user_message": ASKED}, "Collection"),
+        ("record_retrieval", {"hit": RETRIEVAL("kb", "?", ["hello"])}, "RetrievedDoc"),
+        ("record_tool_run", {"run": TOOL_RUN("t", {}, "hello", type="agent")}, "function_call"),
+        ("record_tool_run", {"run": TOOL_RUN("t", {}, "hello", status="well")}, "success"),
     ],
 )
 async def test_the_refusal_says_what_is_expected(
@@ -282,6 +289,9 @@ async def test_usage_is_linked_to_the_output_it_made(engine: ContextEngine) -> N
     [way] = (await engine.trace("s", output.evidence_id)).evidence
     assert way.model_usage is not None
     assert way.model_usage.model_usage_id == "u1"
+    found = await engine.get_evidence("s", output.evidence_id)
+    assert found is not None
+    assert found.links.model_usage_id == "u1", "the evidence itself names the call that made it"
     with pytest.raises(EvidenceNotFoundError, match="nowhere"):
         await engine.record_model_usage("s", usage, llm_output_evidence_id="nowhere")
 

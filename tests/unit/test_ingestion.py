@@ -73,11 +73,17 @@ def degraded(engine: ContextEngine, scope: Scope = SCOPE) -> list[dict[str, Any]
 
 @pytest.mark.req("A-09")
 def test_the_same_content_of_the_same_source_is_stored_once(engine: ContextEngine) -> None:
-    first = engine.sync.ingest(SCOPE, "Paid on 2 May.", WIKI, EvidenceType.RAG_DOC)
-    link = EvidenceLinks(tool_call_id="call-2")
-    again = engine.sync.ingest(SCOPE, "Paid on 2 May.", WIKI, EvidenceType.RAG_DOC, link)
-    assert again.evidence_id == first.evidence_id
+    first, *again = (
+        engine.sync.ingest(SCOPE, "Paid on 2 May.", WIKI, EvidenceType.RAG_DOC, link)
+        for link in (
+            None,
+            EvidenceLinks(tool_call_id="call-1"),
+            EvidenceLinks(tool_call_id="call-2"),
+        )
+    )
+    assert {each.evidence_id for each in again} == {first.evidence_id}
     [stored] = document(engine).evidences.values()
+    assert stored.links.tool_call_id == "call-1"
     assert [link["tool_call_id"] for link in stored.metadata["links"]] == ["call-2"]
     elsewhere = WIKI.model_copy(update={"uri": "kb://other"})
     engine.sync.ingest(SCOPE, "Paid on 2 May.", elsewhere, EvidenceType.RAG_DOC)

@@ -255,3 +255,25 @@ def test_what_is_no_document_is_refused(data: Any, problem: str) -> None:
     with pytest.raises(SchemaValidationError) as raised:
         parse_document(data)
     assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"messages": 5},
+        {"evidences": [{"evidence_id": ["e1"]}]},
+        {"evidences": [{"evidence_id": {}}]},
+    ],
+)
+def test_a_draft_with_nonsense_in_it_is_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(SchemaValidationError, match="not a session document"):
+        Migrator().migrate({**DRAFT, **bad})
+
+
+def test_what_is_no_json_object_is_refused_by_all_doors() -> None:
+    document: Any
+    for document in ([], None, "{}"):
+        with pytest.raises(SchemaValidationError, match="expected a JSON object"):
+            Migrator().migrate(document)
+    with pytest.raises(SchemaValidationError, match="no JSON"):
+        parse_document('{"a":' * 100_000)

@@ -105,6 +105,23 @@ async def test_what_a_pruner_shortens_goes_out_shortened(
     assert result.report.token_used == result.assembled_input.total_tokens < 100
 
 
+@pytest.mark.req("D-02")
+@pytest.mark.parametrize("text", ["She likes green tea.", "她喜欢喝绿茶。"])
+async def test_nothing_goes_for_room_that_there_is_without_it(
+    engine: ContextEngine, text: str
+) -> None:
+    """A plan is too large by itself: leaving out a setting before it gains nothing."""
+    blocks = [
+        block("tea", BlockType.MEMORY, text, priority="high"),
+        block("plan", BlockType.PLAN, "Write on. " * 900),
+    ]
+    await engine.put_context_blocks(SCOPE, blocks)
+    result = await ask(engine, budget=BudgetConfig(max_input_tokens=900, reserved_reply_tokens=9))
+    told = decisions(result)
+    assert (told["tea"].action, told["plan"].action) == ("kept", "dropped")
+    assert text in sent(result)
+
+
 @pytest.mark.req("A-11")
 @pytest.mark.parametrize("kind", TYPES)
 async def test_what_is_expired_or_too_sensitive_does_not_go_out(

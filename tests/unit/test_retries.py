@@ -89,6 +89,20 @@ async def test_ids_of_ones_own_make_it_once_too(url: str) -> None:
     await engine.close()
 
 
+@pytest.mark.req("B-07")
+async def test_a_question_with_an_id_of_its_own_is_enough(url: str) -> None:
+    engine = engine_on(url)
+    for text in ("1", "1", "eins", "1", "eins"):
+        await engine.prepare_turn("s", user("one?", message_id="q"))
+        await engine.commit_assistant_message("s", answer(text))
+    assert await messages(engine) == ["one?", "1", "eins"]
+    for _ in range(2):  # without an id it is asked again
+        await engine.prepare_turn("s", user("one?"))
+        await engine.commit_assistant_message("s", answer("1"))
+    assert await messages(engine) == ["one?", "1", "eins", "one?", "1", "one?", "1"]
+    await engine.close()
+
+
 @pytest.mark.req("B-07", "A-14")
 async def test_a_stream_that_is_repeated(url: str) -> None:
     engine = engine_on(url)
@@ -130,14 +144,18 @@ async def test_another_answer_to_the_same_request_is_a_variant(url: str) -> None
 
 
 @pytest.mark.req("B-07")
-async def test_a_tool_loop_that_is_repeated_whole(url: str) -> None:
+@pytest.mark.parametrize(("request_id", "message_id"), [("r", None), ("", "q")])
+async def test_a_tool_loop_that_is_repeated_whole(
+    url: str, request_id: str, message_id: str | None
+) -> None:
     engine = engine_on(url)
     call = ToolRequest(id="call_0", name="weather", args={"city": "Oslo"})
+    question = user("Weather?", message_id=message_id)
     for _ in range(2):
-        await engine.prepare_turn("s", user("Weather?"), request_id="r")
+        await engine.prepare_turn("s", question, request_id=request_id)
         await engine.commit_assistant_message("s", answer("", tool_calls=[call]))
         result = Message(role=Role.TOOL, content="0 degrees", tool_call_id="call_0")
-        step = await engine.prepare_turn("s", result, request_id="r")
+        step = await engine.prepare_turn("s", result, request_id=request_id)
         assert [part.role.value for part in step.assembled_input.parts] == [
             "user",
             "assistant",
