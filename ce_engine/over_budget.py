@@ -62,9 +62,8 @@ class OverBudgetLog:
             return
         self._rules[key] = known.union(new)
         logger.warning(
-            "session %s: a call goes out without %d rules, for which its budget has no room: %s; see: ce report %s",
+            "session %s: a call goes out without these rules: %s; why, says: ce report %s",
             session,
-            len(new),
             ", ".join(new),
             shlex.quote(session),
         )

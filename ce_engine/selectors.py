@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ce_engine.errors import SelectorResolveError
+from ce_engine.errors import SchemaValidationError, SelectorResolveError
 from ce_engine.pace import TimeUpError, breathe, left, within
 
 
@@ -81,7 +81,13 @@ class RefSelector:
         self._kinds: dict[str, SelectorKind] = dict(KINDS)
 
     def register(self, name: str, kind: SelectorKind) -> None:
-        """Add a kind, or replace one; `name` is a word in small letters, as before the colon."""
+        """Add a kind, or replace one; `name` is a word in small letters, else `SchemaValidationError`."""
+        methods = [callable(getattr(kind, each, None)) for each in ("parse", "find")]
+        if not re.fullmatch("[a-z]+", name) or isinstance(kind, type) or not all(methods):
+            raise SchemaValidationError(
+                "a kind of selector has a name in small letters, such as 'xpath', and is an object with "
+                f"parse(argument) and find(content, params); found {name!r}, {kind!r}"
+            )
         self._kinds[name] = kind
 
     def parse(self, selector: str) -> list[ParsedSelector]:

@@ -133,8 +133,9 @@ def reasons(report: Report) -> Iterator[str]:
     for code in dict.fromkeys([*report.warnings, *report.degradations]):
         yield code_words(code)
     if report.rules_dropped:
+        rules = "rule" if len(report.rules_dropped) == 1 else "rules"
         told = ", ".join(report.rules_dropped)
-        yield f"{number(len(report.rules_dropped))} rules did not go out: {told}"
+        yield f"{number(len(report.rules_dropped))} {rules} did not go out: {told}"
     if report.over_budget_causes:
         yield f"alone too much: {figures(report.over_budget_causes)}"
     if count := len(report.violations):

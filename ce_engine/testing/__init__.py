@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     )
     from ce_engine.testing.judge_contract import JudgeContract
     from ce_engine.testing.pruner_contract import PrunerContract
+    from ce_engine.testing.reading_contracts import (
+        EvidenceResolverContract,
+        LlmAdapterContract,
+        RefSelectorContract,
+    )
     from ce_engine.testing.scripted_llm import MockLlmAdapter
     from ce_engine.testing.store_contract import StoreContract
     from ce_engine.testing.summarizer_contract import SummarizerContract
@@ -36,12 +41,15 @@ __all__ = [
     "ContextSourceContract",
     "EventBusContract",
     "EvidenceIngestorContract",
+    "EvidenceResolverContract",
     "HasherContract",
     "IdGeneratorContract",
     "JudgeContract",
+    "LlmAdapterContract",
     "MockLlmAdapter",
     "PrunerContract",
     "RedactorContract",
+    "RefSelectorContract",
     "RendererContract",
     "StoreContract",
     "SummarizerContract",
@@ -55,12 +63,15 @@ _HOMES = {
     "ContextSourceContract": "block_contracts",
     "EventBusContract": "base_contracts",
     "EvidenceIngestorContract": "block_contracts",
+    "EvidenceResolverContract": "reading_contracts",
     "HasherContract": "base_contracts",
     "IdGeneratorContract": "base_contracts",
     "JudgeContract": "judge_contract",
+    "LlmAdapterContract": "reading_contracts",
     "MockLlmAdapter": "scripted_llm",
     "PrunerContract": "pruner_contract",
     "RedactorContract": "text_contracts",
+    "RefSelectorContract": "reading_contracts",
     "RendererContract": "block_contracts",
     "StoreContract": "store_contract",
     "SummarizerContract": "summarizer_contract",

@@ -19,7 +19,7 @@ DRIVER_LINES = {
     "cli": 2900,
     "compare": 400,
     "stores": 4400,
-    "testing": 2200,
+    "testing": 2300,
     "tokens": 900,
     "upload": 2250,
 }

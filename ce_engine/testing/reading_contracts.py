@@ -1,0 +1,138 @@
+"""What readers of evidence, selectors and the engine's own model must do, as tests: subclass and give a fixture (A-27)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
+from ce_engine.ports import EvidenceResolver, LlmAdapter, LlmRequest, LlmResponse
+from ce_engine.schema.enums import Role
+from ce_engine.schema.report import MessagePart
+from ce_engine.selectors import RefSelector
+
+
+LINES = "The order is paid.\n订单已付款。\nIt ships on Monday."
+JSON = '{"items": [{"name": "锅炉"}, {"name": "oven"}]}'
+EVIDENCE = {"lines": LINES, "json": JSON, "empty": ""}
+"""The contents of the evidence that a resolver is asked for, by id."""
+
+PARTS = {
+    ("lines", "lines:2-2"): "订单已付款。",
+    ("lines", "lines:2-9"): "订单已付款。\nIt ships on Monday.",
+    ("lines", "chars:4-9"): "order",
+    ("lines", r"regex:[A-Z]\w+day"): "Monday",
+    ("lines", "lines:1-2,regex:付款"): "付款",
+    ("json", "json:$.items[0].name"): "锅炉",
+    ("json", "json:$.items[*].name"): "锅炉\noven",
+}
+"""What selectors name, by the evidence's id."""
+
+WRONG = (
+    "",
+    "lines:0-2",
+    "lines:2",
+    "chars:3-1",
+    "regex:[",
+    "json:items[",
+    "pages:1-2",
+    "lines:9-9",
+)
+"""Selectors that are malformed, of no known kind, or match nothing in `LINES`."""
+
+
+class RefSelectorContract:
+    """Everything that `RefSelector` promises. A subclass gives a fixture `ref_selector`."""
+
+    def test_it_finds_what_is_named(self, ref_selector: RefSelector) -> None:
+        for (name, selector), part in PARTS.items():
+            assert ref_selector.extract(EVIDENCE[name], selector) == part
+
+    def test_it_is_pure(self, ref_selector: RefSelector) -> None:
+        once = [ref_selector.extract(EVIDENCE[name], selector) for name, selector in PARTS]
+        assert [ref_selector.extract(EVIDENCE[name], selector) for name, selector in PARTS] == once
+
+    def test_a_part_stands_in_the_text(self, ref_selector: RefSelector) -> None:
+        for name, selector in PARTS:
+            for line in ref_selector.extract(EVIDENCE[name], selector).split("\n"):
+                assert line in EVIDENCE[name]
+
+    @pytest.mark.parametrize("selector", WRONG)
+    def test_what_names_nothing_is_an_error(self, ref_selector: RefSelector, selector: str) -> None:
+        with pytest.raises(SelectorResolveError):
+            ref_selector.extract(LINES, selector)
+
+    def test_in_an_empty_text_there_is_nothing(self, ref_selector: RefSelector) -> None:
+        for selector in ("chars:0-5", "regex:a+", "json:$.a"):
+            with pytest.raises(SelectorResolveError):
+                ref_selector.extract("", selector)
+
+
+class EvidenceResolverContract:
+    """Everything that `ports.EvidenceResolver` promises.
+
+    A subclass gives a fixture `resolver` of a session with the evidence in `EVIDENCE`, under these ids.
+    """
+
+    pytestmark = pytest.mark.anyio
+
+    async def test_it_finds_the_whole_text(self, resolver: EvidenceResolver) -> None:
+        for name, content in EVIDENCE.items():
+            assert await resolver.resolve(name) == content
+            assert await resolver.resolve(name, None) == content
+
+    async def test_it_finds_the_part_that_is_named(self, resolver: EvidenceResolver) -> None:
+        for (name, selector), part in PARTS.items():
+            assert await resolver.resolve(name, selector) == part
+
+    async def test_evidence_that_is_not_there_is_not_found(
+        self, resolver: EvidenceResolver
+    ) -> None:
+        for selector in (None, "lines:1-1"):
+            with pytest.raises(EvidenceNotFoundError):
+                await resolver.resolve("of-nobody", selector)
+
+    @pytest.mark.parametrize("selector", WRONG[1:])
+    async def test_what_names_nothing_is_an_error(
+        self, resolver: EvidenceResolver, selector: str
+    ) -> None:
+        with pytest.raises(SelectorResolveError):
+            await resolver.resolve("lines", selector)
+
+
+class LlmAdapterContract:
+    """Everything that `ports.LlmAdapter` promises.
+
+    A subclass gives a fixture `llm_adapter` whose model answers something that is not empty.
+    """
+
+    pytestmark = pytest.mark.anyio
+
+    @staticmethod
+    def request(**more: object) -> LlmRequest:
+        """Instructions and a question, as summaries and judges ask."""
+        parts = [
+            MessagePart(role=Role.SYSTEM, content="Answer in one word. 用一个词回答。"),
+            MessagePart(role=Role.USER, content="Which city is the capital of France? 法国首都?"),
+        ]
+        return LlmRequest(parts, **more)  # type: ignore[arg-type]  # a test names them
+
+    async def test_it_answers(self, llm_adapter: LlmAdapter) -> None:
+        response = await llm_adapter.generate(self.request())
+        assert isinstance(response, LlmResponse)
+        assert response.content.strip()
+
+    async def test_tokens_are_told_and_add_up(self, llm_adapter: LlmAdapter) -> None:
+        """0 says that the provider told none."""
+        response = await llm_adapter.generate(self.request(max_tokens=50, temperature=0.0))
+        counts = response.prompt_tokens, response.completion_tokens
+        assert min(*counts, response.latency_ms) >= 0
+        assert response.total_tokens in (0, sum(counts))
+
+    async def test_what_it_is_given_stays_as_it_is(self, llm_adapter: LlmAdapter) -> None:
+        given = self.request(max_tokens=50)
+        await llm_adapter.generate(given)
+        assert given == self.request(max_tokens=50)
+
+    async def test_it_answers_again(self, llm_adapter: LlmAdapter) -> None:
+        for _ in range(3):
+            assert (await llm_adapter.generate(self.request())).content.strip()
