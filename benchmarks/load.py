@@ -106,18 +106,18 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=20, help="of each session")
     parser.add_argument("--source-ms", type=int, default=0, help="a source that takes as long")
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    sessions = [f"s{n}" for n in range(given.calls)]
+    options = parser.parse_args()
+    sessions = [f"s{n}" for n in range(options.calls)]
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'ce.db'}"
         engine = made(url, 0)
         for session in sessions:
-            engine.loop.run(fill(engine, session, given.messages))
+            engine.loop.run(fill(engine, session, options.messages))
         engine.sync.close()
         for way, name in ((in_turn, "one by one"), (at_once, "at once")):
-            engine = made(url, given.source_ms)
+            engine = made(url, options.source_ms)
             tell(f"cold, {name}", way, engine, sessions)
-            for _ in range(given.rounds):
+            for _ in range(options.rounds):
                 tell(f"warm, {name}", way, engine, sessions)
             engine.sync.close()
 

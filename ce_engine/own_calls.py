@@ -70,16 +70,10 @@ def is_own_call() -> bool:
     return _under_way.get() is not None
 
 
-def _note_call(request: LlmRequest, response: LlmResponse) -> None:
-    """Tell what a call of the engine's used, for the record; without a call around, nothing happens."""
-    if (calls := _under_way.get()) is not None:
-        calls.append(OwnCall(request, response))
-
-
 async def ask(
     llm: LlmAdapter, request: LlmRequest, failure: type[ContextEngineError], who: str
 ) -> LlmResponse:
-    """Make a call of the engine's own, and note it.
+    """Make a call of the engine's own, and note what it used; without `own_calls` around, nothing is noted.
 
     Raises:
         ContextEngineError: of the type `failure`; `who` failed, and with what, but not its words: they
@@ -91,5 +85,6 @@ async def ask(
         raise failure(
             f"{who} failed with {type(error).__name__}; look at its LlmAdapter"
         ) from error
-    _note_call(request, response)
+    if (calls := _under_way.get()) is not None:
+        calls.append(OwnCall(request, response))
     return response

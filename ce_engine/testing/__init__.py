@@ -22,13 +22,10 @@ if TYPE_CHECKING:
         EvidenceIngestorContract,
         RendererContract,
     )
+    from ce_engine.testing.evidence_contracts import EvidenceResolverContract, RefSelectorContract
     from ce_engine.testing.judge_contract import JudgeContract
+    from ce_engine.testing.llm_contract import LlmAdapterContract
     from ce_engine.testing.pruner_contract import PrunerContract
-    from ce_engine.testing.reading_contracts import (
-        EvidenceResolverContract,
-        LlmAdapterContract,
-        RefSelectorContract,
-    )
     from ce_engine.testing.scripted_llm import MockLlmAdapter
     from ce_engine.testing.store_contract import StoreContract
     from ce_engine.testing.summarizer_contract import SummarizerContract
@@ -63,15 +60,15 @@ _HOMES = {
     "ContextSourceContract": "block_contracts",
     "EventBusContract": "base_contracts",
     "EvidenceIngestorContract": "block_contracts",
-    "EvidenceResolverContract": "reading_contracts",
+    "EvidenceResolverContract": "evidence_contracts",
     "HasherContract": "base_contracts",
     "IdGeneratorContract": "base_contracts",
     "JudgeContract": "judge_contract",
-    "LlmAdapterContract": "reading_contracts",
+    "LlmAdapterContract": "llm_contract",
     "MockLlmAdapter": "scripted_llm",
     "PrunerContract": "pruner_contract",
     "RedactorContract": "text_contracts",
-    "RefSelectorContract": "reading_contracts",
+    "RefSelectorContract": "evidence_contracts",
     "RendererContract": "block_contracts",
     "StoreContract": "store_contract",
     "SummarizerContract": "summarizer_contract",

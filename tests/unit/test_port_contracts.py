@@ -21,6 +21,8 @@ from ce_engine import (
     Event,
     InMemoryEventBus,
     InputAssembler,
+    LlmRequest,
+    LlmResponse,
     RedactResult,
     RenderedBlock,
     RuleIngestor,
@@ -42,6 +44,8 @@ from ce_engine.testing import (
     EvidenceIngestorContract,
     HasherContract,
     IdGeneratorContract,
+    LlmAdapterContract,
+    MockLlmAdapter,
     RedactorContract,
     RendererContract,
     TokenEstimatorContract,
@@ -63,6 +67,12 @@ class Notes:
     def fetch(self, scope: Scope, query: str, limit: int) -> Sequence[ContextPiece]:
         texts = [f"{query} {n}" for n in range(9)]
         return [ContextPiece(text, score=0.5, user_id=scope.user_id) for text in texts][:limit]
+
+
+class TestMockLlmAdapter(LlmAdapterContract):
+    @pytest.fixture
+    def llm_adapter(self) -> MockLlmAdapter:
+        return MockLlmAdapter()
 
 
 class TestClock(ClockContract):
@@ -343,3 +353,20 @@ def test_and_a_sound_part_is_not() -> None:
     }
     assert not any(failed.values()), failed
     assert SOUND.keys() == {suite for suite, _, _ in BROKEN}
+
+
+class SilentModel:
+    """A model that answers nothing."""
+
+    async def generate(self, request: LlmRequest) -> LlmResponse:
+        del request
+        return LlmResponse("  ", "m", 1, 2, 9)
+
+
+@pytest.mark.anyio
+async def test_a_model_that_says_nothing_is_caught() -> None:
+    suite = LlmAdapterContract()
+    with pytest.raises(AssertionError):
+        await suite.test_it_answers(SilentModel())
+    with pytest.raises(AssertionError):
+        await suite.test_tokens_are_told_and_add_up(SilentModel())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ce_engine import RefSelector, SelectorResolveError
+from ce_engine import RefSelector, SchemaValidationError, SelectorResolveError
 from ce_engine.selectors import MAX_MATCHES, MAX_SELECTOR, MAX_TEXT, ParsedSelector, Span
 
 
@@ -165,6 +165,33 @@ def test_a_kind_can_be_added() -> None:
         selector.extract(page, "page:1")
     with pytest.raises(SelectorResolveError, match="no known kind"):
         extract("heading:换货", page)  # of this selector only
+
+
+class Heading:
+    def parse(self, argument: str) -> dict[str, Any]:
+        return {"name": argument}
+
+    def find(self, content: str, params: Mapping[str, Any]) -> list[Any]:
+        del content, params
+        return []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "cure"),
+    [
+        ("Head Line", Heading(), "small letters"),
+        ("", Heading(), "small letters"),
+        ("heading", object(), "parse"),
+        ("heading", Heading, "an object"),
+    ],
+)
+def test_a_kind_that_is_none_is_refused_where_it_is_registered(
+    name: str, kind: Any, cure: str
+) -> None:
+    selector = RefSelector()
+    with pytest.raises(SchemaValidationError, match=cure):
+        selector.register(name, kind)
+    assert selector.extract("a\nb", "lines:2-2") == "b"
 
 
 texts = st.text(st.sampled_from("ab ,\n\r你好👋\u2028"), min_size=1, max_size=40)

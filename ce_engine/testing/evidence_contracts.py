@@ -1,13 +1,11 @@
-"""What readers of evidence, selectors and the engine's own model must do, as tests: subclass and give a fixture (A-27)."""
+"""What selectors and resolvers of evidence must do, as tests: subclass and give a fixture (A-05, A-27)."""
 
 from __future__ import annotations
 
 import pytest
 
 from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
-from ce_engine.ports import EvidenceResolver, LlmAdapter, LlmRequest, LlmResponse
-from ce_engine.schema.enums import Role
-from ce_engine.schema.report import MessagePart
+from ce_engine.ports import EvidenceResolver
 from ce_engine.selectors import RefSelector
 
 
@@ -97,42 +95,3 @@ class EvidenceResolverContract:
     ) -> None:
         with pytest.raises(SelectorResolveError):
             await resolver.resolve("lines", selector)
-
-
-class LlmAdapterContract:
-    """Everything that `ports.LlmAdapter` promises.
-
-    A subclass gives a fixture `llm_adapter` whose model answers something that is not empty.
-    """
-
-    pytestmark = pytest.mark.anyio
-
-    @staticmethod
-    def request(**more: object) -> LlmRequest:
-        """Instructions and a question, as summaries and judges ask."""
-        parts = [
-            MessagePart(role=Role.SYSTEM, content="Answer in one word. 用一个词回答。"),
-            MessagePart(role=Role.USER, content="Which city is the capital of France? 法国首都?"),
-        ]
-        return LlmRequest(parts, **more)  # type: ignore[arg-type]  # a test names them
-
-    async def test_it_answers(self, llm_adapter: LlmAdapter) -> None:
-        response = await llm_adapter.generate(self.request())
-        assert isinstance(response, LlmResponse)
-        assert response.content.strip()
-
-    async def test_tokens_are_told_and_add_up(self, llm_adapter: LlmAdapter) -> None:
-        """0 says that the provider told none."""
-        response = await llm_adapter.generate(self.request(max_tokens=50, temperature=0.0))
-        counts = response.prompt_tokens, response.completion_tokens
-        assert min(*counts, response.latency_ms) >= 0
-        assert response.total_tokens in (0, sum(counts))
-
-    async def test_what_it_is_given_stays_as_it_is(self, llm_adapter: LlmAdapter) -> None:
-        given = self.request(max_tokens=50)
-        await llm_adapter.generate(given)
-        assert given == self.request(max_tokens=50)
-
-    async def test_it_answers_again(self, llm_adapter: LlmAdapter) -> None:
-        for _ in range(3):
-            assert (await llm_adapter.generate(self.request())).content.strip()

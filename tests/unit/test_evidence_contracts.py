@@ -1,9 +1,6 @@
-"""What comes with the engine passes the suites of those who read: selectors, resolvers, models; faults do not."""
+"""The suites of selectors and resolvers: our own parts keep them, and faults do not (A-27)."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -11,23 +8,14 @@ from ce_engine import (
     EvidenceResolver,
     EvidenceSource,
     EvidenceType,
-    LlmAdapter,
-    LlmRequest,
-    LlmResponse,
     MemoryStore,
     RefSelector,
-    SchemaValidationError,
     Scope,
     SourceKind,
 )
 from ce_engine.schema.document import Evidence, EvidenceLinks
-from ce_engine.testing import (
-    EvidenceResolverContract,
-    LlmAdapterContract,
-    MockLlmAdapter,
-    RefSelectorContract,
-)
-from ce_engine.testing.reading_contracts import EVIDENCE
+from ce_engine.testing import EvidenceResolverContract, RefSelectorContract
+from ce_engine.testing.evidence_contracts import EVIDENCE
 from ce_engine.tracing import StoreResolver
 
 
@@ -39,12 +27,6 @@ class TestRefSelector(RefSelectorContract):
     @pytest.fixture
     def ref_selector(self) -> RefSelector:
         return RefSelector()
-
-
-class TestMockLlmAdapter(LlmAdapterContract):
-    @pytest.fixture
-    def llm_adapter(self) -> LlmAdapter:
-        return MockLlmAdapter()
 
 
 class TestStoreResolver(EvidenceResolverContract):
@@ -74,14 +56,6 @@ class Guesses:
         return EVIDENCE.get(evidence_id, "")
 
 
-class Silent:
-    """A model that answers nothing."""
-
-    async def generate(self, request: LlmRequest) -> LlmResponse:
-        del request
-        return LlmResponse("  ", "m", 1, 2, 9)
-
-
 class FromZero(RefSelector):
     """Lines that count from 0."""
 
@@ -93,46 +67,10 @@ class FromZero(RefSelector):
 
 @pytest.mark.anyio
 async def test_faults_are_caught() -> None:
-    resolves, models, selects = (
-        EvidenceResolverContract(),
-        LlmAdapterContract(),
-        RefSelectorContract(),
-    )
+    resolves, selects = EvidenceResolverContract(), RefSelectorContract()
     with pytest.raises(pytest.fail.Exception):
         await resolves.test_evidence_that_is_not_there_is_not_found(Guesses())
     with pytest.raises(AssertionError):
         await resolves.test_it_finds_the_part_that_is_named(Guesses())
     with pytest.raises(AssertionError):
-        await models.test_it_answers(Silent())
-    with pytest.raises(AssertionError):
-        await models.test_tokens_are_told_and_add_up(Silent())
-    with pytest.raises(AssertionError):
         selects.test_it_finds_what_is_named(FromZero())
-
-
-class Heading:
-    def parse(self, argument: str) -> dict[str, Any]:
-        return {"name": argument}
-
-    def find(self, content: str, params: Mapping[str, Any]) -> list[Any]:
-        del content, params
-        return []
-
-
-@pytest.mark.req("A-05")
-@pytest.mark.parametrize(
-    ("name", "kind", "cure"),
-    [
-        ("Head Line", Heading(), "small letters"),
-        ("", Heading(), "small letters"),
-        ("heading", object(), "parse"),
-        ("heading", Heading, "an object"),
-    ],
-)
-def test_a_kind_that_is_none_is_refused_where_it_is_registered(
-    name: str, kind: Any, cure: str
-) -> None:
-    selector = RefSelector()
-    with pytest.raises(SchemaValidationError, match=cure):
-        selector.register(name, kind)
-    assert selector.extract("a\nb", "lines:2-2") == "b"
