@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ce_engine.ports import TokenEstimator
@@ -61,12 +61,12 @@ class Counter:
     def text(self, text: str) -> int:
         return self._asked(lambda estimator: estimator.estimate_text(text, self._model))
 
-    def message(self, message: Message) -> int:
-        """Tokens of a message with framing and tool calls."""
+    def message(self, message: Message, arguments: Sequence[str] = ()) -> int:
+        """Tokens of a message with framing and tool calls, whose `arguments` may go out as they were written."""
         role, content, model = message.role, message.content, self._model
         tokens = self._asked(lambda estimator: estimator.estimate_message(role, content, model))
-        for call in message.tool_calls or ():
-            args = json_text(call.args)
+        for n, call in enumerate(message.tool_calls or ()):
+            args = (arguments[n] if n < len(arguments) else "") or json_text(call.args)
             tokens += self.text(f"{call.name}{args}{call.id or ''}") + PER_TOOL_CALL
         if message.tool_call_id:
             tokens += self.text(message.tool_call_id) + PER_TOOL_CALL
@@ -78,7 +78,7 @@ class Counter:
         """Tokens of a host message with its media; counted once for the same estimator and model."""
         media = self.media(host) if host.attachments else host.media_tokens
         if host.counted is None or host.counted[0] != self.name:
-            host.counted = (self.name, self.message(host.message) + media)
+            host.counted = (self.name, self.message(host.message, host.arguments) + media)
         return host.counted[1]
 
     def media(self, host: HostMessage) -> int:

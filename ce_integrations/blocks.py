@@ -15,9 +15,11 @@ __all__ = [
     "Beside",
     "beside_text",
     "call_args",
+    "call_texts",
     "changed",
     "media_digests",
     "other_blocks",
+    "raw_args",
     "text_of",
     "tool_requests",
     "with_text",
@@ -99,14 +101,25 @@ def beside_text(content: object) -> Beside:
 
 
 def call_args(call: Mapping[Any, Any]) -> dict[str, Any]:
-    """The arguments of a call, whatever their name; what is no JSON object stands under `""`."""
-    args = call.get("input", call.get("args", call.get("arguments")))
+    """The arguments of a call; what is no JSON object stands under `""`."""
+    args = raw_args(call)
     if isinstance(args, str):
         try:
             args = json.loads(args)
         except ValueError:
             return {"": args}
     return dict(args) if isinstance(args, Mapping) else {"": args}
+
+
+def call_texts(calls: Iterable[Any]) -> tuple[str, ...]:
+    """The arguments of calls that frameworks keep as text, which goes out as it stands; of others `""`."""
+    told = (raw_args(call if isinstance(call, Mapping) else vars(call)) for call in calls)
+    return tuple(args if isinstance(args, str) else "" for args in told)
+
+
+def raw_args(call: Mapping[Any, Any]) -> Any:
+    """The arguments of a call as the framework keeps them, whatever their name."""
+    return call.get("input", call.get("args", call.get("arguments")))
 
 
 def tool_requests(calls: Iterable[Any]) -> list[ToolRequest]:

@@ -64,6 +64,8 @@ class HostMessage:
         media_tokens: what those parts cost, attachments aside.
         attachments: its pictures and files; the engine knows what they cost the model that is asked.
         error: a tool result that reports a failure.
+        arguments: those of its calls, in their order, as the text that goes out; `""` or none where the engine's
+            own JSON of them is what goes out.
         more_call_ids: the other calls that it answers, where one message has the results of several.
         protected: a host that must not lose this message for reasons of its own; a result may then stand
             without its call.
@@ -79,6 +81,7 @@ class HostMessage:
     protected: bool = False
     more_call_ids: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    arguments: tuple[str, ...] = ()
     counted: tuple[str, int] | None = None
     """The engine's: (estimator and model, tokens with framing, calls and media)."""
     recognised: tuple[tuple[str, str], Any] | None = None

@@ -31,7 +31,7 @@ from ce_engine import (
     Usage,
 )
 from ce_integrations.autogen.told import Told
-from ce_integrations.blocks import changed, tool_requests
+from ce_integrations.blocks import call_texts, changed, tool_requests
 from ce_integrations.messages import author_of, valid_name
 from ce_integrations.usage import usage_of
 
@@ -108,7 +108,7 @@ def _from_model(
         return HostMessage(said, Origin.ANSWER)
     calls = tool_requests(content)
     said = Message(role=Role.ASSISTANT, content=thought or "", author=author, tool_calls=calls)
-    return HostMessage(said, Origin.TOOL_CALL)
+    return HostMessage(said, Origin.TOOL_CALL, arguments=call_texts(content))
 
 
 def _from_result(result: FunctionExecutionResult | None) -> HostMessage:
@@ -203,7 +203,9 @@ def from_schema(message: Message) -> LLMMessage:
         )
         return FunctionExecutionResultMessage(content=[result])
     calls = [
-        FunctionCall(id=call.id or "", name=call.name, arguments=json.dumps(call.args))
+        FunctionCall(
+            id=call.id or "", name=call.name, arguments=json.dumps(call.args, ensure_ascii=False)
+        )
         for call in message.tool_calls or ()
     ]
     source = valid_name(message, "assistant")

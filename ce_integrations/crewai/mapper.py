@@ -10,7 +10,7 @@ from crewai.utilities.agent_utils import extract_tool_call_info
 from crewai.utilities.i18n import I18N
 
 import ce_engine as ce
-from ce_integrations.blocks import BYTES_PER_TOKEN, call_args, changed, text_of
+from ce_integrations.blocks import BYTES_PER_TOKEN, call_args, call_texts, changed, text_of
 from ce_integrations.chat_form import call_dict, message_dict, tool_request
 from ce_integrations.messages import ROLES, host_message
 from ce_integrations.usage import usage_of
@@ -46,7 +46,8 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
     """Map one message; whatever else it has stays in it."""
     content = native.get("content")
     role, origin = ROLES.get(native.get("role") or "user", ROLES["user"])
-    calls = [tool_request(call) for call in native.get("tool_calls") or ()]
+    asked = native.get("tool_calls") or ()
+    calls = [tool_request(call) for call in asked]
     text = text_of(content)
     if role is ce.Role.ASSISTANT and (written := _ACTION.search(text)):
         calls = [ce.ToolRequest(name=written[1], args=call_args({"args": written[2]}))]
@@ -60,6 +61,7 @@ def to_schema(native: Mapping[str, Any]) -> ce.HostMessage:
         message.tool_call_id = native.get("tool_call_id")
     host = host_message(message, origin, [*_parts(content), *_files(native)])
     host.media_tokens += -(-len(before + behind) // BYTES_PER_TOKEN)
+    host.arguments = call_texts(call.get("function") or call for call in asked)
     return host
 
 

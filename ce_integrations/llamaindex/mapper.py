@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,16 @@ from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import ce_engine as ce
-from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, REASONING, call_args, changed, with_text
+from ce_integrations.blocks import (
+    BYTES_PER_TOKEN,
+    CALLS,
+    REASONING,
+    call_texts,
+    changed,
+    raw_args,
+    tool_requests,
+    with_text,
+)
 from ce_integrations.chat_form import call_dict
 from ce_integrations.llamaindex.written import Written, read
 from ce_integrations.messages import ROLES, answer_from, host_message
@@ -38,7 +48,8 @@ def to_schema(native: ChatMessage) -> ce.HostMessage:
     said = getattr(native.role, "value", native.role)
     role, origin = ROLES.get(said, ROLES["user"])
     protected = said not in ROLES
-    calls = _calls(native) if role is ce.Role.ASSISTANT else []
+    asked = list(_calls(native)) if role is ce.Role.ASSISTANT else []
+    calls = tool_requests(asked)
     call_id = native.additional_kwargs.get("tool_call_id") if role is ce.Role.TOOL else None
     written = Written(native.content or "", calls)
     if not (calls or call_id or role is ce.Role.SYSTEM):
@@ -53,6 +64,9 @@ def to_schema(native: ChatMessage) -> ce.HostMessage:
     )
     host = host_message(message, origin, media_of(native.blocks), protected=protected)
     host.media_tokens += -(-len(written.beside) // BYTES_PER_TOKEN)
+    # As OpenAI's integration (0.8) writes what is no text, with escapes for what is beyond ASCII.
+    texts = zip(call_texts(asked), calls, strict=True)
+    host.arguments = tuple(text or json.dumps(call.args, default=str) for text, call in texts)
     return host
 
 
@@ -64,37 +78,27 @@ def media_of(blocks: Sequence[Any]) -> list[dict[str, Any]]:
     return [{"type": kind, **vars(block)} for block, kind in kinds if kind not in _NO_MEDIA]
 
 
-def _calls(native: ChatMessage) -> list[ce.ToolRequest]:
-    """Calls of tools as blocks, else as an integration keeps its provider's: objects or dicts."""
+def _calls(native: ChatMessage) -> Iterator[dict[str, Any]]:
+    """Name, id and arguments of calls: of blocks, else as an integration keeps its provider's, objects or dicts."""
     blocks: list[Any] = [block for block in native.blocks if _is_call(block)]
-    if blocks:
-        return [
-            ce.ToolRequest(
-                name=block.tool_name,
-                id=block.tool_call_id,
-                args=call_args(_args(block.tool_kwargs)),
-            )
-            for block in blocks
-        ]
-    return list(_of_provider(native.additional_kwargs.get("tool_calls") or ()))
+    for block in blocks:
+        yield {"name": block.tool_name, "id": block.tool_call_id, "args": block.tool_kwargs}
+    if not blocks:
+        yield from _of_provider(native.additional_kwargs.get("tool_calls") or ())
 
 
 def _is_call(block: object) -> bool:
     return ToolCallBlock is not None and isinstance(block, ToolCallBlock)
 
 
-def _args(value: object) -> dict[str, object]:
-    return {"args": value}
-
-
-def _of_provider(calls: Iterable[Any]) -> Iterator[ce.ToolRequest]:
+def _of_provider(calls: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for call in calls:
         told = _fields(call)
         function = _fields(told.get("function") or told)
         name = function.get("name") or function.get("tool_name") or ""
-        args = call_args(_args(told["tool_kwargs"]) if "tool_kwargs" in told else function)
+        args = told["tool_kwargs"] if "tool_kwargs" in told else raw_args(function)
         call_id = next((told[key] for key in _CALL_IDS if told.get(key)), None)
-        yield ce.ToolRequest(name=name, id=call_id, args=args)
+        yield {"name": name, "id": call_id, "args": args}
 
 
 def _fields(value: object) -> Mapping[Any, Any]:

@@ -17,7 +17,7 @@ from semantic_kernel.contents import (
 from semantic_kernel.contents.history_reducer.chat_history_reducer_utils import SUMMARY_METADATA_KEY
 
 from ce_engine import Answer, Extend, HostMessage, Message, Origin, Role, Shorten, Usage
-from ce_integrations.blocks import TEXT, changed, text_of, tool_requests
+from ce_integrations.blocks import TEXT, call_texts, changed, text_of, tool_requests
 from ce_integrations.messages import ROLES, answer_from, author_of, host_message, valid_name
 from ce_integrations.usage import usage_of
 
@@ -49,7 +49,9 @@ def to_schema(native: ChatMessageContent) -> HostMessage:
     speaker = author_of(native.name, Role.ASSISTANT if role is Role.SYSTEM else role)
     message = Message(role=role, content=text_of(blocks), author=speaker)
     message.tool_calls = tool_requests(calls) or None
-    return host_message(message, Origin.TOOL_CALL if calls else origin, blocks)
+    host = host_message(message, Origin.TOOL_CALL if calls else origin, blocks)
+    host.arguments = call_texts(calls)
+    return host
 
 
 def _of(native: ChatMessageContent, kind: type[Any]) -> list[Any]:
@@ -134,7 +136,9 @@ def from_schema(message: Message) -> ChatMessageContent:
         )
         return ChatMessageContent(role=role, items=[result])
     calls = [
-        FunctionCallContent(id=call.id or "", name=call.name, arguments=json.dumps(call.args))
+        FunctionCallContent(
+            id=call.id or "", name=call.name, arguments=json.dumps(call.args, ensure_ascii=False)
+        )
         for call in message.tool_calls or ()
     ]
     texts = [TextContent(text=message.content)] if message.content or not calls else []

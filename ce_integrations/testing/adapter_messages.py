@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -13,7 +14,7 @@ import pytest
 from ce_engine import BudgetConfig, RuntimeConfig, Shorten
 from ce_integrations.base import Hooks, Way
 from ce_integrations.testing.adapter_transparency import Transparency
-from ce_integrations.testing.answers import text, tool_calls
+from ce_integrations.testing.answers import Answer, Call, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken, count
 from ce_integrations.testing.framework_apps import needs
 from ce_integrations.testing.trial import Trial
@@ -74,6 +75,15 @@ class Messages(Transparency):
         assert ours.result == plain.result
         assert [count(body) for body in ours.bodies if count(body) > budget] == []
         assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
+
+    @needs("tools")
+    def test_arguments_count_as_they_go_out(self, trial: Trial, way: Way) -> None:
+        """Models may write signs beyond ASCII as escapes, and frameworks keep what they wrote."""
+        asked = Call("described", json.dumps({"word": "上海明天天气如何" * 12}))
+        script = [Answer(calls=(asked,)), text("It is a city.")]
+        ours = trial.ours(lambda target: trial.ask(target, QUESTIONS[0], way), script, (described,))
+        used = [turn.report["token_used"] for turn in trial.turns()]
+        assert [n >= count(body) for n, body in zip(used, ours.bodies, strict=True)] == [True] * 2
 
     @needs("tools")
     @pytest.mark.parametrize("teller", ["the run", "the message"])
