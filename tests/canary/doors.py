@@ -117,10 +117,10 @@ class Visitor:
         host_id = c("HostMessage.host_id")
         more = (c("HostMessage.more_call_ids"),) if message.role is Role.TOOL else ()
         obj = c("HostMessage.obj")
-        things = (shown.attachment(c),)
-        return HostMessage(
-            message, origin, host_id, obj=obj, media=media, more_call_ids=more, attachments=things
-        )
+        made = HostMessage(message, origin, host_id, obj=obj, media=media, more_call_ids=more)
+        made.attachments = (shown.attachment(c),)
+        made.arguments = tuple(c("HostMessage.arguments") for _ in message.tool_calls or ())
+        return made
 
     def question(self) -> list[Message]:
         system = Message(role=Role.SYSTEM, content=self.canary("Message.content"))
