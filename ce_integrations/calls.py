@@ -342,7 +342,12 @@ class GovernedCall(Generic[Native]):
         self, result: Result, answers: Answers[Result, Native]
     ) -> list[tuple[Turn | None, tuple[Native, Usage | None]]]:
         with self.hooks.guard("answers"):
-            return list(zip(self.turns, answers(result), strict=False))
+            try:
+                return list(zip(self.turns, answers(result), strict=False))
+            except Exception as error:
+                for turn in self.turns:
+                    self.hooks.failed(turn, error, waits=False)
+                raise
         return []
 
 

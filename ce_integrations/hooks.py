@@ -109,7 +109,7 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            messages = partial(self._mapped_all, list(natives))
+            messages = self._messages(natives)
             prepared = self.engine.loop.run(self.engine.prepare(begun, messages=messages))
             return self._ready(natives, info, begun, prepared)
         return natives, None
@@ -121,8 +121,7 @@ class Hooks(Generic[Native]):
             begun = self._begin(natives, info)
             if not isinstance(begun, ModelCall):
                 return natives, begun
-            messages = partial(self._mapped_all, list(natives))
-            prepared = await self.engine.prepare(begun, messages=messages)
+            prepared = await self.engine.prepare(begun, messages=self._messages(natives))
             return self._ready(natives, info, begun, prepared)
         return natives, None
 
@@ -134,7 +133,7 @@ class Hooks(Generic[Native]):
         with self.guard("preview"):
             begun = self._begin(natives, info)
             if isinstance(begun, ModelCall):
-                messages = partial(self._mapped_all, list(natives))
+                messages = self._messages(natives)
                 plan = self.engine.loop.run(self.engine.preview(begun, messages=messages))
                 return natives if plan.unchanged else self._natives(natives, plan)
         return natives
@@ -143,8 +142,7 @@ class Hooks(Generic[Native]):
         with self.guard("preview"):
             begun = self._begin(natives, info)
             if isinstance(begun, ModelCall):
-                messages = partial(self._mapped_all, list(natives))
-                plan = await self.engine.preview(begun, messages=messages)
+                plan = await self.engine.preview(begun, messages=self._messages(natives))
                 return natives if plan.unchanged else self._natives(natives, plan)
         return natives
 
@@ -158,7 +156,7 @@ class Hooks(Generic[Native]):
             around.adapter != self.adapter.name or self._hands_on(around.turn, natives)
         ):
             return Turn(outer=around.turn)
-        resolved, outer = resolve(info, self.choice, partial(self._mapped_all, natives)), None
+        resolved, outer = resolve(info, self.choice, self._messages(natives)), None
         if around is not None and around.turn is not None:
             outer = around.turn.handle
             if resolved.ephemeral and around.turn.resolved is not None:
@@ -211,9 +209,10 @@ class Hooks(Generic[Native]):
         is_same = now.content.endswith(asked.content) if asked.content else not now.content
         return now.role is asked.role and is_same
 
-    def _mapped_all(self, natives: list[Native]) -> list[HostMessage]:
-        """The messages of a call; runs on the engine's thread: the app's own has other things to do."""
-        return with_task(list(chain.from_iterable(map(self._known, natives))), self.agents)
+    def _messages(self, natives: list[Native]) -> Callable[[], list[HostMessage]]:
+        """Map those of a call, on the engine's thread: the app's own has other things to do."""
+        now = list(natives)
+        return lambda: with_task(list(chain.from_iterable(map(self._known, now))), self.agents)
 
     def _ready(
         self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared
@@ -246,23 +245,29 @@ class Hooks(Generic[Native]):
     def _commit(self, turn: Turn | None, native: Native, usage: Usage | None) -> Work | None:
         if turn is None or not turn.close():
             return None
-        used = usage or self.adapter.map_model_usage(native)
-        if turn.handle is None:
-            if turn.outer is not None and (used := turn.used(used)) is not None:
-                turn.outer.inner.append(used)
-            return None
-        return partial(self._committed, turn, native, used)
+        if turn.handle is not None:
+            return partial(self._committed, turn, native, usage)
+        used = turn.used(usage or self.adapter.map_model_usage(native))
+        if turn.outer is not None and used is not None:
+            turn.outer.inner.append(used)
+        return None
 
-    async def _committed(self, turn: Turn, native: Native, used: Usage | None) -> None:
-        """Map an answer and record it, on the engine's thread."""
+    async def _committed(self, turn: Turn, native: Native, usage: Usage | None) -> None:
+        """Map an answer and record it, on the engine's thread; one that cannot be has failed."""
         assert turn.handle is not None
-        answer = self._named(turn, self.adapter.to_answer(native))
-        if turn.prepared is not None:
+        assert turn.prepared is not None
+        try:
+            with self.guard("usage"):  # without it an answer is no less one
+                usage = usage or self.adapter.map_model_usage(native)
+            answer = self._named(turn, self.adapter.to_answer(native))
             self.asked.note(turn.prepared.call, answer.message.tool_calls)
-        if turn.resolved is not None:
-            remember_answer(turn.resolved, answer, is_shared=used is not None and used.cached)
-        used = self._usage(turn, answer, used)
-        await self.engine.commit(turn.handle, answer, usage=used)
+            if turn.resolved is not None:
+                remember_answer(turn.resolved, answer, is_shared=bool(usage and usage.cached))
+            used = self._usage(turn, answer, usage)
+            await self.engine.commit(turn.handle, answer, usage=used)
+        except Exception as error:
+            await self.engine.fail(turn.handle, type(error).__name__)
+            raise
 
     def chunk(self, turn: Turn | None, index: int, text: str) -> None:
         """Note a piece of a streamed answer, after the app has got it; in memory only."""
@@ -294,7 +299,9 @@ class Hooks(Generic[Native]):
         used = self._usage(turn, answer, usage)
         return partial(self.engine.finalize, turn.handle, usage=used, answer=answer)
 
-    def failed(self, turn: Turn | None, error: BaseException, text: str = "") -> None:
+    def failed(
+        self, turn: Turn | None, error: BaseException, text: str = "", *, waits: bool = True
+    ) -> None:
         """Close a turn without a whole answer, `text` being what came of it: failed, or incomplete.
 
         Cancellation, an interrupt and a generator that is closed wait for nothing: the record is
@@ -302,7 +309,7 @@ class Hooks(Generic[Native]):
         """
         with self.guard("failed"):
             if (work := self._fail(turn, error, text)) is not None:
-                self.engine.loop.run(work())
+                self.engine.loop.run(work()) if waits else self._hand_over(work())
 
     async def afailed(self, turn: Turn | None, error: BaseException, text: str = "") -> None:
         with self.guard("failed"):
@@ -340,11 +347,9 @@ class Hooks(Generic[Native]):
         calls = [[call.name, call.args] for call in answer.message.tool_calls or ()]
         text = answer.message.content + (json.dumps(calls, default=str) if calls else "")
         model = turn.prepared.call.model_hint if turn.prepared is not None else None
-        completion = None
+        completion = CharBasedEstimator().estimate_text(text)
         with self.guard("estimate"):  # a user's own may fail, and the answer is no less one
             completion = self.engine.estimator.estimate_text(text, model)
-        if completion is None:
-            completion = CharBasedEstimator().estimate_text(text)
         return Usage(prompt, completion, prompt + completion, estimated=True)
 
     # Facts beside the model calls

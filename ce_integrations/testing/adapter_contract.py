@@ -194,6 +194,26 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
         assert ours.installation is not None
         assert {fault.kind for fault in ours.installation.faults} == {"LookupError"}
 
+    @pytest.mark.parametrize(
+        ("mapping", "end"), [("to_answer", "failed"), ("map_model_usage", "committed")]
+    )
+    def test_an_answer_that_cannot_be_mapped_closes_its_turn(
+        self, trial: Trial, way: Way, mapping: str, end: str
+    ) -> None:
+        """Of a stream whose pieces tell all, nothing is to be mapped."""
+
+        def fails(native: object) -> Any:
+            raise LookupError(f"a fault of ours, at a {type(native).__name__}")
+
+        trial.production()
+        trial.patch.setattr(self.adapter, mapping, fails)
+        plain, ours = self.both(trial, trial.asking(QUESTIONS, way))
+        assert ours.result == plain.result
+        assert ours.raw == plain.raw
+        assert ours.installation is not None
+        end = end if ours.installation.faults else "committed"
+        assert {turn.status for turn in trial.turns()} == {end}
+
     @ways(*AWAITED)
     @pytest.mark.parametrize("moment", ["before the call", "after it", "after it failed"])
     def test_who_waits_for_the_store_does_not_hold_the_app_s_loop(

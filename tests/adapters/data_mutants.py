@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ce_engine import Insert, Layer, Role
+from ce_engine import ContextEngine, Insert, Layer, Role
 from ce_integrations.base import Adapter, Hooks
 from tests.adapters.mutants import MADE, Mutant, Patch, replaced
 
@@ -44,13 +44,25 @@ def records_no_words(patch: Patch, _: Adapter[Any, Any]) -> None:
     patch.setattr(Hooks, "_named", hushed)
 
 
+def leaves_open_what_it_cannot_map(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """A turn whose answer is not understood has no end."""
+
+    async def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    patch.setattr(ContextEngine, "fail", nothing)
+
+
 SPEAKS = replaced("speaks_as_the_system", _as_the_system)
 KEPT = "test_what_a_session_keeps_poses_as_no_instruction"
 
 JUDGED = "test_an_answer_that_breaks_a_rule_is_marked_and_reaches_the_app"
+UNMAPPED = "test_an_answer_that_cannot_be_mapped_closes_its_turn"
+TO_ANSWER = {"mapping": "to_answer", "end": "failed"}
 
 DATA = [
     Mutant(records_no_words, "plain", JUDGED),
+    Mutant(leaves_open_what_it_cannot_map, "plain", UNMAPPED, given=TO_ANSWER),
     Mutant(knows_one_role, "plain", MADE, ""),
     Mutant(SPEAKS, "plain", KEPT, "", {"placement": "seed"}),
 ]

@@ -129,6 +129,24 @@ def test_a_call_that_cannot_be_described_is_not_prepared_again(hooks: Hooks[Line
     assert [fault.kind for fault in hooks.guard.faults] == ["AssertionError"]
 
 
+@pytest.mark.production_guard
+@pytest.mark.parametrize("is_awaited", [False, True])
+async def test_a_result_whose_answers_cannot_be_found_closes_its_turn(
+    engine: ContextEngine, hooks: Hooks[Line], is_awaited: bool
+) -> None:
+    def answers(result: Line) -> list[tuple[Line, None]]:
+        raise LookupError(result.content)
+
+    talker = Talker()
+    call = call_of(hooks, talker)
+    if is_awaited:
+        result = await call.arun(lambda goes: talker.awaited(goes[0]), answers)
+    else:
+        result = await asyncio.to_thread(call.run, lambda goes: talker.whole(goes[0]), answers)
+    assert result.content == ANSWER
+    assert await settled(engine, hooks) == (["failed"], ["What is a lane?"])
+
+
 def test_a_begun_result_that_nobody_drives_is_closed(
     engine: ContextEngine, hooks: Hooks[Line]
 ) -> None:
