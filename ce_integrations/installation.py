@@ -193,7 +193,7 @@ def _wired(
     """What is attached to a target: what is there, wired anew where that is undone, or a new one."""
     known = _wirings.get(id(target))
     if known is not None and known.target is target and known.hooks.active:
-        known.options.check_same(options, "the target")
+        known.options.check_same(options, "the target", known.engine)
         if not adapter.is_attached(target):
             known.attach()
         return cast("Wiring[Target, Native]", known)
@@ -217,7 +217,8 @@ def share(leaf: object, master: Hooks[Any], heir: Hooks[Any], *, agreed: bool) -
     if one is None or other is None or one is other:
         return
     if agreed:
-        one.options.check_same(other.options, f"the {type(leaf).__name__} in the target")
+        what = f"the {type(leaf).__name__} in the target"
+        one.options.check_same(other.options, what, one.engine)
     heirs, key = one.heirs, id(other.target)
     heirs[key] = (weakref.ref(other.target, lambda _: heirs.pop(key, None)), other.options)
 

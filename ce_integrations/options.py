@@ -76,13 +76,19 @@ class Options:
                 "is said with session_id=."
             )
 
-    def check_same(self, again: Options, what: str) -> None:
-        """Raise ConfigError if a second installation on the same object says something else."""
+    def check_same(self, again: Options, what: str, engine: ContextEngine) -> None:
+        """Raise ConfigError if a second installation on the same object says something else.
+
+        Args:
+            again: what the second one says.
+            what: the object, for people.
+            engine: that of the first, which may have been made for it.
+        """
         other = [
             part.name
             for part in fields(self)
             if (said := getattr(again, part.name)) not in (None, "open")
-            and not _is_same(said, getattr(self, part.name))
+            and not _is_same(said, engine if part.name == "engine" else getattr(self, part.name))
         ]
         if other:
             raise ConfigError(

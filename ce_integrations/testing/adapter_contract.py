@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ce_engine import ConfigError
 from ce_integrations.base import Way
 from ce_integrations.session import ce_session
 from ce_integrations.testing.adapter_budget import Budgets
@@ -263,6 +264,20 @@ class AdapterContract(TurnsTaken, Pictures, Budgets):
                 assert ours.installation is not None
                 assert ours.installation.hooks is first.hooks
         self.check_calls(trial, ours)
+
+    def test_the_engine_of_an_installation_is_its_own_for_who_installs_again(
+        self, trial: Trial
+    ) -> None:
+        """Whoever made it, whatever it was made of; another engine is refused."""
+        with Wire(echo) as wire:
+            target = self.make_target(wire)
+            with (
+                self.adapter.install_ce(target, store="memory://") as first,
+                self.adapter.install_ce(target, engine=first.engine) as second,
+            ):
+                assert second.hooks is first.hooks
+                with pytest.raises(ConfigError, match="another engine"):
+                    self.adapter.install_ce(target, engine=trial.engine)
 
     def test_each_who_installs_takes_away_its_own(self, trial: Trial, way: Way) -> None:
         with Wire(echo) as wire:

@@ -314,6 +314,7 @@ SEEN = "test_what_is_asked_of_a_group_was_seen_by_each_of_it"
 ASIDE = "test_what_a_framework_asks_for_itself_is_no_part_of_the_talk"
 FOUND = "test_what_is_retrieved_is_evidence_once"
 GOVERNED = "test_whoever_asks_the_model_is_governed_once"
+ENGINE = "test_the_engine_of_an_installation_is_its_own_for_who_installs_again"
 BROUGHT_IN = "test_whoever_asks_the_model_sends_what_is_brought_in"
 
 SHARED = [
@@ -354,6 +355,7 @@ SHARED = [
     Mutant(looks_at_nothing, "agent", PREVIEW),
     Mutant(prepares_where_it_looks, "agent", PREVIEW),
     Mutant(installs_twice, "plain", "test_installing_twice_is_one_installation"),
+    Mutant(installs_twice, "plain", ENGINE, ""),
     Mutant(the_first_takes_all, "plain", "test_each_who_installs_takes_away_its_own"),
     Mutant(the_last_takes_none, "plain", "test_each_who_installs_takes_away_its_own"),
     Mutant(loses_usage, "plain", USAGE),
