@@ -59,9 +59,9 @@ def other_blocks(content: object) -> Iterator[Mapping[Any, Any]]:
 
 
 def media_digests(content: object) -> tuple[str, ...]:
-    """What tells parts that are no text apart; reasoning does not count: hosts drop it."""
+    """What tells parts that are no text apart, where anything does; reasoning does not count: hosts drop it."""
     blocks = (block for block in other_blocks(content) if block.get("type") not in REASONING)
-    return tuple(map(digest_of, blocks))
+    return tuple(filter(None, map(digest_of, blocks)))
 
 
 class Beside(NamedTuple):
@@ -85,7 +85,7 @@ def beside_text(content: object) -> Beside:
     tokens = 0
     for block in other_blocks(content):
         kind, digest = block.get("type"), digest_of(block)
-        if kind not in REASONING:
+        if digest and kind not in REASONING:
             digests.append(digest)
         if kind in CALLS:
             continue

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 
@@ -17,14 +19,24 @@ WHOLE = 2_097_152
 
 EDGE, SAMPLE, SAMPLES = 262_144, 1_024, 512
 
+_ADDRESS = re.compile(r"\b0x[0-9A-Fa-f]{6,}")
+
+
+class _NamelessError(Exception):
+    """An object says nothing of itself but where it is, and that is another one's next."""
+
 
 def digest_of(block: Mapping[Any, Any]) -> str:
-    """A digest of a block.
+    """A digest of a block; `""` where it holds an object that tells neither its bytes nor its value.
 
     Values over 2 MB count with their length, their first and last 256 KB and 512 samples between: two
-    that differ nowhere else are the same here. What is compressed differs from its first change on.
+    that differ nowhere else are the same here. What is compressed differs from its first change on;
+    pixels are none, and count whole.
     """
-    packed = json.dumps(_short(block), sort_keys=True, ensure_ascii=False, default=str)
+    try:
+        packed = json.dumps(_short(block), sort_keys=True, ensure_ascii=False, default=_words)
+    except _NamelessError:
+        return ""
     return hashlib.blake2b(packed.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -37,6 +49,17 @@ def _short(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _short(each) for key, each in value.items()}
     return [_short(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _words(value: object) -> object:
+    """What stands for an object that JSON does not know: its bytes, as pictures have them, or its words."""
+    if callable(read := getattr(value, "tobytes", None)):
+        with suppress(Exception):  # a file that breaks off
+            beside = [str(getattr(value, name, "")) for name in ("mode", "size", "dtype", "shape")]
+            return [*beside, hashlib.blake2b(read(), digest_size=16).hexdigest()]
+    if _ADDRESS.search(words := str(value)):
+        raise _NamelessError
+    return words
 
 
 def _digest(value: str | bytes) -> str:

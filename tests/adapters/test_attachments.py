@@ -9,7 +9,9 @@ import struct
 import tracemalloc
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from PIL import Image
@@ -17,7 +19,7 @@ from PIL import Image
 from ce_engine import Attachment
 from ce_engine.tokens import attachment_tokens
 from ce_integrations.attachments import attachment_of
-from ce_integrations.blocks import beside_text
+from ce_integrations.blocks import beside_text, media_digests
 from ce_integrations.headers import Data, image_size, pdf_pages
 from ce_integrations.testing.adapter_pictures import png
 
@@ -299,3 +301,43 @@ def test_a_small_file_is_told_apart_by_all_of_it() -> None:
         data[at] ^= 1
         seen |= {beside_text([form(bytes(data))]).digests[0] for form in LARGE.values()}
     assert len(seen) == 11 * 3  # bytes and a file in memory are the same
+
+
+class Live:
+    """What an app holds: its name is its address."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class Broken(Live):
+    def tobytes(self) -> bytes:
+        raise OSError(f"image file is truncated ({len(self.data)} bytes not processed)")
+
+
+def test_a_picture_that_is_an_object_is_told_apart_by_its_bytes() -> None:
+    sizes = {"red": (2, 1), "blue": (2, 1), "redder": (1, 2)}
+    shown = {name: Image.new("RGB", size, name.removesuffix("der")) for name, size in sizes.items()}
+    blocks = [{"type": "image", "image": each} for each in (shown["red"].copy(), *shown.values())]
+    copy, red, *others = (media_digests([block]) for block in blocks)
+    assert copy == red
+    assert len({red, *others}) == len(shown)
+
+
+@pytest.mark.parametrize("kind", [Live, Broken])
+def test_an_object_of_which_nothing_is_known_has_no_digest(kind: type[Live]) -> None:
+    """Its address tells nothing: another one may stand there next."""
+    block = {"type": "image", "image": kind(b"red"), "detail": "图"}
+    found = beside_text([block, {"type": "image", "image": "cmVk"}])
+    assert media_digests([block]) == ()
+    assert len(found.digests) == 1
+    assert [each.digest for each in found.attachments] == ["", *found.digests]
+
+
+def test_values_that_say_what_they_are_count_by_that() -> None:
+    named = [
+        {"type": "file", "at": each} for each in (Path("a"), Path("b"), Path("a"), UUID(int=7))
+    ]
+    first, second, again, last = (beside_text([each]).digests for each in named)
+    assert first == again
+    assert len({*first, *second, *last}) == 3
