@@ -83,7 +83,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     """Make the evidence of a tool result that stands in the host's list, linked to its call.
 
     The call itself is recorded here too, since not every host reports its tools' runs; a run that was
-    reported has told more, and its row stands.
+    reported has told more, and its row stands. A result that tells of no call is evidence alone.
     """
     message, view = row.message, records.view
     call, asked_by = _call_of(view, row, caller)
@@ -95,7 +95,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     evidence = evidence_row(
         records.ingest,
         EvidenceDraft("", EvidenceSource(kind=source, name=call.tool), kind, status=call.status),
-        links=EvidenceLinks(tool_call_id=call.tool_call_id),
+        links=EvidenceLinks(tool_call_id=call.tool_call_id if call.tool else None),
         clean={"message_id": message.message_id},
         message_id=message.message_id,
     )
@@ -103,7 +103,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
     evidence.lane_key = row.lane_key
     evidence_id = records.add_evidence(evidence, row.request_id, row.turn_id)
     message.refs = refs([evidence_id])
-    if not is_new:
+    if not (is_new and call.tool):
         return
     reported = view.tool_runs.pop(call.tool_call_id, call)
     ids = list(dict.fromkeys([*reported.result_evidence_ids, evidence_id]))

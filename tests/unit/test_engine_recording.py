@@ -136,6 +136,25 @@ def test_a_tool_result_that_nobody_reported_is_recorded_from_its_message(app: Ho
     assert len(call.result_evidence_ids) == 1
 
 
+def test_a_result_of_which_nobody_knows_the_call_is_no_run_of_its_own(app: HostApp) -> None:
+    """Some frameworks say no more than the result, and a run without a name helps nobody."""
+    first = app.prepare(user("北京天气如何?"))
+    app.commit(first, tool_calls(("call_0", "weather", {"city": "北京"})))
+    failed, city = ToolCallStatus.ERROR, {"city": "北京"}
+    run = ToolRun("weather", city, "", status=failed, error="没有", host_call_id="call_0")
+    app.engine.post_tool_run(SCOPE, run, request_id="request-1", framework="by-hand")
+    lost = tool_result("", "没有这个城市")
+    lost.message.tool_call_id, lost.protected = None, True
+    second = app.prepare(lost, new_request=False)
+    app.commit(second, assistant("我不知道。"))
+    doc = document(app.engine)
+    [call] = doc.session.tool_state.tool_calls
+    assert (call.tool, call.status) == ("weather", failed)
+    [found] = [each for each in doc.evidences.values() if each.content == "没有这个城市"]
+    assert found.links.tool_call_id is None
+    assert check_invariants(doc) == []
+
+
 def test_the_same_call_id_in_every_turn_is_another_call_each(app: HostApp) -> None:
     for city in ("Oslo", "Rome"):
         first = app.prepare(user(f"{city}?"))
