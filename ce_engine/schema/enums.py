@@ -130,6 +130,7 @@ class Origin(StrEnum):
         TOOL_RESULT: what a tool gave; it goes and stays with its call.
         HOST_SUMMARY: what the framework made of earlier messages: history, and nobody's words.
         HELPER: what the framework says for itself in the midst of the talk, such as "Go on.": no task.
+            Both have the role of the user: what an assistant says counts as a model's answer.
     """
 
     SYSTEM = "system"

@@ -8,7 +8,7 @@ from acme_agents import Agent, Listener, Message, ToolCall, join
 
 import ce_engine as ce
 from ce_integrations.base import Adapter, CallInfo, Capabilities, Detach, Hooks
-from ce_integrations.blocks import call_args, changed, tool_requests
+from ce_integrations.blocks import call_args, call_texts, changed, tool_requests
 from ce_integrations.marks import Mark, Marking, heard
 from ce_integrations.usage import usage_of
 
@@ -57,12 +57,12 @@ class AcmeAdapter(Adapter[Agent, Message]):
         return INJECTION.is_attached(target)
 
     def to_schema(self, native: Message) -> ce.HostMessage:
-        calls = tool_requests(native.calls)
+        calls, texts = tool_requests(native.calls), call_texts(native.calls)
         author = ce.Author(kind=ce.AuthorKind.USER, id=native.speaker) if native.speaker else None
         message = ce.Message(role=ce.Role(native.role), content=native.text, author=author)
         message.tool_calls, message.tool_call_id = calls or None, native.answers or None
         origin = ce.Origin("tool_call" if calls else ORIGINS[native.role])
-        return ce.HostMessage(message, origin, error=native.failed)
+        return ce.HostMessage(message, origin, error=native.failed, arguments=texts)
 
     def to_native(self, step: ce.Step, native: Message | None) -> Message:
         if native is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from ce_integrations.blocks import changed, tool_requests
 from ce_integrations.marks import Attribute, Mark, Marking
 from ce_integrations.recorders import RetrievalRecorder, RunInfo, ToolRecorder
 from ce_integrations.runs import retrieved_doc
-from ce_integrations.steps import Step, deeper, in_step, step_around
+from ce_integrations.steps import Step, deeper, governing_step, in_step, step_around
 from ce_integrations.turns import aside
 from ce_integrations.usage import usage_of
 from ce_integrations.wrappers import within
@@ -54,22 +55,17 @@ def replies(result: dict[str, Any]) -> Iterator[tuple[Message, ce.Usage | None]]
     yield result["replies"][0], usage_of(result["usage"])
 
 
-def governed_step(_: object) -> Step | None:
-    step = step_around()
-    return step if step is not None and step.hooks is not None else None
-
-
 def hits(result: dict[str, Any]) -> Iterator[ce.RetrievedDoc]:
     for page in result["documents"]:
         yield retrieved_doc(page["text"], page)
 
 
 TOOLS = ToolRecorder(
-    find=governed_step,
+    find=lambda _: governing_step(),
     describe=lambda run: RunInfo(run.subject.name, run.named, run.owner.info()),
 )
 SHELVES = RetrievalRecorder(
-    find=governed_step,
+    find=lambda _: governing_step(),
     describe=lambda run: RunInfo("shelf", run.by_name("query")["query"], run.owner.info()),
     documents=hits,
 )
@@ -116,7 +112,8 @@ class BoltAdapter(Adapter[Any, Message]):
         message.tool_calls = tool_requests(native.calls) or None
         message.tool_call_id = native.result_of.id if native.result_of else None
         origin = ce.Origin("tool_call" if native.calls else ORIGINS[native.role])
-        return ce.HostMessage(message, origin, error=native.failed)
+        sent = tuple(json.dumps(call.args) for call in native.calls)  # as Bolt writes them
+        return ce.HostMessage(message, origin, error=native.failed, arguments=sent)
 
     def to_native(self, step: ce.Step, native: Message | None) -> Message:
         if native is None:
