@@ -108,7 +108,7 @@ def test_what_comes_back_is_what_a_service_takes() -> None:
             {
                 "id": "c1",
                 "type": "function",
-                "function": {"name": "look", "arguments": '{"word": "\\u8f66\\u9053"}'},
+                "function": {"name": "look", "arguments": '{"word": "车道"}'},
             }
         ],
     }
