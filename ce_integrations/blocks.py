@@ -17,6 +17,7 @@ __all__ = [
     "call_args",
     "call_texts",
     "changed",
+    "fields_of",
     "media_digests",
     "other_blocks",
     "raw_args",
@@ -113,8 +114,13 @@ def call_args(call: Mapping[Any, Any]) -> dict[str, Any]:
 
 def call_texts(calls: Iterable[Any]) -> tuple[str, ...]:
     """The arguments of calls that frameworks keep as text, which goes out as it stands; of others `""`."""
-    told = (raw_args(call if isinstance(call, Mapping) else vars(call)) for call in calls)
+    told = (raw_args(fields_of(call)) for call in calls)
     return tuple(args if isinstance(args, str) else "" for args in told)
+
+
+def fields_of(value: object) -> Mapping[Any, Any]:
+    """What a mapping or an object holds, by name."""
+    return value if isinstance(value, Mapping) else vars(value)
 
 
 def raw_args(call: Mapping[Any, Any]) -> Any:
@@ -124,7 +130,7 @@ def raw_args(call: Mapping[Any, Any]) -> Any:
 
 def tool_requests(calls: Iterable[Any]) -> list[ToolRequest]:
     """Calls of tools as frameworks keep them: mappings or objects with name, arguments and id."""
-    told = (call if isinstance(call, Mapping) else vars(call) for call in calls)
+    told = map(fields_of, calls)
     return [ToolRequest(name=t.get("name") or "", id=t.get("id"), args=call_args(t)) for t in told]
 
 

@@ -16,6 +16,7 @@ from ce_integrations.blocks import (
     REASONING,
     call_texts,
     changed,
+    fields_of,
     raw_args,
     tool_requests,
     with_text,
@@ -93,16 +94,12 @@ def _is_call(block: object) -> bool:
 
 def _of_provider(calls: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for call in calls:
-        told = _fields(call)
-        function = _fields(told.get("function") or told)
+        told = fields_of(call)
+        function = fields_of(told.get("function") or told)
         name = function.get("name") or function.get("tool_name") or ""
         args = told["tool_kwargs"] if "tool_kwargs" in told else raw_args(function)
         call_id = next((told[key] for key in _CALL_IDS if told.get(key)), None)
         yield {"name": name, "id": call_id, "args": args}
-
-
-def _fields(value: object) -> Mapping[Any, Any]:
-    return value if isinstance(value, Mapping) else vars(value)
 
 
 # Answers
