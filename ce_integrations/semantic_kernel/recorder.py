@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from semantic_kernel.data.vector import DistanceFunction
 
 from ce_engine import RetrievedDoc
 from ce_integrations.base import CallInfo
-from ce_integrations.blocks import call_args
+from ce_integrations.blocks import call_args, fields_of
 from ce_integrations.class_adapter import Entry
 from ce_integrations.recorders import Called, Outcome, Run, RunInfo, ToolRecorder
 from ce_integrations.runs import URI_KEYS, at_work, retrieved_doc
@@ -133,7 +133,7 @@ async def _heard(
 def _document(collection: Any, hit: Any, options: Any) -> RetrievedDoc:
     """A hit: its text is the field that is indexed as one, else the longest that names no origin."""
     definition, record = collection.definition, hit.record
-    record = record if isinstance(record, Mapping) else vars(record)
+    record = fields_of(record)
     told = {field.name: record.get(field.name) for field in definition.data_fields}
     texts = [
         (bool(field.is_full_text_indexed), len(value.encode("utf-8", "replace")), field.name)
