@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ConstraintLimitError,
         ConstraintNotFoundError,
         ContextEngineError,
+        EmbedderError,
         EvidenceNotFoundError,
         FileDamagedError,
         InputTooLargeError,
@@ -57,8 +58,10 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VersionConflictError,
     )
+    from ce_engine.evidence_tool import EvidenceTool
     from ce_engine.invariants import check_invariants
     from ce_engine.judges import LlmJudge, RuleJudge
+    from ce_engine.minilm import MiniLmEmbedder
     from ce_engine.observe.bus import InMemoryEventBus
     from ce_engine.own_calls import Summarizer, is_own_call
     from ce_engine.ports import (
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
     )
     from ce_engine.ports_context import ContextPiece, ContextSource, Judge
     from ce_engine.ports_derive import BlockDeriver, DeriveOptions
+    from ce_engine.ports_embed import Embedder
     from ce_engine.ports_ingest import (
         EvidenceDraft,
         EvidenceIngestor,
@@ -174,6 +178,9 @@ if TYPE_CHECKING:
         PruneRules,
     )
     from ce_engine.schema.replay import (
+        BroughtIn,
+        BroughtInBefore,
+        Explanation,
         InspectedLayer,
         Inspection,
         Replay,
@@ -187,6 +194,7 @@ if TYPE_CHECKING:
         ConflictRecord,
         Deleted,
         EvidenceFilter,
+        Imported,
         MessagePart,
         PrepareResult,
         PruneDecision,
@@ -194,6 +202,7 @@ if TYPE_CHECKING:
         RedactionRecord,
         RenderedBlock,
         Report,
+        Untouched,
     )
     from ce_engine.schema.rows import SessionInfo, TurnRow
     from ce_engine.schema.scope import Scope
@@ -226,6 +235,8 @@ __all__ = [
     "BlockFilter",
     "BlockRenderer",
     "BlockType",
+    "BroughtIn",
+    "BroughtInBefore",
     "BudgetConfig",
     "BudgetConflictError",
     "BudgetExceededError",
@@ -249,6 +260,8 @@ __all__ = [
     "Deleted",
     "Deletion",
     "DeriveOptions",
+    "Embedder",
+    "EmbedderError",
     "Event",
     "EventBus",
     "EventType",
@@ -260,8 +273,10 @@ __all__ = [
     "EvidenceNotFoundError",
     "EvidenceResolver",
     "EvidenceSource",
+    "EvidenceTool",
     "EvidenceTrace",
     "EvidenceType",
+    "Explanation",
     "Extend",
     "FileDamagedError",
     "GreedyPriorityPruner",
@@ -269,6 +284,7 @@ __all__ = [
     "Hasher",
     "HostMessage",
     "IdGenerator",
+    "Imported",
     "InMemoryEventBus",
     "IngestOptions",
     "InputAssembler",
@@ -294,6 +310,7 @@ __all__ = [
     "MigrateResult",
     "MigrationError",
     "Migrator",
+    "MiniLmEmbedder",
     "MissingDependencyError",
     "ModelCall",
     "ModelUsage",
@@ -387,6 +404,7 @@ __all__ = [
     "TurnStatus",
     "UnsupportedTargetError",
     "UnsupportedVersionError",
+    "Untouched",
     "Usage",
     "UuidV4Generator",
     "Verification",
@@ -406,13 +424,16 @@ __all__ = [
 _HOMES = {
     "config": "BudgetConfig CollectConfig CompactionConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
-    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "evidence_tool": "EvidenceTool",
     "invariants": "check_invariants",
     "judges": "LlmJudge RuleJudge",
+    "minilm": "MiniLmEmbedder",
     "observe.bus": "InMemoryEventBus",
     "own_calls": "Summarizer is_own_call",
     "ports": "Assembler Clock EventBus EvidenceResolver Hasher IdGenerator LlmAdapter LlmRequest LlmResponse Pruner RedactResult Redactor RenderHints Renderer Store TokenEstimator",
     "ports_context": "ContextPiece ContextSource Judge",
+    "ports_embed": "Embedder",
     "ports_ingest": "EvidenceDraft EvidenceIngestor",
     "schema.ids": "Sha256Hasher SystemClock UuidV4Generator",
     "schema.pruning": "PruneBudget PruneResult PruneRules",
@@ -430,8 +451,8 @@ _HOMES = {
     "schema.facts": "IngestOptions Original Retrieval RetrievedDoc TaskRun ToolRun",
     "schema.migration": "MigrateResult Migrator parse_document",
     "schema.plain": "canonical_json",
-    "schema.replay": "InspectedLayer Inspection Replay ReplayProblem Sent SentPart",
-    "schema.report": "AssembledInput BlockFilter ConflictRecord Deleted EvidenceFilter MessagePart PrepareResult PruneDecision PutResult RedactionRecord RenderedBlock Report",
+    "schema.replay": "BroughtIn BroughtInBefore Explanation InspectedLayer Inspection Replay ReplayProblem Sent SentPart",
+    "schema.report": "AssembledInput BlockFilter ConflictRecord Deleted EvidenceFilter Imported MessagePart PrepareResult PruneDecision PutResult RedactionRecord RenderedBlock Report Untouched",
     "schema.rows": "SessionInfo TurnRow",
     "schema.scope": "Scope",
     "schema.settings": "Constraint",

@@ -85,7 +85,8 @@ class Admission(Parts):
         """Prepare without changing anything, which records all that the call brought."""
         queued = turn.state
         assert isinstance(queued, Queued)
-        config = (call.config or self.config).model_copy(update={"enable_share_context": False})
+        as_sent = {"enable_share_context": False, "tool_results": "whole"}
+        config = (call.config or self.config).model_copy(update=as_sent)
         try:
             with self._journal.phase():
                 await self._prepare(replace(call, config=config, restore=False), turn)

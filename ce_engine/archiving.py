@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ce_engine.config import RuntimeConfig
+from ce_engine.input_hash import InputHash
 from ce_engine.ports import Pruner
 from ce_engine.prepare.budget import Limit
 from ce_engine.prepare.cut import Marks
@@ -15,19 +16,18 @@ from ce_engine.prepare.line import Below, Item
 from ce_engine.prepare.material import LAYERS, Material
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pins import Pin, Pins, in_line
-from ce_engine.prepare.render import Locale, short_result
+from ce_engine.prepare.render import Locale
 from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.tool_results import NO_FORMS, GivenForms
 from ce_engine.records import Records
-from ce_engine.schema.call import Extend, Insert, ModelCall, Restore, Shorten
+from ce_engine.result_texts import fetches, unstored
+from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.log import Log
 from ce_engine.schema.plain import canonical_json
 from ce_engine.schema.rows import SummaryRow
 from ce_engine.view import SessionView
 
-
-RECIPE = "r1:"
-"""How the hash of an input is made; another recipe gets another name."""
 
 Runs = list[list[Any]]
 """Entries as (id of the last one, how many), each run going back from its last."""
@@ -40,6 +40,7 @@ class Given:
     extras: dict[str, int] | None = None
     saved: Mapping[int, int] = field(default_factory=dict)
     now: str = ""
+    results: GivenForms = NO_FORMS
 
 
 NOTHING = Given()
@@ -68,6 +69,10 @@ class Chosen:
     factor: float
     pruner: Pruner
     summary: SummaryRow | None = None
+
+    def hasher(self, view: SessionView, locale: Locale) -> InputHash:
+        """What hashes it as an input of a session."""
+        return InputHash(view, self.items, self.outcome, self.sources, locale)
 
 
 def config_archive(config: RuntimeConfig) -> dict[str, Any]:
@@ -167,60 +172,9 @@ def expanded(log: Log, found: Runs) -> list[int]:
     return places[::-1]
 
 
-def digest_of(view: SessionView, n: int) -> str:
-    """The digest of a stored message as it goes to a model; made once in its life."""
-    digest = view.digests.get(n)
-    if digest is None:
-        message = view.rows[n].message
-        asked = [[call.name, call.id, call.args] for call in message.tool_calls or ()]
-        data = [str(message.role), message.content, asked, message.tool_call_id]
-        digest = view.digests[n] = view.fingerprinter.mac("content", canonical_json(data)).hex()
-    return digest
-
-
-def input_hash(view: SessionView, chosen: Chosen, system: Mapping[int, str], locale: Locale) -> str:
-    """The hash of what goes out, as it is stored: the same for the live input and for its replay.
-
-    Args:
-        view: the session as the call knew it.
-        chosen: what goes out.
-        system: the MACs of host messages that are not stored, by index.
-        locale: of the texts that the engine writes.
-    """
-    items = {item.index: item for item in chosen.items}
-    digests, units = view.digests, []
-    for step in chosen.outcome.plan:
-        if isinstance(step, Insert):
-            units.append(f"insert {step.text}")
-            continue
-        if isinstance(step, Restore):
-            name = step.message.message_id or ""
-            n = view.log.by_message_id(name)
-            units.append(digest_of(view, n) if n is not None else "")
-            if (short := chosen.outcome.shorter.get(name)) is not None:
-                units.append(f"short {short.text}")
-            units += [f"extend True {step.before}"] if step.before else []
-            continue
-        item = items[step.index]
-        if item.n is None:
-            units.append(system.get(step.index, ""))
-        else:
-            units.append(digests.get(item.n) or digest_of(view, item.n))
-        if isinstance(step, Shorten):
-            units.append(f"short {_stored_short(view, chosen, item, step.text, locale)}")
-        elif isinstance(step, Extend):
-            units.append(f"extend {step.before} {step.text}")
-    return RECIPE + view.fingerprinter.mac("input", "\x00".join(units)).hex()
-
-
-def _stored_short(view: SessionView, chosen: Chosen, item: Item, text: str, locale: Locale) -> str:
-    """The short form of a tool result, of its stored text."""
-    if item.n is None or not item.is_tool_result or item.key in chosen.outcome.shorter:
-        return text
-    stored = view.rows[item.n].message.content
-    if stored == chosen.sources.text(item):
-        return text
-    return short_result(stored, chosen.sources.evidence_of(item), locale)
+def _archived(anchor: str, pin: Pin) -> list[Any]:
+    """What a pin is rendered from: the message it stands before, what is in it, and what it says is left out."""
+    return [anchor, _refs(pin), *([pin.steps] if pin.steps else [])]
 
 
 def _refs(pin: Pin) -> list[Any]:
@@ -255,7 +209,7 @@ class Archiving:
         macs = {index: found for index, (found, _) in unstored.items()}
         bring, marks, memory = chosen.bring, chosen.marks, view.requests.get(call.request_id)
         archive = {
-            "hash": input_hash(view, chosen, macs, self.config.locale),
+            "hash": chosen.hasher(view, self.config.locale).made(macs),
             "messages": [len(view.rows), view.rows[-1].message.message_id if view.rows else ""],
             "evidence": [len(view.evidence), next(reversed(view.evidence), "")],
             "line": joined(view.log, known.get("line", ()), runs(view.log, placed)),
@@ -287,7 +241,7 @@ class Archiving:
         stood = self.chosen.summary
         known = view.summaries.values() if stood is None else [stood]
         return {
-            "pins": [[anchor, _refs(pin)] for anchor, pin in self._pins().items()],
+            "pins": [_archived(anchor, pin) for anchor, pin in self._pins().items()],
             "role": call.role if call.role != "agent" else "",
             "want": sorted(call.want & LAYERS.keys()),
             "summaries": [
@@ -296,11 +250,13 @@ class Archiving:
         }
 
     def _contexts(self) -> dict[str, Any]:
-        """What recognises what sources gave, and where it is wanted all of it, redacted (E-02)."""
+        """What recognises what sources gave, and where it is wanted all of it, redacted (E-02); whose vectors chose."""
         ingest, mac = self.records.ingest, self.records.view.fingerprinter
         found = self.chosen.materials
         whole = found if self.config.observability.store_contexts else ()
+        by = self.chosen.sources.embedder
         return {
+            "embedder": ingest.name(by) if by else "",
             "materials": [[m.id, material_mac(mac, m)] for m in found],
             "contexts": {m.id: asdict(replace(m, text=ingest.text(m.text)[0].text)) for m in whole},
         }
@@ -358,8 +314,12 @@ class Archiving:
         """Tokens of messages that were counted in another way than their rows say, by index."""
         rows = self.records.view.rows
         for item in self.chosen.items:
-            if item.n is not None and item.index is not None and item.tokens != rows[item.n].tokens:
-                yield str(item.index), item.tokens
+            if item.n is None or item.index is None:
+                continue
+            form = self.chosen.outcome.forms.get(item.key)
+            tokens = item.tokens + (form.saved if form else 0)
+            if tokens != rows[item.n].tokens:
+                yield str(item.index), tokens
 
     def _savings(self) -> Iterator[tuple[str, int]]:
         """What short forms save, where it was counted on a text that is not stored."""
@@ -368,16 +328,23 @@ class Archiving:
             if saved is not None and (item.n is None or self._is_live(item)):
                 yield str(item.index), saved
 
+    def _forms(self) -> dict[str, Any]:
+        """How tool results went out, where that does not follow from what is stored."""
+        if self.config.tool_results == "whole":
+            return {}
+        found = unstored(self.records.view, self.call, self.chosen.items, self.chosen.outcome.forms)
+        return {"forms": dict(found), "fetches": fetches(self.call)}
+
     def _is_live(self, item: Item) -> bool:
         """Whether the text that went out is another than the stored one."""
         assert item.n is not None
         return self.records.view.rows[item.n].message.content != self.chosen.sources.text(item)
 
-    def _shorter(self) -> dict[str, bool]:
+    def _shorter(self) -> dict[str, Any]:
         """Whether something was left out of a text that is not stored: of a message's, or a system message's."""
         shorter = self.chosen.outcome.shorter
         items = [item for item in self.chosen.items if item.key in shorter]
-        return {
+        return self._forms() | {
             "live_task": any(item.n is not None and self._is_live(item) for item in items),
             "short_system": any(item.n is None for item in items),
         }

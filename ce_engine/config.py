@@ -138,7 +138,8 @@ class PruneConfig(_Config):
         must_keep_priorities: what has one of these is never left out.
         ttl_seconds: by priority, how old a block may be that is brought in; one without `created_at` has no age.
         exclude_sensitivity: blocks with one of these sensitivities are not brought in.
-        keep_ratio: over the budget, cut to this share of it and keep that cut (decision 8).
+        keep_ratio: over the budget, cut to at most this share of what recall leaves, and keep that cut (decision 8).
+            Of talk the newest four messages stay, and more only where relevance leaves room.
         max_retrieved_chunks: retrieved pieces that may be looked at (D-11); the best count.
     """
 
@@ -389,6 +390,10 @@ class RuntimeConfig(_Config):
         colleagues: `apart`: each agent of a session knows its own line, and what is said to it; `results`: it is
             told the newest final answer of every other line too, and nothing of how it came about (B-16).
         enable_share_context: whether anything is injected at all (E-05).
+        tool_results: `whole`: as the app sends them, while there is room; `compact`: each in fewer tokens from
+            when it arrives: JSON without space and with rows under one header, the same result again as a
+            reference, of a known object what changed, and of a long one some lines where the agent has
+            `fetch_evidence`.
     """
 
     model_hint: str | None = None
@@ -410,6 +415,7 @@ class RuntimeConfig(_Config):
     enable_share_context: bool = True
     colleagues: Literal["apart", "results"] = "apart"
     conflicts: ConflictStrategy = "keep_both_and_warn"
+    tool_results: Literal["whole", "compact"] = "whole"
 
     @property
     def budget_is_given(self) -> bool:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from ce_engine.errors import SchemaValidationError
-from ce_engine.ports import SessionRedactor
 from ce_engine.recognising import stored as recognised
 from ce_engine.recognising import version
 from ce_engine.recording import find_call
 from ce_engine.records import Records
+from ce_engine.rehydration import live_value
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.enums import Origin
 from ce_engine.upload.ingest import Ingest
@@ -72,12 +70,12 @@ def _host(view: SessionView, n: int, of: tuple[str, str]) -> HostMessage:
     row = view.rows[n]
     stored = row.message
     asked = [
-        call.model_copy(update={"args": _live(view.redactor, call.args)})
+        call.model_copy(update={"args": live_value(view.redactor, call.args)})
         for call in stored.tool_calls or ()
     ]
     message = stored.model_copy(
         update={
-            "content": _live(view.redactor, stored.content),
+            "content": live_value(view.redactor, stored.content),
             "tool_calls": asked or None,
             "message_id": None,
             "parent_id": None,
@@ -87,21 +85,6 @@ def _host(view: SessionView, n: int, of: tuple[str, str]) -> HostMessage:
     )
     known = recognised(row, stored.author.id if stored.author else None)
     return HostMessage(message, Origin(row.origin), recognised=(of, known))
-
-
-def _live(redactor: SessionRedactor | None, value: Any) -> Any:
-    """Stored data with live values in place of the placeholders that this process knows (decision 13)."""
-    if redactor is None:
-        return value
-    if isinstance(value, Mapping):
-        return {key: _live(redactor, item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_live(redactor, item) for item in value]
-    if not isinstance(value, str):
-        return value
-    with suppress(Exception):  # a redactor of somebody else's may raise anything
-        return redactor.restore(value).text
-    return value
 
 
 def _answering(host: HostMessage, ingest: Ingest) -> HostMessage:

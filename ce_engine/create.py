@@ -42,7 +42,7 @@ def create_context_engine(
         config: defaults if not given.
         components: `summarizer`, `redactor`, `pruner`, `deriver`, `renderer`, `assembler`, `ingestor`,
             `ref_selector`, `event_bus`, `clock`, `id_generator`, `authorize`, `hasher`, `sources`,
-            `judge`, `originals` (a second store, see `RedactionConfig`); see docs/components.md.
+            `judge`, `embedder`, `originals` (a second store, see `RedactionConfig`); see docs/components.md.
 
     Raises:
         StoreUrlError: the URL is not understood.

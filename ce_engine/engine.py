@@ -18,8 +18,11 @@ from ce_engine.constraints import Constraints
 from ce_engine.counting import Counter
 from ce_engine.deletion import Deletions
 from ce_engine.doors import doors
+from ce_engine.embedding import Embedding
 from ce_engine.errors import BackpressureError
+from ce_engine.evidence_tool import EvidenceReading
 from ce_engine.housekeeping import Housekeeping
+from ce_engine.importing import Importing
 from ce_engine.ingestion import Ingestion
 from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
 from ce_engine.judging import Judging
@@ -44,6 +47,7 @@ from ce_engine.ports import (
 )
 from ce_engine.ports_context import ContextSource, Judge
 from ce_engine.ports_derive import BlockDeriver
+from ce_engine.ports_embed import Embedder
 from ce_engine.ports_ingest import EvidenceIngestor
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.prune import GreedyPriorityPruner
@@ -69,6 +73,7 @@ from ce_engine.sessions import Sessions
 from ce_engine.settings import Owned, Settings
 from ce_engine.stores.waiting import settled
 from ce_engine.tokens import default_estimator
+from ce_engine.tokens.prices import prices_here
 from ce_engine.upload.confidence import RuleIngestor
 from ce_engine.upload.redact import PatternRedactor
 from ce_engine.view import OpenTurn
@@ -83,15 +88,18 @@ class Engine(
     Recorder,
     Housekeeping,
     ByHand,
+    Importing,
     Ingestion,
     OriginalReader,
     BlockSource,
     Replaying,
     Inspecting,
     Reading,
+    EvidenceReading,
     Deletions,
     Compacting,
     Judging,
+    Embedding,
 ):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
@@ -122,15 +130,15 @@ class Engine(
         originals: Store | None = None,
         sources: Sequence[ContextSource] = (),
         judge: Judge | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
-        self.store = store
-        self.config = config or RuntimeConfig()
+        self.store, self.config = store, config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
         self.redactor: Redactor = redactor or PatternRedactor.of(self.config.redaction.rules)
         self.pruner = pruner or GreedyPriorityPruner()
         self.selectors = ref_selector or RefSelector()
         self._use(deriver, renderer)
-        self.assembler, self.ingestor = assembler, ingestor or RuleIngestor()
+        self.assembler, self.judge, self.ingestor = assembler, judge, ingestor or RuleIngestor()
         self.bus: EventBus = event_bus or InMemoryEventBus()
         self.clock = clock or SystemClock()
         self.ids = id_generator or UuidV4Generator()
@@ -138,10 +146,11 @@ class Engine(
         self.hasher = hasher or Sha256Hasher()
         self._begin(originals, sources)
         self._begin_summaries(llm_adapter, summarizer)
-        self.judge = judge
+        self._begin_embedding(embedder)
 
     def _begin(self, originals: Store | None, sources: Sequence[ContextSource]) -> None:
         """The threads and what is shared between calls."""
+        prices_here()  # what is wrong with them is told now, not at a call
         config, store = self.config, self.store
         self.loop = LoopThread()
         self._announcer = Announcer(self.bus, config.store.deadline_s)
@@ -215,16 +224,15 @@ class Engine(
                 preparation = Preparation(
                     call, config, records, counter, self.pruner, degraded, collected, turn_id
                 )
-                prepared, writes = await self._beside(
-                    lambda: (preparation.run()[0], records.finish()), preparation.texts
-                )
+                prepared, _ = await self._ran(preparation)
                 if queued is not None:
                     self._adopt(queued, prepared)
-                self._submit(records, writes)
+                self._submit(records, await self._beside(records.finish, ()))
             except BaseException:
                 self._sessions.drop(call.scope)  # it may hold half of this call
                 raise
             self._sessions.grown(view)
+            self._embed_before(view, prepared.report)
         self._remember(records, config, prepared)
         return prepared
 
@@ -235,6 +243,7 @@ class Engine(
         if report.rules_dropped:
             rules = [clean(rule) for rule in report.rules_dropped]
             self._over_budget.tell_rules(scope.key, clean(scope.session_id), rules)
+        self._over_budget.tell_dearer(scope.key, clean(scope.session_id), report)
         if config.fail == "open":  # else it does not go out
             self._over_budget.tell(scope.key, clean(scope.session_id), report)
 
@@ -258,6 +267,7 @@ class Engine(
         await self._record(turn.scope, record, turn=turn, wait=True, given=[answer])
         if status is TurnStatus.COMMITTED:
             self._summarize_soon(turn.state)
+            self._embed_after(turn.scope)
             self._judge_soon(turn.state)
 
     async def fail(

@@ -19,6 +19,7 @@ ContextEngineError
 ├── RedactionError               a redaction rule is invalid, or redaction failed
 ├── SummarizerError              a summary could not be made
 ├── JudgeError                   an answer could not be judged
+├── EmbedderError                texts could not be given vectors
 ├── TurnAmbiguousError           no turn, or several turns, are open in the session
 ├── ScopeViolationError          something of another scope was asked for or handed in
 ├── ConfigError                  a configuration value is invalid
@@ -145,6 +146,12 @@ class SummarizerError(ContextEngineError):
     """A summary could not be made."""
 
     code = "CONTEXT_SUMMARIZE_FAILED"
+
+
+class EmbedderError(ContextEngineError):
+    """Texts could not be given vectors: words alone chose."""
+
+    code = "CONTEXT_EMBED_FAILED"
 
 
 class JudgeError(ContextEngineError):

@@ -59,6 +59,7 @@ class History:
     def bring_in(self, bound: Limit) -> None:
         """Stored history where the host sent none: newest lanes first, as much as may go out."""
         lanes = self.lanes
+        self.items.clear()  # what is chosen once more begins anew
         if not isinstance(lanes, Lanes) or not self.is_brought_in:
             return
         room = bound.inject
@@ -88,12 +89,28 @@ class History:
                 return
 
     def _item(self, n: int) -> Item | None:
-        """A stored message as an item; tool traffic and what is withheld or incomplete is not brought in."""
+        """A stored message as an item; what is withheld or empty is not brought in.
+
+        Tool calls and results come back by hand alone: elsewhere they are the steps of another run.
+        """
         row, entry = self.view.rows[n], self.view.log[n]
         message = row.message
-        if entry.role in ("tool", "system") or entry.calls or row.withheld or not message.content:
+        is_result = entry.role == "tool"
+        says = message.content or entry.calls or is_result
+        if entry.role == "system" or row.withheld or not says:
             return None
-        return Item(Origin(row.origin), self._tokens(row), None, n, entry.message_id)
+        if (is_result or entry.calls) and not self.call.by_hand:
+            return None
+        return Item(
+            Origin(row.origin),
+            self._tokens(row),
+            None,
+            n,
+            entry.message_id,
+            tuple(entry.calls),
+            entry.call_id if is_result else None,
+            is_tool_result=is_result,
+        )
 
     def _tokens(self, row: MessageRow) -> int:
         known = row.counted_by == self.counter.name

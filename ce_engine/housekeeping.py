@@ -58,6 +58,7 @@ class Housekeeping(Parts):
         """Store what was accepted, give up a summary that takes longer, and let go of threads and files."""
         await self.flush(timeout_s)
         self._background.stop()
+        self._embedding.stop()
         await self.store.close()
         await self._originals.close()
         self._sessions.clear()

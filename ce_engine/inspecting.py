@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 
 from ce_engine.archiving import Chosen
@@ -107,7 +108,7 @@ class Inspecting(Parts):
         records.heard = False
         records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
         preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
-        return preparation, *await self._beside(preparation.run, preparation.texts)
+        return preparation, *await self._ran(preparation)
 
     async def _audit(self, scope: Scope, kind: EventType, actor: str, made: str) -> None:
         """Tell the session's log who looked; a session that is not there is not begun by it."""
@@ -145,7 +146,7 @@ def _take_after(view: SessionView, known: SessionView) -> None:
             memory, evidence_ids=[*memory.evidence_ids], documents=[*memory.documents]
         )
     for name, lane in known.lanes.items():
-        view.lanes[name] = replace(lane, sent=[], places=[])
+        view.lanes[name] = replace(lane, sent=[], places=[], bodies=deepcopy(lane.bodies))
     view.adopt(old)
 
 

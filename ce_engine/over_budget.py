@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from ce_engine.bounded import Bounded
 from ce_engine.schema.report import Report
+from ce_engine.spending import words
 
 
 logger = logging.getLogger("ce_engine")
@@ -48,10 +49,14 @@ def figures(found: Mapping[str, int]) -> str:
 
 
 class OverBudgetLog:
-    """Writes a line the first time that a call of a session goes out over its budget, or without a rule."""
+    """Writes a line the first time that a call of a session goes out over its budget, or without a rule.
+
+    And when its calls have become dearer than without us.
+    """
 
     def __init__(self) -> None:
         self._told: Bounded[tuple[str, ...], None] = Bounded(MAX_SESSIONS)
+        self._dearer: Bounded[tuple[str, ...], None] = Bounded(MAX_SESSIONS)
         self._rules: Bounded[tuple[str, ...], frozenset[str]] = Bounded(MAX_SESSIONS)
 
     def tell_rules(self, key: tuple[str, ...], session: str, rules: Iterable[str]) -> None:
@@ -79,5 +84,18 @@ class OverBudgetLog:
             report.token_used,
             report.token_budget or 0,
             figures(report.over_budget_causes),
+            shlex.quote(session),
+        )
+
+    def tell_dearer(self, key: tuple[str, ...], session: str, report: Report) -> None:
+        """Tell of a session whose calls cost more by now than they would without us, and why."""
+        if not report.dearer_causes or key in self._dearer:
+            return
+        self._dearer[key] = None
+        logger.warning(
+            "session %s: its calls cost more by now than they would without us, in input tokens at full price: %s; "
+            "see: ce report %s",
+            session,
+            words(report.dearer_causes),
             shlex.quote(session),
         )

@@ -51,18 +51,19 @@ class Allowance:
     def __init__(self, seconds: float) -> None:
         self._seconds, self._left = seconds, self.TEXTS * seconds
 
-    @contextmanager
-    def of_one(self) -> Iterator[None]:
-        """Limit the work in the block.
+    def of_one(self, work: Callable[[], T]) -> T:
+        """What the work on one text gives.
 
         Raises:
             TimeUpError: it took longer; raised by `breathe` in it.
         """
-        began = time.thread_time()
+        began, around = time.thread_time(), _PACE.get()
+        rest_s = around.rest_s if around is not None else 0.0
+        token = _PACE.set(_Pace(rest_s, began + min(self._seconds, self._left)))
         try:
-            with within(min(self._seconds, self._left)):
-                yield
+            return work()
         finally:
+            _PACE.reset(token)
             self._left -= time.thread_time() - began
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
+from ce_engine.archiving import NOTHING, Chosen, Given
 from ce_engine.collecting import Collector
 from ce_engine.config import RuntimeConfig
 from ce_engine.facts import Record
@@ -23,8 +24,11 @@ from ce_engine.ports import (
     Store,
     TokenEstimator,
 )
+from ce_engine.ports_embed import Embedder
 from ce_engine.ports_ingest import EvidenceIngestor
+from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
+from ce_engine.recall import Recall
 from ce_engine.records import Records
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.gate import Gate
@@ -63,6 +67,7 @@ class Parts(ABC):
     estimator: TokenEstimator
     redactor: Redactor
     pruner: Pruner
+    embedder: Embedder | None
     bus: EventBus
     clock: Clock
     ids: IdGenerator
@@ -74,6 +79,7 @@ class Parts(ABC):
     _announcer: Announcer
     _background: Background
     _collector: Collector
+    _embedding: Background
     _gate: Gate
     _journal: Journal
     _locks: KeyedLocks
@@ -125,6 +131,21 @@ class Parts(ABC):
     @abstractmethod
     def _summarize_on(self, records: Records) -> None:
         """See whether what was recorded is a reason for a summary."""
+
+    @abstractmethod
+    async def _ran(self, preparation: Preparation) -> tuple[Prepared, Chosen]:
+        """Make a preparation, by words, and by meaning where that may be had in time."""
+
+    @abstractmethod
+    async def _chosen(
+        self,
+        preparation: Preparation,
+        texts: Sequence[str],
+        given: Given = NOTHING,
+        *,
+        seconds: float,
+    ) -> tuple[Chosen, Recall]:
+        """Choose by words; where something is recalled, once more with vectors, if they come in time."""
 
     @abstractmethod
     def _records(

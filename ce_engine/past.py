@@ -15,6 +15,7 @@ from ce_engine.errors import ReplayUnavailableError
 from ce_engine.ports import Pruner
 from ce_engine.prepare.lanes import Lanes
 from ce_engine.prepare.material import Collected, Material
+from ce_engine.prepare.tool_results import GivenForms
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Priority, Role, TurnStatus
@@ -60,6 +61,13 @@ class Past:
 
     def say(self, code: str, detail: str) -> None:
         self.problems.append(ReplayProblem(code=f"CONTEXT_REPLAY_{code}", detail=detail))
+
+    def is_equal(self, made: str) -> bool:
+        """Whether the hash of an input that was made again is the one that was sent; if not, something says why."""
+        equal: bool = made == self.archive["hash"]
+        if not equal and not self.is_explained:
+            self.say("UNEXPLAINED", "another release may choose or word its texts in another way")
+        return equal
 
     def config(self) -> RuntimeConfig:
         """The configuration that the turn had."""
@@ -219,7 +227,9 @@ class Past:
 
     def given(self) -> Given:
         saved = {int(index): tokens for index, tokens in self.archive.get("saved", {}).items()}
-        return Given(_extras(self.archive), saved, self.archive.get("now", ""))
+        forms = {int(index): tuple(each) for index, each in self.archive.get("forms", {}).items()}
+        results = GivenForms(forms, self.archive.get("fetches", False))
+        return Given(_extras(self.archive), saved, self.archive.get("now", ""), results)
 
     def bring(self) -> Lanes | tuple[()]:
         """The earlier lanes that could be brought in."""

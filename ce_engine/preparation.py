@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ce_engine.answers import abandon
 from ce_engine.archiving import NOTHING, Archiving, Chosen, Given, told_below
@@ -27,13 +28,14 @@ from ce_engine.prepare.pipeline import assemble
 from ce_engine.prepare.prune import GuardedPruner, pruner_of
 from ce_engine.prepare.reconcile import NewEntry, Reconciled, reconcile, settle
 from ce_engine.prepare.sharing import Share, share_of
-from ce_engine.prepare.shorter import saved_in
+from ce_engine.prepare.tool_results import assemble_compact
 from ce_engine.recall import Recall
 from ce_engine.recognising import incoming
 from ce_engine.recording import record_tool_message
 from ce_engine.records import Records, put_turn
-from ce_engine.rehydration import Rehydrated, rehydrate
-from ce_engine.reporting import Telling, announce, stored_report
+from ce_engine.rehydration import Rehydrated, rehydrated
+from ce_engine.reporting import Beside, Telling, announce, stored_report
+from ce_engine.result_texts import results_of
 from ce_engine.runtime.process import is_gone, owner
 from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
@@ -44,6 +46,10 @@ from ce_engine.schema.rows import TurnRow
 from ce_engine.upload.attachments import attachment_records
 from ce_engine.upload.pieces import said
 from ce_engine.view import OpenTurn, SessionView
+
+
+if TYPE_CHECKING:
+    from ce_engine.vectors import Vectors
 
 
 @dataclass(slots=True)
@@ -68,6 +74,7 @@ class Preparation:
     passed: bool = False
     """The host's list went out as it is: nothing is chosen, and what it cost is told."""
     budget: int | None = None
+    vectors: Vectors | None = None
 
     def __post_init__(self) -> None:
         self.passed |= bool(self.turn_id)  # its turn began while it waited
@@ -78,8 +85,7 @@ class Preparation:
 
     @property
     def share(self) -> Share:
-        on = self.config.enable_share_context
-        return share_of(self.call.role, self.call.want, enabled=on)
+        return share_of(self.call.role, self.call.want, enabled=self.config.enable_share_context)
 
     @property
     def cut(self) -> LaneCut:
@@ -99,8 +105,19 @@ class Preparation:
         if self.config.observability.store_contexts:
             yield from (material.text for material in self.collected.materials)
 
+    def take_in(self) -> int:
+        """Record what is new of the list, and nothing else; how many messages that are."""
+        self.call = self.records.named(self.call)
+        self._reconcile()
+        return self.new
+
     def run(self) -> tuple[Prepared, Chosen]:
         """Reconcile, record what is new, assemble, open the turn; with what was chosen, for those who look."""
+        self.begin()
+        return self.finish(*self.choose())
+
+    def begin(self) -> None:
+        """Reconcile, and record what is new."""
         self.call = self.records.named(self.call)
         if self.call.by_hand:
             self.call = go_on(self.call, self.records)
@@ -111,8 +128,10 @@ class Preparation:
             self._reconcile()
         else:
             self.places = [None] * len(call.messages)
-        chosen, recall = self.choose()
-        outcome = chosen.outcome
+
+    def finish(self, chosen: Chosen, recall: Recall) -> tuple[Prepared, Chosen]:
+        """Open the turn of what was chosen."""
+        call, view, outcome = self.call, self.view, chosen.outcome
         self._see_budget(outcome)
         archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
@@ -120,17 +139,17 @@ class Preparation:
             self.archive |= {"passed": True} if self.passed else {}
         if call.purpose == "chat":
             self._remember_cut(outcome, chosen.marks)
-        done = self._rehydrate(outcome, chosen.limit)
+        done = rehydrated(outcome, chosen.items, chosen.limit.tokens, view.redactor, self.counter)
         turn = self._open()
         if self.archive:
             self.archive |= archiving.settings(turn.row.turn_id)
-        turn.report.placeholders_sent = done.placeholders_sent
-        self._tell(turn.report, recall)
+        self._tell(turn.report, recall, done)
         telling = Telling(call, outcome, chosen.sources.count, view.lane(self.lane_key))
         telling.report(turn.report, self.budget, chosen.extras)
+        without = Beside(call, view, self.counter, self.places, self.history.is_brought_in)
+        without.report(turn.report, chosen.extras, same=outcome.unchanged)
         self._keep(turn, outcome)
-        prepared = Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call)
-        return prepared, chosen
+        return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call), chosen
 
     def _see_budget(self, outcome: Outcome) -> None:
         outcome.over_budget |= self.budget is not None and outcome.used > self.budget
@@ -139,9 +158,8 @@ class Preparation:
 
     def choose(self, given: Given = NOTHING) -> tuple[Chosen, Recall]:
         """Assemble from what is known by now; a replay runs this again, with what is `given`."""
-        call, config, chat = self.call, self.config, self.call.purpose == "chat"
-        bound = self._bound()
-        if chat and self.share.history:
+        call, config, bound = self.call, self.config, self._bound()
+        if (chat := call.purpose == "chat") and self.share.history:
             self.history.bring_in(bound)
         extras = given.extras or self.counter.extras(call)
         recall = self._recall()
@@ -149,35 +167,33 @@ class Preparation:
         sources.saved = given.saved
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
-        chosen = pruner_of(config, self.pruner)
-        pruner = GuardedPruner(chosen)
+        pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))
+        results = results_of(self.view, call, config, sources, given.results)
 
-        def assembled(below: Below | None) -> tuple[list[Item], Marks, Outcome]:
+        def assembled(below: Below | None) -> tuple[Marks, list[Item], Outcome]:
             items = self.history.line(self.places, below)
             marks = self.cut.marks(items, below) if chat else Marks()
-            outcome = assemble(
-                items,
+            run = partial(
+                assemble,
                 fixed=sum(extras.values()),
                 limit=bound,
                 marks=marks,
                 config=config,
-                sources=sources,
                 pruner=pruner,
                 inject=chat,
             )
-            return items, marks, outcome
+            return marks, *assemble_compact(items, sources, results, run)
 
         whole = not chat or self.history.items
-        items, marks, outcome = assembled(None if whole else self.cut.known_below())
+        marks, items, outcome = assembled(None if whole else self.cut.known_below())
         if marks.below and not outcome.cut.stands:
-            items, marks, outcome = assembled(None)
+            marks, items, outcome = assembled(None)
         outcome.leave_out(self.collected.left_out)
         if pruner.failed:
             self.records.degrade(Degradation(PRUNE_FAILED))
         factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
         of = sources, self.collected.materials, told.lanes
-        made = Chosen(outcome, items, bound, extras, marks, *of, factor, chosen, told.stood)
-        return made, recall
+        return Chosen(outcome, items, bound, extras, marks, *of, factor, chosen, told.stood), recall
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
         """Record the turn as it is now, with its report."""
@@ -190,17 +206,17 @@ class Preparation:
                 turn.row.report["extra"] = {"replay": self.archive}
         self.records.writes.append(put_turn(turn.row))
 
-    def _tell(self, report: Report, recall: Recall) -> None:
+    def _tell(self, report: Report, recall: Recall, done: Rehydrated) -> None:
         """What was found, brought in and redacted on the way."""
-        report.conflicts = recall.conflicts
+        report.placeholders_sent, report.conflicts = done.placeholders_sent, recall.conflicts
         report.warnings += recall.warnings
         report.redactions = list(self.records.ingest.redactions.values())
         report.new_evidence_ids = self.records.evidence_ids
 
     def _bound(self) -> Limit:
         """What the call may have; none where it went out already."""
-        call = self.call
-        bound = self._calibrated(limit(self.config, call.context_window, by_hand=call.by_hand))
+        window, by_hand = self.call.context_window, self.call.by_hand
+        bound = self._calibrated(limit(self.config, window, by_hand=by_hand))
         self.budget = bound.tokens
         return replace(bound, tokens=None) if self.passed else bound
 
@@ -245,10 +261,9 @@ class Preparation:
         self.history = History(view, call, self.counter, self._earlier(found), self.question)
         self._abandon()
         for code in found.ambiguous:
-            told, asked = {"rule": code}, call.request_id
-            self.records.events.append(
-                ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=told, request_id=asked)
-            )
+            rule, asked = {"rule": code}, call.request_id
+            event = ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=rule, request_id=asked)
+            self.records.events.append(event)
 
     def _earlier(self, found: Reconciled) -> Iterable[list[int]]:
         """The lanes that may be brought in: none of another item of the call's batch."""
@@ -276,9 +291,8 @@ class Preparation:
     def _append(self, new: NewEntry, parent: int | None, arrived: Incoming) -> int:
         host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest
         message = host.message
-        speaker = message.author.id if message.author else None
-        if speaker is None and message.role is Role.ASSISTANT:
-            speaker = self.call.speaker or None
+        own = self.call.speaker if message.role is Role.ASSISTANT else ""
+        speaker = message.author.id if message.author else own or None
         row = ingest.message_row(
             host,
             message_id=ingest.ids.generate(),
@@ -286,11 +300,13 @@ class Preparation:
             speaker=speaker,
             tokens=(self.counter.name, self.counter.host(host) - self.counter.media(host)),
         )
-        stored = row.message
-        stored.attachments = attachment_records(host.attachments, ingest)
-        stored.parent_id = None if parent is None else view.log[parent].message_id
-        stored.replaces = None if new.replaces is None else view.log[new.replaces].message_id
-        stored.variant_of = None if new.variant_of is None else view.log[new.variant_of].message_id
+        stored, log = row.message, view.log
+        if host.attachments:
+            stored.attachments = attachment_records(host.attachments, ingest)
+        stored.parent_id = None if parent is None else log[parent].message_id
+        if new.replaces is not None or new.variant_of is not None:
+            stored.replaces = None if new.replaces is None else log[new.replaces].message_id
+            stored.variant_of = None if new.variant_of is None else log[new.variant_of].message_id
         row.aside, row.lane_key, row.request_id = new.aside, self.lane_key, self.call.request_id
         if message.role is Role.TOOL:
             caller = view.rows[parent] if parent is not None else None
@@ -327,21 +343,8 @@ class Preparation:
             self.history.documents,
         )
         recall.mates, recall.is_closed = self.mates, not self.share.recall
+        recall.vectors = self.vectors
         return recall
-
-    def _rehydrate(self, outcome: Outcome, bound: Limit) -> Rehydrated:
-        """The last change of a plan: live values in what was stored. The count stays an upper bound."""
-        room = None if bound.tokens is None else max(0, bound.tokens - outcome.used)
-        counted = {
-            item.message_id: item.tokens - saved_in([item], outcome.shorter)
-            for item in self.history.items
-        }
-        redactor = self.view.redactor
-        done = rehydrate(outcome.plan, redactor, self.counter, room, counted)
-        outcome.used += done.restored + done.injected
-        outcome.cut.tokens += done.restored
-        outcome.injected_tokens += done.injected
-        return done
 
     # The turn
 
@@ -372,9 +375,8 @@ class Preparation:
         if self.question is not None:
             row.tip_message_id = view.log[self.question].message_id
         turn = OpenTurn(handle, row, self.question, Report(turn_id=row.turn_id), len(view.log))
-        turn.config, turn.tags = call.config, call.tags
+        turn.config, turn.tags, turn.restores = call.config, call.tags, self.history.is_brought_in
         turn.task_id, turn.sub_task_id = call.task_id, call.sub_task_id
-        turn.restores = self.history.is_brought_in
         turn.report.framework, turn.report.lane = call.framework, self.lane_key
         turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
         codes = [*self.degradations, *view.degraded, *self.records.degradations()]

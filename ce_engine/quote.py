@@ -7,7 +7,7 @@
     [/483920]
 
 The second sign of a line tells what it is, and no text has a say in it: `#` a heading of ours, one space
-the beginning of a text, two spaces how it goes on. The number is of what is quoted, and never stands in it.
+the beginning of a text behind who says it, `-` one that itself names its speaker, two spaces how it goes on. The number is of what is quoted, and never stands in it.
 """
 
 from __future__ import annotations
@@ -86,13 +86,16 @@ def short_line(text: str) -> str:
     return line if len(line) <= MAX_NAME_CHARS else f"{line[: MAX_NAME_CHARS - 1]}…"
 
 
-def entry(text: str, before: str = "") -> str:
-    """A text of others as marked lines, with words of ours `before` its first one."""
+def entry(text: str, before: str = "", *, bare: bool = False) -> str:
+    """A text of others as marked lines, with words of ours `before` its first one; a `bare` one has none."""
     lines = [line.rstrip() for line in neutral(text).strip().split("\n")]
     kept = [line for at, line in enumerate(lines) if line or (at and lines[at - 1])]
     first, *more = kept or [""]  # nothing is left of hidden signs, or of what was deleted
     return "\n".join(
-        [f"| {before}{first.lstrip()}", *(f"|  {line}" if line else "|" for line in more)]
+        [
+            f"|{'-' if bare else ''} {before}{first.lstrip()}",
+            *(f"|  {line}" if line else "|" for line in more),
+        ]
     )
 
 

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ce_engine.candidates import day_of, document, entry
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter, cached_text_counter
 from ce_engine.coverage import BROKEN_OFF
 from ce_engine.prepare.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import Material, sensitivity_of
-from ce_engine.prepare.nominate import FEW, pin_of
+from ce_engine.prepare.nominate import FEW
 from ce_engine.prepare.passages import PassageIndex, written_talk
-from ce_engine.prepare.pins import Pin
-from ce_engine.prepare.render import Locale, Snippet, some_of
+from ce_engine.prepare.render import Snippet
+from ce_engine.prepare.result_values import words_in
 from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.prepare.standing import FACTS
 from ce_engine.prepare.terms import terms
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Evidence, Message
+from ce_engine.schema.enums import Role
 from ce_engine.schema.report import ConflictRecord
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.view import SessionView
 
 
-KINDS = {"user": "user", "assistant": "assistant", "tool": "tool"}
+if TYPE_CHECKING:
+    from ce_engine.vectors import Vectors
+
+MANY = 1_000
+"""Words of later calls that are looked for in results; more say nothing new."""
 
 MAX_TOLD = 400
 """Messages of the session that are looked for inside a helper's prompt, the newest."""
@@ -62,11 +67,13 @@ class Recall:
         self.materials = materials
         self.summary = summary
         self.own_documents = own_documents
+        self.vectors: Vectors | None = None
+        """Those that the search uses beside words, if any."""
         self.mates: frozenset[str] = frozenset()
         self.is_closed = False
         memory = view.requests.get(call.request_id)
         self.documents = list(memory.documents) if memory else []
-        self.sent: Sequence[int] = ()
+        self.query, self.sent = "", list[int]()
         self.looked_at: set[str] = set()
         self.conflicts: list[ConflictRecord] = []
         self.warnings: list[str] = []
@@ -77,7 +84,9 @@ class Recall:
             text=self.text,
             evidence_of=self.evidence_of,
             recall=self.recall,
+            results=self.results,
             terms=terms,
+            day_of=self.day_of,
             stored=self.stored,
             spans=self.spans,
             asked=self.asked,
@@ -89,6 +98,8 @@ class Recall:
             is_hidden=self.is_hidden,
             materials=self.materials,
             whole=self.call.by_hand,
+            learns=self.call.by_hand and bool(self.view.documents),
+            embedder=self.vectors.name if self.vectors is not None else "",
             costs=self.view.costs_of(counter.name, self.config.locale),
         )
 
@@ -108,6 +119,9 @@ class Recall:
     def evidence_of(self, item: Item) -> str:
         return self.view.by_message.get(item.message_id, "")
 
+    def day_of(self, item: Item) -> str:
+        return day_of(self.view, item.n)
+
     def stored(self, item: Item) -> Message:
         assert item.n is not None
         return self.view.rows[item.n].message
@@ -118,17 +132,18 @@ class Recall:
         At most `most` of each.
         """
         most = min(most, self.limit)
-        self.sent = sorted(sent)
+        self.query, self.sent = query, sorted(sent)
         found = [
-            _message(self.view, n, score)
+            entry(self.view, n, score)
             for n, score in self.view.search_messages(
                 query,
                 most,
                 lambda n: n in sent or self._is_broken_off(n) or not self.may_recall(n),
                 range(self._before(sent)),
+                self.vectors,
             )
         ]
-        documents = self.view.search_documents(query, most)
+        documents = self.view.search_documents(query, most, self.vectors)
         if self.call.by_hand:  # nobody else sends them: the rest goes in too while there is room
             hits = {evidence_id for evidence_id, _ in documents}
             rest = (e for e in reversed(self.view.documents) if e not in hits)
@@ -144,8 +159,46 @@ class Recall:
             was_here = evidence_id in own or not _is_found(row)
             was_here |= self.call.restore and evidence_id not in theirs
             if was_here and evidence_id not in present and self._may_read(row):
-                found.append(_document(self.view, evidence_id, score))
+                found.append(document(self.view, evidence_id, score))
         return sorted(found, key=lambda candidate: -candidate.score)
+
+    def explain(self, name: str) -> dict[str, float]:
+        """What the score of a message or of evidence is made of, by its id; after `recall`."""
+        return self.view.explain(self.query, name, self.vectors) if self.query else {}
+
+    def results(self, sent: frozenset[int], most: int) -> list[Candidate]:
+        """Tool results of the reader's lane that do not go out whole, at most the newest `most`.
+
+        First those that later calls took their arguments from, for they are needed again; then the shortest.
+        """
+        most = min(most, self.limit)
+        found: list[tuple[bool, int, Candidate]] = []
+        results: list[Candidate] = []
+        asked: set[str] = set()
+        for n in range(len(self.view.rows) - 1, -1, -1):
+            message = self.view.rows[n].message
+            if len(found) >= most:
+                break
+            if self.view.rows[n].withheld or not self.may_recall(n):
+                continue
+            if message.role is Role.TOOL and message.content and n not in sent:
+                results += [] if self._is_broken_off(n) else [entry(self.view, n, 0.0)]
+            if message.tool_calls:
+                own = {word for call in message.tool_calls for word in words_in(call.args)}
+                found += ((not _mentions(c, asked - own), len(c.snippet.text), c) for c in results)
+                results = []
+                asked |= own if len(asked) < MANY else set()
+        found += ((True, len(c.snippet.text), c) for c in results)
+        found.sort(key=lambda each: each[:2])
+        return [candidate for _, _, candidate in found[:most]]
+
+    def candidate(self, name: str) -> Candidate | None:
+        """A candidate by its id, without its score; `None` of what is none of the session's."""
+        kind, _, found = name.partition(":")
+        if kind == "e" and found in self.view.evidence:
+            return document(self.view, found, 0.0)
+        n = self.view.log.by_message_id(found) if kind == "m" else None
+        return None if n is None else entry(self.view, n, 0.0)
 
     def unread(self) -> list[tuple[str, int]]:
         """By hand, the evidence that the last `recall` left, newest first: candidates' ids, and characters."""
@@ -173,7 +226,7 @@ class Recall:
         """
         entries, among = self.view.log.entries, range(min(sent, default=0), max(0, asked - 2))
         found = self.view.search_messages(
-            query, FEW, lambda n: n not in sent or entries[n].role == "user", among
+            query, FEW, lambda n: n not in sent or entries[n].role == "user", among, self.vectors
         )
         return found[0][1] if found else 0.0
 
@@ -277,59 +330,11 @@ class Recall:
             return text
 
 
+def _mentions(candidate: Candidate, words: Collection[str]) -> bool:
+    """Whether the text of a candidate has one of some words."""
+    return any(word in candidate.snippet.text for word in words)
+
+
 def _is_found(row: EvidenceRow) -> bool:
     """Whether a tool or a retriever of some run found it; what an owner put there or shares is meant to go in."""
     return not row.shared and bool(row.evidence.links.tool_call_id)
-
-
-def _message(view: SessionView, n: int, score: float) -> Candidate:
-    row = view.rows[n]
-    message = row.message
-    assert message.message_id is not None
-    name = row.speaker or ""
-    evidence = view.evidence.get(view.by_message.get(message.message_id, ""))
-    if message.role.value == "tool":
-        name = evidence.evidence.source.name if evidence else ""
-    snippet = Snippet(
-        KINDS.get(message.role.value, "user"),
-        message.content,
-        name,
-        message.at or "",
-        view.by_message.get(message.message_id, ""),
-    )
-    sensitivity = sensitivity_of(evidence.evidence) if evidence else None
-    name = f"m:{message.message_id}"
-    return Candidate(name, snippet, score, n, stored=True, sensitivity=sensitivity)
-
-
-def _document(view: SessionView, evidence_id: str, score: float) -> Candidate:
-    evidence = view.evidence[evidence_id].evidence
-    snippet = Snippet(
-        "document",
-        evidence.content,
-        evidence.source.name,
-        str(evidence.metadata.get("created_at", "")),
-        evidence_id,
-    )
-    # No number of the store: the process that recorded it has none yet, and must choose alike.
-    sensitivity = sensitivity_of(evidence)
-    return Candidate(f"e:{evidence_id}", snippet, score, 0, stored=True, sensitivity=sensitivity)
-
-
-def pins_again(view: SessionView, archived: Sequence[Any], locale: Locale) -> dict[str, Pin]:
-    """The pins that an archive names, rendered once more of what is stored."""
-    found = {
-        anchor: pin_of([c for ref in refs for c in _pinned(view, ref)], locale)
-        for anchor, refs in archived
-    }
-    return {anchor: pin for anchor, pin in found.items() if pin is not None}
-
-
-def _pinned(view: SessionView, ref: str | list[Any]) -> Iterator[Candidate]:
-    name, sentences = (ref, ()) if isinstance(ref, str) else (ref[0], tuple(ref[1:]))
-    n = view.log.by_message_id(name)
-    if n is None and name not in view.evidence:
-        return
-    whole = _document(view, name, 0.0) if n is None else _message(view, n, 0.0)
-    text = some_of(whole.snippet.text, sentences) if sentences else whole.snippet.text
-    yield replace(whole, snippet=replace(whole.snippet, text=text), sentences=sentences)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ce_engine.counting import Counter
 from ce_engine.ports import Restored, SessionRedactor
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.shorter import saved_in
 from ce_engine.quote import requoted
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
 
@@ -38,9 +43,12 @@ def rehydrate(
         counted: tokens that restored messages were counted with, by message id.
     """
     done = Rehydrated()
-    for position, step in enumerate(plan):
+    for position, planned in enumerate(plan):
+        step = planned
         if isinstance(step, Keep) or redactor is None:
             continue
+        if isinstance(step, Restore) and step.message.tool_calls:
+            step = plan[position] = _with_live_calls(step, redactor, counter, done, room)
         found = _restored(redactor, step)
         if not found.restored:
             done.placeholders_sent += found.unresolved
@@ -56,6 +64,43 @@ def rehydrate(
         else:
             done.injected += cost
     return done
+
+
+def _with_live_calls(
+    step: Restore,
+    redactor: SessionRedactor,
+    counter: Counter,
+    done: Rehydrated,
+    room: int | None,
+) -> Restore:
+    """The step with live values in the arguments of its calls: a model copies them."""
+    calls = [
+        call.model_copy(update={"args": live_value(redactor, call.args)})
+        for call in step.message.tool_calls or ()
+    ]
+    if calls == step.message.tool_calls:
+        return step
+    message = step.message.model_copy(update={"tool_calls": calls})
+    cost = max(0, counter.message(message) - counter.message(step.message))
+    if room is not None and done.restored + done.injected + cost > room:
+        return step
+    done.restored += cost
+    return replace(step, message=message)
+
+
+def live_value(redactor: SessionRedactor | None, value: Any) -> Any:
+    """Stored data with live values in place of the placeholders that this process knows (decision 13)."""
+    if redactor is None:
+        return value
+    if isinstance(value, Mapping):
+        return {key: live_value(redactor, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [live_value(redactor, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    with suppress(Exception):  # a redactor of somebody else's may raise anything
+        return redactor.restore(value).text
+    return value
 
 
 def _restored(redactor: SessionRedactor, step: Restore | Insert | Extend | Shorten) -> Restored:
@@ -83,3 +128,24 @@ def _live(
         before = counter.message(step.message) if known is None else known
         return replace(step, message=message), max(0, counter.message(message) - before)
     return replace(step, text=text), max(0, counter.text(text) - counter.text(step.text))
+
+
+def rehydrated(
+    outcome: Outcome,
+    items: Sequence[Item],
+    budget: int | None,
+    redactor: SessionRedactor | None,
+    counter: Counter,
+) -> Rehydrated:
+    """The last change of a plan: live values in what was stored. The count stays an upper bound."""
+    room = None if budget is None else max(0, budget - outcome.used)
+    counted = {
+        item.message_id: item.tokens - saved_in([item], outcome.shorter)
+        for item in items
+        if item.index is None
+    }
+    done = rehydrate(outcome.plan, redactor, counter, room, counted)
+    outcome.used += done.restored + done.injected
+    outcome.cut.tokens += done.restored
+    outcome.injected_tokens += done.injected
+    return done

@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ce_engine.archiving import (
-    Chosen,
-    input_hash,
-)
+from ce_engine.archiving import Chosen
+from ce_engine.candidates import pins_again
 from ce_engine.config import RuntimeConfig
 from ce_engine.counting import Counter
 from ce_engine.errors import ReplayUnavailableError, SessionNotFoundError, TurnNotFoundError
+from ce_engine.explaining import brought_in, earlier
 from ce_engine.history import History
 from ce_engine.parts import Parts
 from ce_engine.past import Past, newest
 from ce_engine.preparation import Preparation
 from ce_engine.prepare.material import Collected
 from ce_engine.prepare.prune import pruner_of
-from ce_engine.recall import pins_again
+from ce_engine.recall import Recall
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import SHORT_ID, Fingerprinter
-from ce_engine.schema.replay import Replay
+from ce_engine.schema.replay import Explanation, Replay
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.sent import Shown, difference
 from ce_engine.tracing import SETTLE_S
+
+
+EMBED_S = 60.0
+"""How long vectors may take: nobody waits for an answer meanwhile."""
 
 
 def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: str) -> int:
@@ -87,16 +90,10 @@ class Replaying(Parts):
         system: Sequence[str],
     ) -> Replay:
         past, skipped = await self._past(scope, turn)
-        past.set_up(system)
-        was = past.config()
-        lane = past.view.lane(past.row.lane)
-        lane.pins = pins_again(past.view, past.archive.get("pins", ()), was.locale)
-        first, chosen = await self._again(past, was, None)
-        made = input_hash(past.view, chosen, past.macs, was.locale)
+        first, chosen, _ = await self._as_it_was(past, system)
+        made = chosen.hasher(past.view, past.config().locale).made(past.macs)
         sent = Shown(past.view, first.call, chosen, first.counter).sent()
-        equal = made == past.archive["hash"]
-        if not equal and not past.is_explained:
-            past.say("UNEXPLAINED", "another release may choose or word its texts in another way")
+        equal = past.is_equal(made)
         replay = Replay(
             turn=past.at + 1,
             turn_id=past.row.turn_id,
@@ -107,11 +104,49 @@ class Replaying(Parts):
             skipped=skipped,
         )
         if config is not None:
-            second, other = await self._again(past, config, first)
+            second, other, _ = await self._again(past, config, first)
             replay.instead = Shown(past.view, second.call, other, second.counter).sent()
             replay.diff = difference(sent, replay.instead)
         replay.problems = past.problems
         return replay
+
+    async def explain(self, session_id: Scope | str, turn: int | str | None = None) -> Explanation:
+        """What was brought in for a turn, and why: chosen once more, with what each score is made of.
+
+        Args:
+            session_id: whose; an id alone is a session of no account and no user.
+            turn: its number, from 1, its id or the start of that; if not given, the newest that can be
+                replayed.
+
+        Raises:
+            SessionNotFoundError: there is no such session of this user.
+            TurnNotFoundError: it has no such turn.
+            ReplayUnavailableError: the turn has no archive.
+        """
+        return await self.loop.share(self._explain(as_scope(session_id), turn))
+
+    async def _explain(self, scope: Scope, turn: int | str | None) -> Explanation:
+        past, _ = await self._past(scope, turn)
+        _, chosen, recall = await self._as_it_was(past, ())
+        made = chosen.hasher(past.view, past.config().locale).made(past.macs)
+        return Explanation(
+            turn_id=past.row.turn_id,
+            asked=recall.query,
+            equal=past.is_equal(made),
+            problems=past.problems,
+            brought_in=brought_in(chosen, recall),
+            earlier=earlier(chosen),
+        )
+
+    async def _as_it_was(
+        self, past: Past, system: Sequence[str]
+    ) -> tuple[Preparation, Chosen, Recall]:
+        """Assemble a turn once more with its own configuration."""
+        past.set_up(system)
+        was = past.config()
+        lane = past.view.lane(past.row.lane)
+        lane.pins = pins_again(past.view, past.archive.get("pins", ()), was.locale)
+        return await self._again(past, was, None)
 
     async def recorded_call(self, session_id: Scope | str) -> ModelCall | None:
         """The newest call of a session that can be replayed, without its messages; `None` without one.
@@ -151,7 +186,7 @@ class Replaying(Parts):
 
     async def _again(
         self, past: Past, config: RuntimeConfig, was: Preparation | None
-    ) -> tuple[Preparation, Chosen]:
+    ) -> tuple[Preparation, Chosen, Recall]:
         """Assemble once more; with another configuration after it `was` made with its own."""
         call, view = past.call(), past.view
         counter = Counter(self.estimator, call.model_hint or config.model_hint)
@@ -173,5 +208,13 @@ class Replaying(Parts):
         again.question, again.places = past.question, past.places
         again.history = History(view, call, counter, past.bring(), past.question)
         given = past.given() if same else replace(past.given(), saved={})
-        chosen, _ = await self._beside(lambda: again.choose(given), again.texts)
-        return again, chosen
+        texts, wanted = list(again.texts), past.archive.get("embedder", "")
+        here = records.ingest.name(self.embedder.name) if self.embedder is not None else ""
+        if not wanted or here != wanted:
+            if wanted and was is None:
+                past.say("EMBEDDER", f"chosen with vectors of {wanted!r} then, of {here!r} here")
+            return again, *await self._beside(lambda: again.choose(given), texts)
+        found = await self._chosen(again, texts, given, seconds=EMBED_S)
+        if again.vectors is None and was is None:
+            past.say("EMBEDDER", f"{wanted!r} embedded it then, and cannot here")
+        return again, *found

@@ -6,9 +6,11 @@ import hashlib
 from collections import Counter as Tally
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any
 
+from ce_engine.bodies import Unit
+from ce_engine.counting import Counter
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.over_budget import causes, figures
 from ce_engine.payload import AGENTS, CONVERSATION, TOOL_RESULTS, injected, payload_tokens
@@ -16,19 +18,21 @@ from ce_engine.prepare.line import Item
 from ce_engine.prepare.material import CONTEXTS
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.shorter import saved_in
+from ce_engine.prepare.tool_results import saved_by_kind
 from ce_engine.records import Records
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
-from ce_engine.schema.enums import Layer
+from ce_engine.schema.enums import Layer, Origin
 from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.report import LayerReport, PruneDecision, Report
-from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.report import LayerReport, PruneDecision, Report, Untouched
+from ce_engine.schema.rows import MessageRow, TurnRow
 from ce_engine.schema.settings import CONSTRAINTS
-from ce_engine.view import LaneMemory
+from ce_engine.spending import DEARER
+from ce_engine.view import LaneMemory, SessionView
 
 
-Unit = tuple[Hashable, int]
-"""A part of a body: what it is, and its tokens."""
+TEXT = "text"
+"""What the name of a unit begins with that was put in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Telling:
         report.dropped = (
             report.messages_in - report.kept - report.shortened - report.orphans_removed
         )
+        report.results_saved = saved_by_kind(outcome)
         report.over_budget = outcome.over_budget
         report.prune_decisions = outcome.decisions
         report.injected_evidence_ids = outcome.evidence_ids
@@ -131,15 +136,25 @@ class Telling:
         report.stable_prefix_hash = rules.hexdigest()
         if self.call.purpose != "chat":
             return  # a helper call has a prompt of its own, and comes in between
-        lane = self.lane
-        body = [("tools", extras.get("tools", 0)), *self._body()]
-        if lane.body:
-            pairs = zip(lane.body, body, strict=False)
-            same = takewhile(lambda pair: pair[0] == pair[1], pairs)
-            report.prefix_tokens_unchanged = sum(unit[1] for unit, _ in same)
-        lane.body = body
-        report.stable_prefix_unchanged = lane.prefix_hash == report.stable_prefix_hash
-        lane.prefix_hash = report.stable_prefix_hash
+        bodies = self.lane.bodies
+        before, head = bodies.sent, (("tools", report.estimator), extras.get("tools", 0))
+        body: list[Unit] = [head, *self._body()]
+        if (same := bodies.follow(body)) is not None:
+            units, report.prefix_tokens_unchanged = same
+            if units < len(before):
+                report.prefix_broken_by = self._broken_by(before[units], body[units:])
+        report.stable_prefix_unchanged = bodies.prefix_hash == report.stable_prefix_hash
+        bodies.prefix_hash = report.stable_prefix_hash
+
+    def _broken_by(self, gone: Unit, instead: Sequence[Unit]) -> str:
+        """Why a unit does not stand where it stood, in whose place there is something else, or nothing."""
+        if self.outcome.cut.moved:
+            return "cut"
+        if any(isinstance(what, tuple) and what[0] == TEXT for what, _ in (gone, *instead[:1])):
+            return "brought_in"
+        if self.outcome.pruned:
+            return "pruned"
+        return "left_out" if self.call.by_hand else "app"
 
     def _body(self) -> Iterator[Unit]:
         """The body as units, in the order in which it goes out."""
@@ -154,9 +169,13 @@ class Telling:
                 if step.before:
                     yield self._injected(step.before)
                 saved = saved_in([items[name]], self.outcome.shorter)
-                yield (name, saved), items[name].tokens - saved
+                # In whole it is the very message that the app sent when it was new.
+                yield ((name, saved) if saved else name), items[name].tokens - saved
             elif isinstance(step, Insert):
                 yield self._injected(step.text)
+            elif step.index in self.outcome.forms and isinstance(step, Shorten):
+                item = items[step.index]
+                yield (item.message_id, hash(step.text)), item.tokens
             else:
                 item = items[step.index]
                 what: Hashable = item.message_id
@@ -176,7 +195,64 @@ class Telling:
                 yield self._injected(step.text)
 
     def _injected(self, text: str) -> Unit:
-        return ("text", hash(text)), self.count(text)
+        return (TEXT, hash(text)), self.count(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Tells what the same call would have been without us, and when that has become noticeably less.
+
+    `restores`: the app leaves its history to us.
+    """
+
+    call: ModelCall
+    view: SessionView
+    counter: Counter
+    places: Sequence[int | None]
+    restores: bool
+
+    def report(self, report: Report, extras: Mapping[str, int], *, same: bool) -> None:
+        """Fill the report of what went out in.
+
+        Args:
+            report: of the call.
+            extras: tokens that go out beside the messages, by kind.
+            same: the app's own list went out as it is.
+        """
+        report.untouched = without = self._untouched(report, extras)
+        bodies = self.view.lane(report.lane).bodies
+        if without is not None and without.by == "app" and same and bodies.is_own:
+            without.prefix = (
+                report.prefix_tokens_unchanged
+            )  # now and before, the very same went out
+        if report.purpose == "chat":
+            bodies.is_own = same
+        spending = self.view.spending
+        if spending.add(report, self.call.model_hint or ""):
+            report.warnings.append(DEARER)
+            report.dearer_causes = dict(spending.causes.most_common())
+
+    def _untouched(self, report: Report, extras: Mapping[str, int]) -> Untouched | None:
+        call, bodies = self.call, self.view.lane(report.lane).bodies
+        if report.purpose != "chat":
+            return Untouched(tokens=report.tokens_before)
+        head, more = ("tools", report.estimator), sum(extras.values()) - extras.get("tools", 0)
+        if call.by_hand:
+            system = [m for m in call.messages if m.origin is Origin.SYSTEM]
+            said = tuple(hash(m.message.content) for m in system)
+            tools = extras.get("tools", 0) + sum(map(self.counter.host, system))
+            rows = self.view.rows
+            talk = bodies.whole.follow(((*head, said), tools), report.lane, rows, self._tokens)
+            return Untouched(by="talk", tokens=talk[0] + more, prefix=talk[1])
+        prefix = bodies.own.follow(
+            (head, extras.get("tools", 0)), call.messages, self.places, self.counter.host
+        )
+        return None if self.restores else Untouched(tokens=report.tokens_before, prefix=prefix)
+
+    def _tokens(self, row: MessageRow) -> int:
+        """Tokens of a stored message by this call's counter."""
+        counter = self.counter
+        return row.tokens if row.counted_by == counter.name else counter.message(row.message)
 
 
 def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:

@@ -151,6 +151,7 @@ def record_own_calls(
 ) -> str:
     """Record what the engine's own model calls used; the id of the last one."""
     usages = [_usage(records, call, counter, stage) for call in calls]
+    records.view.spending.add_own(usages)
     records.writes.append(AppendModelUsage(usages))
     return usages[-1].model_usage_id
 

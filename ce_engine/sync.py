@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ce_engine.config import BudgetConfig, CompactionConfig, RuntimeConfig
+from ce_engine.config import CompactionConfig, RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.ports import RedactResult
-from ce_engine.schema.call import Answer, CallerRole, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.call import (
+    Answer,
+    CallerRole,
+    HostMessage,
+    ModelCall,
+    Prepared,
+    TurnHandle,
+    Usage,
+)
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -22,71 +30,23 @@ from ce_engine.schema.document import (
     Task,
     ToolCall,
 )
-from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
+from ce_engine.schema.enums import EvidenceType, TurnStatus
 from ce_engine.schema.events import CompactLog, Event, Verification
 from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
-from ce_engine.schema.replay import Inspection, Replay
-from ce_engine.schema.report import Deleted, EvidenceFilter, PrepareResult, PutResult, Report
+from ce_engine.schema.replay import Explanation, Inspection, Replay
+from ce_engine.schema.report import (
+    Deleted,
+    EvidenceFilter,
+    Imported,
+    PrepareResult,
+    PutResult,
+    Report,
+)
 from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Constraint
 from ce_engine.schema.trace import Trace
-
-
-class SyncConstraints:
-    """The methods of `Constraints`, blocking."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._constraints = engine.constraints
-        self._run = engine.loop.run
-
-    def list(self, scope: Scope | str, *, kind: str | None = None) -> Sequence[Constraint]:
-        return self._run(self._constraints.list(scope, kind=kind))
-
-    def create(
-        self,
-        scope: Scope | str,
-        text: str,
-        *,
-        derived: bool = False,
-        priority: Priority | None = None,
-        kind: str = "",
-    ) -> Constraint:
-        return self._run(
-            self._constraints.create(scope, text, derived=derived, priority=priority, kind=kind)
-        )
-
-    def update(
-        self,
-        scope: Scope | str,
-        constraint_id: str,
-        *,
-        text: str | None = None,
-        priority: Priority | None = None,
-        kind: str | None = None,
-    ) -> Constraint:
-        return self._run(
-            self._constraints.update(scope, constraint_id, text=text, priority=priority, kind=kind)
-        )
-
-    def delete(self, scope: Scope | str, constraint_id: str) -> None:
-        self._run(self._constraints.delete(scope, constraint_id))
-
-
-class SyncBudgets:
-    """The methods of `Budgets`, blocking."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._budgets = engine.budgets
-        self._run = engine.loop.run
-
-    def get(self, scope: Scope | str) -> tuple[BudgetConfig, int]:
-        return self._run(self._budgets.get(scope))
-
-    def update(
-        self, scope: Scope | str, budget: BudgetConfig, expected_version: int, *, actor: str
-    ) -> int:
-        return self._run(self._budgets.update(scope, budget, expected_version, actor=actor))
+from ce_engine.sync_settings import SyncBudgets, SyncConstraints
 
 
 class SyncEngine:
@@ -159,6 +119,20 @@ class SyncEngine:
                 text=text,
                 role=role,
                 want=want,
+            )
+        )
+
+    def import_session(
+        self,
+        session_id: Scope | str,
+        messages: Sequence[Message | HostMessage],
+        *,
+        framework: str = "",
+        progress: Callable[[int], None] | None = None,
+    ) -> Imported:
+        return self._run(
+            self._engine.import_session(
+                session_id, messages, framework=framework, progress=progress
             )
         )
 
@@ -317,6 +291,9 @@ class SyncEngine:
     ) -> Replay:
         return self._run(self._engine.replay(session_id, turn, config, system))
 
+    def explain(self, session_id: Scope | str, turn: int | str | None = None) -> Explanation:
+        return self._run(self._engine.explain(session_id, turn))
+
     def recorded_call(self, session_id: Scope | str) -> ModelCall | None:
         return self._run(self._engine.recorded_call(session_id))
 
@@ -350,6 +327,11 @@ class SyncEngine:
         filter: EvidenceFilter | None = None,  # noqa: A002 - the store's name
     ) -> list[Evidence]:
         return self._run(self._engine.list_evidences(session_id, filter))
+
+    def fetch_evidence(
+        self, session_id: Scope | str, evidence_id: str, lines: str = "", find: str = ""
+    ) -> str:
+        return self._run(self._engine.fetch_evidence(session_id, evidence_id, lines, find))
 
     def list_turns(self, session_id: Scope | str) -> list[TurnRow]:
         return self._run(self._engine.list_turns(session_id))

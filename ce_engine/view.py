@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import ReferenceType, ref
 
+from ce_engine.bodies import LaneBodies
 from ce_engine.bounded import Bounded as Bounded
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import SessionRedactor
 from ce_engine.prepare.line import Below
 from ce_engine.prepare.pins import Pins
-from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.request_memory import RequestMemory
 from ce_engine.schema.call import HostMessage, TurnHandle
 from ce_engine.schema.document import ContextBlock, Task, ToolCall, may_be_found
@@ -29,6 +29,8 @@ from ce_engine.schema.rows import (
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.searching import Searchable
+from ce_engine.spending import Spending
 from ce_engine.tokens import Calibration
 
 
@@ -52,10 +54,9 @@ Facts = Bounded[tuple[str, str], object]
 
 @dataclass(slots=True)
 class LaneMemory:
-    """The last body of a lane, as units of (what, tokens), and the list that the host sent, weakly held."""
+    """The last bodies of a lane, and the list that the host sent, weakly held."""
 
-    body: list[tuple[Hashable, int]] = field(default_factory=list)
-    prefix_hash: str = ""
+    bodies: LaneBodies = field(default_factory=LaneBodies)
     sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
     places: list[int | None] = field(default_factory=list)
     calibration: Calibration = field(default_factory=Calibration)
@@ -83,7 +84,7 @@ class OpenTurn:
     sub_task_id: str = ""
 
 
-class SessionView:
+class SessionView(Searchable):
     """One session: its log with the rows, indexes, evidence, cuts, open turns and lanes."""
 
     settings: int | None = None
@@ -99,14 +100,12 @@ class SessionView:
         fingerprinter: Fingerprinter,
         redactor: SessionRedactor | None,
     ) -> None:
+        super().__init__()
         self.scope = scope
         self.head = head
         self.fingerprinter = fingerprinter
         self.redactor = redactor
         self.created = head.version > 0
-        self.log = Log()
-        self.rows: list[MessageRow] = []
-        self.evidence: dict[str, EvidenceRow] = {}
         self.by_dedup: dict[bytes, str] = {}
         self.by_message: dict[str, str] = {}
         self.cuts: dict[tuple[str, str, str], CutMark] = {}
@@ -121,21 +120,18 @@ class SessionView:
         self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
         self.names, self.facts = Bounded[str, str](MAX_RUNS), Facts(MAX_RUNS)
         self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
-        self._lines: dict[str, int] = {}
-        self.last_seq = self.last_evidence = 0
-        self.bytes = VIEW_BYTES
+        self._lines, self.spending = dict[str, int](), Spending()
+        self.last_seq, self.last_evidence, self.bytes = 0, 0, VIEW_BYTES
         # Digests of messages by entry, and of configurations with the turn that has the whole of each.
         self.digests, self.configs = dict[int, str](), dict[str, str]()
         self._costs: tuple[tuple[str, str], dict[str, int]] = (("", ""), {})
-        self._messages, self._documents = LexicalIndex(), LexicalIndex()
-        self._document_ids: list[str] = []
-        self._indexed = self._indexed_documents = 0
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of memory, with those of the live values behind placeholders and of runs' documents."""
+        """Bytes of memory, with those of vectors, of the live values behind placeholders and of runs' documents."""
         live = self.redactor.held_bytes if self.redactor is not None else 0
-        return self.bytes + live + sum(memory.bytes for memory in self.requests.values())
+        vectors = self.vectors.bytes if self.vectors is not None else 0
+        return self.bytes + live + vectors + sum(m.bytes for m in self.requests.values())
 
     # What the store has
 
@@ -191,61 +187,14 @@ class SessionView:
         if row.message_id is not None:
             self.by_message[row.message_id] = evidence.evidence_id
         elif evidence.content and may_be_found(evidence):
-            self._document_ids.append(evidence.evidence_id)
+            self.document_ids.append(evidence.evidence_id)
         self.bytes += 2 * len(evidence.content) + ENTRY_BYTES
 
     def put_in_message(self, evidence_id: str, message_id: str) -> None:
         """The content of evidence that is here already stands in a message, too."""
         self.evidence[evidence_id] = replace(self.evidence[evidence_id], message_id=message_id)
         self.by_message[message_id] = evidence_id
-        if evidence_id in self._document_ids:
-            self._documents.remove(self._document_ids.index(evidence_id))
-
-    # What is relevant
-
-    @property
-    def unread(self) -> Iterator[str]:
-        """Texts that the next search looks into for the first time."""
-        yield from (row.message.content for row in self.rows[self._indexed :])
-        for evidence_id in self._document_ids[self._indexed_documents :]:
-            yield self.evidence[evidence_id].evidence.content
-
-    def search_messages(
-        self, query: str, limit: int, exclude: Callable[[int], bool], among: range
-    ) -> list[tuple[int, float]]:
-        """Entries that the query may need, best first. The index catches up with the log here."""
-        while self._indexed < len(self.rows):
-            row = self.rows[self._indexed]
-            if row.message.content and not row.withheld:
-                self._messages.add(
-                    self._indexed,
-                    row.message.content,
-                    speaker=row.speaker or str(row.message.role),
-                    at=row.message.at,
-                )
-            self._indexed += 1
-        found = self._messages.search(query, limit=limit, exclude=exclude, among=among)
-        return [(hit.n, hit.score) for hit in found]
-
-    def search_documents(self, query: str, limit: int) -> list[tuple[str, float]]:
-        """Evidence whose content stands in no message, best first."""
-        while self._indexed_documents < len(self._document_ids):
-            row = self.evidence[self._document_ids[self._indexed_documents]]
-            if row.message_id is None:
-                self._documents.add(
-                    self._indexed_documents,
-                    row.evidence.content,
-                    speaker=row.evidence.source.name or None,
-                    kind="evidence",
-                )
-            self._indexed_documents += 1
-        found = self._documents.search(query, limit=limit)
-        return [(self._document_ids[hit.n], hit.score) for hit in found]
-
-    @property
-    def documents(self) -> list[str]:
-        """Evidence whose content stands in no message, in order of arrival."""
-        return [e for e in self._document_ids if self.evidence[e].message_id is None]
+        self.forget_document(evidence_id)
 
     def costs_of(self, counter: str, locale: str) -> dict[str, int]:
         """Tokens of what was nominated before, as a line; those of the last counter and language."""
@@ -256,10 +205,7 @@ class SessionView:
     # Lanes, requests, turns
 
     def lane(self, name: str) -> LaneMemory:
-        memory = self.lanes.get(name)
-        if memory is None:
-            memory = self.lanes[name] = LaneMemory()
-        return memory
+        return self.lanes.setdefault(name, LaneMemory())
 
     def pin(self, name: str, pins: Pins) -> None:
         """Keep what stays before the messages of a lane."""
@@ -291,10 +237,7 @@ class SessionView:
 
     def request(self, request_id: str) -> RequestMemory:
         """The memory of one invocation; old ones are forgotten."""
-        memory = self.requests.get(request_id)
-        if memory is None:
-            memory = self.requests[request_id] = RequestMemory()
-        return memory
+        return self.requests.setdefault(request_id, RequestMemory())
 
     def note_step(self, question: int, request_id: str) -> None:
         """Note a call; the same question answered twice for one invocation is asked by two of its steps."""
@@ -350,7 +293,7 @@ class SessionView:
             # What was decided one by one is most of it, and stored: nobody asks the turn for it again.
             turn.report = turn.report.model_copy(update={"prune_decisions": []})
         left.requests, left.tool_runs = self.requests, self.tool_runs
-        left.batches = self.batches
+        left.batches, left.spending = self.batches, self.spending
         return left
 
     def adopt(self, old: SessionView) -> None:
@@ -362,7 +305,7 @@ class SessionView:
             if moved.question is not None:
                 self.failed[moved.question] = moved
         self.requests, self.tool_runs = old.requests, old.tool_runs
-        self.batches = old.batches
+        self.batches, self.spending = old.batches, old.spending
         self.stale_turns = [turn for turn in self.stale_turns if turn.turn_id not in self.turns]
 
     def _moved(self, turn: OpenTurn) -> OpenTurn:

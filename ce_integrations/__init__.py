@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ce_integrations.base import Adapter, Capabilities, Hooks, Installation, Turn
+    from ce_integrations.evidence import fetch_evidence
     from ce_integrations.registry import install_ce, load_adapters
     from ce_integrations.role import ce_role
     from ce_integrations.session import CallInfo, ce_session
@@ -21,6 +22,7 @@ __all__ = [
     "Turn",
     "ce_role",
     "ce_session",
+    "fetch_evidence",
     "install_ce",
     "load_adapters",
 ]
@@ -29,6 +31,7 @@ _HOMES = {
     "CallInfo": "session",
     "ce_role": "role",
     "ce_session": "session",
+    "fetch_evidence": "evidence",
     "install_ce": "registry",
     "load_adapters": "registry",
 }

@@ -13,6 +13,7 @@ from typing import Any, Generic, SupportsFloat, TypeVar
 
 from ce_engine import Retrieval, RetrievedDoc, ToolCallStatus, ToolRun
 from ce_engine.runtime.contexts import unset
+from ce_integrations import evidence
 from ce_integrations.bounded import BoundedMap
 from ce_integrations.hooks import Hooks
 from ce_integrations.scoped import asked_here
@@ -174,10 +175,15 @@ class OpenRuns(Generic[Id]):
     ) -> None:
         """A tool begins with its arguments, or a retriever with its query."""
         now = self._hooks.engine.clock.now_iso()
+        evidence.begun(self._hooks, run_id, name, given, info)
         self._begun.put(run_id, _Begun(name, given, info, call_id, now, time.perf_counter()))
 
     def forget(self, run_id: Id) -> None:
-        self._begun.pop(run_id)
+        self._over(run_id)
+
+    def _over(self, run_id: Id) -> _Begun | None:
+        evidence.ended(self._hooks, run_id)
+        return self._begun.pop(run_id)
 
     def tool_ended(
         self,
@@ -214,7 +220,7 @@ class OpenRuns(Generic[Id]):
         error: str = "",
         at: float | None = None,
     ) -> None:
-        begun = self._begun.pop(run_id)
+        begun = self._over(run_id)
         if begun is None:
             return
         run = ToolRun(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from typer.main import get_command
 COMMANDS = (
     "demo",
     "sessions",
+    "import",
     "show",
     "trace",
     "report",
@@ -45,7 +47,8 @@ class Commands(TyperGroup):
 
 
 def _made(name: str) -> Any:
-    found = getattr(import_module(f"ce_engine.cli.{name}"), name)
+    word = f"{name}_" if iskeyword(name) else name
+    found = getattr(import_module(f"ce_engine.cli.{word}"), word)
     if not isinstance(found, typer.Typer):
         from ce_engine.cli.output import reported  # noqa: PLC0415 - only where a command is run
 

@@ -14,12 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ce_engine.cli.compare_lines import csv_text, lines, notes, shown, subject
-from ce_engine.cli.options import Account, AsJson, StoreUrl, User
+from ce_engine.cli.options import Account, AsJson, Prices, StoreUrl, User
 from ce_engine.cli.output import clipped, console, moment, number, print_json, print_under
-from ce_engine.cli.reading import find_session, reading, text_of
+from ce_engine.cli.reading import find_session, prices_of, reading
 from ce_engine.compare.figures import Comparison
 from ce_engine.compare.figures import compare as compared
-from ce_engine.compare.prices import PriceTable
 from ce_engine.compare.reading import read_calls
 from ce_engine.compare.records import TAG, CallRecord, grouping
 from ce_engine.errors import ConfigError
@@ -55,10 +54,6 @@ Since = Annotated[
     ),
 ]
 Until = Annotated[str, typer.Option(metavar="TIME", help="Calls before then, in the same forms.")]
-Prices = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="What models cost, TOML or JSON: see docs/compare.md."),
-]
 Html = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write one page that needs nothing else.")
 ]
@@ -86,7 +81,7 @@ def compare(  # noqa: PLR0913 - one parameter an option
     grouping(by)  # what is wrong with it is told before everything is read
     if as_csv and as_json:
         raise ConfigError("--csv and --json both print to stdout. Choose one of them.")
-    table = PriceTable.parse(text_of(prices), prices.name) if prices else None
+    table = prices_of(prices)
     span = (_time(since), _time(until))
     found = asyncio.run(_read(store, sessions or [], account, user, span, by))
     comparison = compared(found, by, table)
@@ -165,6 +160,7 @@ def _plain(comparison: Comparison) -> dict[str, Any]:
         "from": comparison.first_at or None,
         "to": comparison.last_at or None,
         "currency": comparison.prices.currency if comparison.prices else None,
+        "unit": comparison.unit,
         "groups": {name: figures.as_json() for name, figures in comparison.groups.items()},
         "total": comparison.total.as_json(),
         "notes": list(notes(comparison)),

@@ -7,9 +7,11 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ce_engine.cli.output import number, percent
+from ce_engine.cli.output import change, number, percent
 from ce_engine.compare.figures import Comparison, Cost, Figures, Spread
 from ce_engine.compare.records import TAG
+from ce_engine.spending import MARGIN
+from ce_engine.tokens.prices import LISTED
 
 
 NONE = "(none)"
@@ -96,13 +98,25 @@ def lines(comparison: Comparison) -> Iterator[Line]:
     yield from _quality()
 
 
+def beside_text(figures: Figures) -> str:
+    """How much dearer than without us, or cheaper; a dash where nobody can say."""
+    found = figures.beside
+    return change(found.sent, found.untouched) if found.calls else "-"
+
+
 def _spent(comparison: Comparison) -> Iterator[Line]:
+    yield Line(
+        "effect on cost",
+        beside_text,
+        f"of inputs and our own calls beside the app without us, in {comparison.unit}, prefixes as cached in both",
+        lambda f: f.beside.calls > 0 and f.beside.sent > f.beside.untouched * MARGIN,
+    )
     if comparison.prices:
         currency = comparison.prices.currency
         yield Line(
             "cost",
             lambda f: cost_text(f.cost, f.calls - f.from_cache, currency),
-            "by your price table, the cached prefix apart",
+            "by the price table, the cached prefix apart",
         )
     yield Line("latency p50 / p95", lambda f: _spread(f.latency_ms), "of whole answers")
     yield Line("first token p50 / p95", lambda f: _spread(f.first_token_ms), "of streams")
@@ -147,6 +161,8 @@ def notes(comparison: Comparison) -> Iterator[str]:
         yield f"of {number(missing)} calls no provider told the tokens: our own count stands for it"
     if total.from_cache:
         yield f"{number(total.from_cache)} calls were answered from the app's own cache: nothing was sent"
+    if comparison.prices is LISTED:
+        yield "prices are list prices as known to this release: --prices FILE or CE_PRICES has yours"
     if total.cost and total.cost.unpriced:
         models = ", ".join(shown(name) for name in total.cost.unpriced_models)
         yield f"{number(total.cost.unpriced)} calls have no price: {models}"
@@ -189,13 +205,15 @@ def csv_text(comparison: Comparison) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     spreads = [f"{name}_{part}" for name in _SPREADS for part in ("p50", "p95", "n")]
-    writer.writerow([comparison.by, *COLUMNS, *spreads, "cost", "cost_unpriced", "currency"])
+    costs = ["cost", "cost_unpriced", "currency", "compared_sent", "compared_untouched", "unit"]
+    writer.writerow([comparison.by, *COLUMNS, *spreads, *costs])
     for name, figures in comparison.groups.items():
         row: list[object] = [_harmless(name), *(getattr(figures, column) for column in COLUMNS)]
         for spread in (figures.latency_ms, figures.first_token_ms):
             row += [spread.p50, spread.p95, spread.n] if spread else ["", "", 0]
         cost, prices = figures.cost, comparison.prices
         row += [cost.amount, cost.unpriced, prices.currency] if cost and prices else ["", "", ""]
+        row += [figures.beside.sent, figures.beside.untouched, comparison.unit]
         writer.writerow(row)
     return out.getvalue()
 

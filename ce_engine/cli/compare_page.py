@@ -92,7 +92,7 @@ def _tiles(comparison: Comparison) -> Iterator[str]:
     if comparison.prices and total.cost:
         missing = f"; {number(total.cost.unpriced)} calls have none" if total.cost.unpriced else ""
         amount = money(total.cost.amount, comparison.prices.currency)
-        yield _tile(amount, f"cost, by your price table{missing}")
+        yield _tile(amount, f"cost, by the price table{missing}")
     if total.latency_ms:
         yield _tile(milliseconds(total.latency_ms.p50), "half of the answers took no longer")
     troubles = total.failed + total.tool_errors + total.over_budget + total.degradations
@@ -186,7 +186,7 @@ def _costs(rows: list[Row], currency: str) -> str:
                 value = "no price of its models"
             yield _bar(name, value, [("new", f.cost.amount / most if f.cost else 0)])
 
-    return _panel("Cost", "By your price table, the cached prefix apart.", "", bars())
+    return _panel("Cost", "By the price table, the cached prefix apart.", "", bars())
 
 
 def _times(rows: list[Row]) -> str:

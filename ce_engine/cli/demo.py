@@ -16,9 +16,10 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from ce_engine.cli.options import AsJson, StoreUrl
-from ce_engine.cli.output import clipped, console, number, percent, print_json, print_under
+from ce_engine.cli.output import change, clipped, console, number, percent, print_json, print_under
 from ce_engine.errors import AdapterError, MissingDependencyError
 from ce_engine.stores.urls import DEFAULT, scheme_of
+from ce_engine.tokens.prices import UNITS
 
 
 DEMOS_GROUP = "ce_integrations.demos"
@@ -52,7 +53,9 @@ class DemoResult:
 
     `asked` and `found` count the fixed questions at the end and those answered as expected;
     `tokens_with` is what went to the model through the engine, `tokens_without` what the same
-    inputs of the host would have cost without it, both summed over all turns; `messages`,
+    inputs of the host would have cost without it, both summed over all turns; `cost_with` and
+    `cost_without` are what these inputs cost, cached prefixes apart, with the engine's own calls, of
+    the calls of which both can be said, in `cost_unit`; `messages`,
     `evidences` and `tool_calls` are what the session holds afterwards. `model` names the model
     for the reader, `seconds` is how long the run took.
     """
@@ -70,6 +73,9 @@ class DemoResult:
     tool_calls: int
     seconds: float
     questions: list[DemoQuestion] = field(default_factory=list)
+    cost_with: float = 0.0
+    cost_without: float = 0.0
+    cost_unit: str = ""
 
 
 @runtime_checkable
@@ -210,12 +216,14 @@ def _print(result: DemoResult) -> None:
         "turns": f"{number(result.turns)} in {result.seconds:.1f} s",
         "tokens sent": f"{number(result.tokens_with)}, without us {number(result.tokens_without)} "
         f"({saved} saved)",
+        "cost": _cost(result),
         "recorded": f"{number(result.messages)} messages, {number(result.evidences)} evidence, "
         f"{number(result.tool_calls)} tool calls",
         "remembered": f"{result.found} of {result.asked} early facts",
     }
     for name, value in figures.items():
-        screen.print(Text(f"{name:<{INDENT}}", style="bold").append(value, style="not bold"))
+        if value:
+            print_under(screen, INDENT, value, before=Text(name, style="bold"))
     for question in result.questions:
         mark = "ok  " if question.ok else "lost"
         print_under(screen, INDENT, f"{mark} {question.question}")
@@ -223,6 +231,17 @@ def _print(result: DemoResult) -> None:
             said = f"expected {question.expected!r}, answered {question.answer!r}"
             print_under(screen, INDENT + 5, clipped(said, ANSWER_CELLS))
     _print_next(screen, result)
+
+
+def _cost(result: DemoResult) -> str:
+    """What the inputs cost, and how much that is less or more; `""` where nobody says."""
+    if not result.cost_unit:
+        return ""
+    places = 0 if result.cost_unit == UNITS else 4
+    now, before = (f"{cost:,.{places}f}" for cost in (result.cost_with, result.cost_without))
+    effect = change(result.cost_with, result.cost_without)
+    tenth = ", a cached one a tenth" if result.cost_unit == UNITS else ""
+    return f"{now}, without us {before} ({effect}), in {result.cost_unit}{tenth}"
 
 
 def _print_next(screen: Console, result: DemoResult) -> None:

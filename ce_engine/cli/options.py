@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -49,4 +50,12 @@ SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="As `ce sessio
 TurnChoice = Annotated[
     str | None,
     typer.Option("--turn", metavar="N|ID", help="One turn, by its number or the start of its id."),
+]
+Prices = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What models cost, TOML or JSON: see docs/compare.md.",
+        show_default="CE_PRICES, else list prices",
+    ),
 ]

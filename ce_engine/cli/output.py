@@ -173,3 +173,11 @@ def reported(command: Callable[P, T]) -> Callable[P, T]:
             raise typer.Exit(1) from error
 
     return run
+
+
+def change(now: float, before: float) -> str:
+    """How much more or less `now` is than `before`, with its sign; `0%` of what is the same."""
+    if not before:
+        return "0%" if not now else "-"
+    more = 100 * (now - before) / before
+    return f"{more:+.0f}%" if abs(more) >= 0.5 else ("0%" if now == before else f"{more:+.1f}%")

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ce_engine.config import RuntimeConfig
     from ce_engine.create import ContextEngine
     from ce_engine.ports import Store
+    from ce_engine.ports_embed import Embedder
     from ce_engine.schema.rows import SessionInfo
+    from ce_engine.tokens.prices import PriceTable
 
 
 def text_of(path: Path) -> str:
@@ -32,6 +34,17 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{str(path)!r} cannot be read as UTF-8 text: {error}") from error
+
+
+def prices_of(path: Path | None) -> PriceTable | None:
+    """The prices of a file that the user named, before those that are known here.
+
+    Raises:
+        ConfigError: it cannot be read, or is no price table.
+    """
+    from ce_engine.tokens.prices import PriceTable, over_the_list  # noqa: PLC0415 - brings estimators
+
+    return over_the_list(PriceTable.parse(text_of(path), path.name)) if path else None
 
 
 NAMED_USERS = 5
@@ -83,11 +96,22 @@ async def engine_over(
         redaction = RedactionConfig(mode="dual_store", originals_url=originals)
         config = config.model_copy(update={"redaction": redaction})
     async with reading(url) as store:
-        engine = create_context_engine(store, config=config)
+        engine = create_context_engine(store, config=config, embedder=_embedder())
         try:
             yield engine
         finally:
             await engine.close()
+
+
+def _embedder() -> Embedder | None:
+    """The one that comes with an extra, if it is here: what was chosen with it is made again with it."""
+    from ce_engine.errors import MissingDependencyError  # noqa: PLC0415
+    from ce_engine.minilm import MiniLmEmbedder  # noqa: PLC0415
+
+    try:
+        return MiniLmEmbedder()
+    except MissingDependencyError:
+        return None
 
 
 async def find_session(

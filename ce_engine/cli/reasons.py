@@ -8,6 +8,7 @@ from ce_engine.cli.output import number, short_id
 from ce_engine.over_budget import figures
 from ce_engine.payload import injected
 from ce_engine.schema.report import PruneDecision, Report
+from ce_engine.spending import words
 
 
 _DECISIONS = {
@@ -61,6 +62,22 @@ _DECISIONS = {
         "block that the pruner did not choose",
         "blocks that the pruner did not choose",
     ),
+    ("degraded", "repeated_result"): (
+        "tool result as a reference to the same one",
+        "tool results as references to the same ones",
+    ),
+    ("degraded", "changed_fields"): (
+        "tool result as what changed",
+        "tool results as what changed",
+    ),
+    ("degraded", "compact_json"): (
+        "tool result as compact JSON",
+        "tool results as compact JSON",
+    ),
+    ("degraded", "selected_lines"): (
+        "tool result as some of its lines",
+        "tool results as some of their lines",
+    ),
     ("degraded", "excerpt"): ("candidate as an excerpt", "candidates as excerpts"),
     ("degraded", "shorter"): ("block shortened by the pruner", "blocks shortened by the pruner"),
     ("dropped", "over_tier_budget"): (
@@ -77,11 +94,19 @@ _DECISIONS = {
     ("kept", "must"): ("block that must be kept", "blocks that must be kept"),
 }
 
+_FORMS = {
+    "repeated_result": "references",
+    "changed_fields": "what changed",
+    "compact_json": "compact JSON",
+    "selected_lines": "some lines",
+}
+
 RECALLED = ("m:", "e:")
 """How the ids of blocks begin that relevance nominated: stored messages and evidence."""
 
 _CODES = {
     "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
+    "CONTEXT_DEARER": "DEARER by now than it would be without us",
     "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
     "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
     "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
@@ -138,12 +163,17 @@ def reasons(report: Report) -> Iterator[str]:
         yield f"{number(len(report.rules_dropped))} {rules} did not go out: {told}"
     if report.over_budget_causes:
         yield f"alone too much: {figures(report.over_budget_causes)}"
+    if report.dearer_causes:
+        yield f"what it lost so far, in input tokens: {words(report.dearer_causes)}"
     if count := len(report.violations):
         broken = "a constraint" if count == 1 else f"{number(count)} constraints"
         yield f"ANSWER BREAKS {broken}: {', '.join(map(short_id, report.violations))}"
     for code in report.errors:
         yield f"error {code}"
     yield from map(decision_words, _summed(report))
+    if report.results_saved:
+        told = ", ".join(f"{_FORMS.get(n, n)} {number(t)}" for n, t in report.results_saved.items())
+        yield f"{number(sum(report.results_saved.values()))} tokens saved in tool results: {told}"
     if report.restored:
         yield f"{number(report.restored)} stored messages brought back"
     if report.inserted:

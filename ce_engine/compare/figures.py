@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ce_engine.compare.prices import PriceTable
+from ce_engine.compare.costs import billed, costs, priced_by
 from ce_engine.compare.records import CallRecord, grouping
 from ce_engine.schema.enums import TurnStatus
+from ce_engine.tokens.prices import RELATIVE, PriceTable, prices_here
 
 
 UNFINISHED = (TurnStatus.OPEN, TurnStatus.INCOMPLETE, TurnStatus.ABANDONED)
@@ -33,6 +34,18 @@ class Cost:
     amount: float
     unpriced: int = 0
     unpriced_models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What inputs cost, by our own count, and the calls of the engine's own; and without us.
+
+    `calls` are those of which that can be said.
+    """
+
+    sent: float
+    untouched: float
+    calls: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +71,7 @@ class Figures:
     provider_cached: int | None
     usage_told: int
     cost: Cost | None
+    beside: Beside
     latency_ms: Spread | None
     first_token_ms: Spread | None
     pruned: int
@@ -83,12 +97,16 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Groups of calls by name, and all of them together; `by` says what the names are."""
+    """Groups of calls by name, and all of them together; `by` says what the names are.
+
+    `unit` is what `Figures.beside` is in: money where all models have a price, else input tokens.
+    """
 
     by: str
     groups: dict[str, Figures]
     total: Figures
     prices: PriceTable | None
+    unit: str
     first_at: str
     last_at: str
 
@@ -97,6 +115,8 @@ def compare(
     calls: Sequence[CallRecord], by: str = "framework", prices: PriceTable | None = None
 ) -> Comparison:
     """Group the calls and sum each group up; names in order, calls without one last.
+
+    Without `prices` those that are known here count, where there is one of any of the models.
 
     Raises:
         ConfigError: nothing is grouped by `by`.
@@ -107,18 +127,25 @@ def compare(
         groups.setdefault(name_of(call), []).append(call)
     names = sorted(groups, key=lambda name: (not name, name))
     times = [call.at for call in calls if call.at]
+    if prices is None:
+        listed = prices_here()
+        prices = listed if any(listed.of(call.model, call.provider) for call in calls) else None
+    table = priced_by(calls, prices) if prices else RELATIVE
     return Comparison(
         by,
-        {name: figures(groups[name], prices) for name in names},
-        figures(calls, prices),
+        {name: figures(groups[name], table, prices) for name in names},
+        figures(calls, table, prices),
         prices,
+        table.currency,
         min(times, default=""),
         max(times, default=""),
     )
 
 
-def figures(calls: Sequence[CallRecord], prices: PriceTable | None = None) -> Figures:
-    """Sum the calls up."""
+def figures(
+    calls: Sequence[CallRecord], table: PriceTable, prices: PriceTable | None = None
+) -> Figures:
+    """Sum the calls up: what was billed by the user's `prices`, and what we changed by a `table` that has all."""
     paid = [call for call in calls if not call.from_cache]
     cached = [call.cached for call in paid if call.cached is not None]
     codes = Counter(code for call in calls for code in call.degradations)
@@ -137,6 +164,7 @@ def figures(calls: Sequence[CallRecord], prices: PriceTable | None = None) -> Fi
         provider_cached=sum(cached) if cached else None,
         usage_told=sum(call.prompt is not None for call in paid),
         cost=_cost(paid, prices) if prices else None,
+        beside=_beside(calls, table),
         latency_ms=_spread(call.latency_ms for call in paid),
         first_token_ms=_spread(call.first_token_ms for call in paid),
         pruned=sum(bool(call.left_out or call.shortened) for call in calls),
@@ -155,13 +183,19 @@ def figures(calls: Sequence[CallRecord], prices: PriceTable | None = None) -> Fi
 
 
 def _cost(calls: Sequence[CallRecord], prices: PriceTable) -> Cost:
-    costs = [(call.model, prices.cost(call)) for call in calls]
-    missing = [model for model, cost in costs if cost is None]
+    found = [(call.model, billed(call, prices)) for call in calls]
+    missing = [model for model, cost in found if cost is None]
     return Cost(
-        math.fsum(cost for _, cost in costs if cost is not None),
+        math.fsum(cost for _, cost in found if cost is not None),
         len(missing),
         tuple(sorted(set(missing))),
     )
+
+
+def _beside(calls: Sequence[CallRecord], table: PriceTable) -> Beside:
+    found = costs(calls, table)
+    theirs = sum(call.untouched is not None for call in calls)
+    return Beside(found.compared + found.own, found.untouched, theirs)
 
 
 def _spread(values: Iterable[int | None]) -> Spread | None:

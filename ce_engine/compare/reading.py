@@ -15,6 +15,7 @@ from ce_engine.schema.events import Event
 from ce_engine.schema.report import Report, report_of
 from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope
+from ce_engine.spending import cause_of
 
 
 CACHED = ("cache_read", "cached_tokens", "cache_read_input_tokens")
@@ -52,10 +53,15 @@ async def read_calls(
             continue
         turns = await store.list_turns(scope)
         events = await store.list_events(scope) if tags else []
-        calls += [
-            replace(call, user=info.user_id) for call in _Session(document, turns, events).calls()
-        ]
+        calls += [replace(call, user=info.user_id) for call in calls_of(document, turns, events)]
     return [call for call in calls if since <= call.at and not (until and call.at >= until)]
+
+
+def calls_of(
+    document: SessionDocument, turns: Sequence[TurnRow], events: Sequence[Event] = ()
+) -> list[CallRecord]:
+    """The model calls of one session: the app's, one for each turn in their order, then the engine's own."""
+    return _Session(document, turns, events).calls()
 
 
 class _Session:
@@ -138,11 +144,20 @@ def _with_report(call: CallRecord, report: Report | None) -> CallRecord:
         return call
     replay = report.extra.get("replay")
     model = replay.get("model") if isinstance(replay, Mapping) else None
+    without = report.untouched
+    if without is not None:
+        call = replace(
+            call,
+            untouched=without.tokens,
+            untouched_prefix=without.prefix,
+            beside=without.by,
+            cause=cause_of(report),
+        )
     return replace(
         call,
         model=model if isinstance(model, str) else "",
         sent=report.token_used,
-        before=report.tokens_before,
+        before=without.tokens if without is not None else report.tokens_before,
         prefix=report.prefix_tokens_unchanged,
         left_out=report.dropped + report.orphans_removed,
         shortened=report.shortened,
@@ -161,6 +176,8 @@ def _with_usage(call: CallRecord, usage: ModelUsage | None) -> CallRecord:
     return replace(
         call,
         model=usage.model or call.model,
+        provider=usage.provider,
+        estimated=bool(usage.params.get("estimated")),
         prompt=usage.prompt_tokens if told else None,
         completion=usage.completion_tokens,
         cached=cached,

@@ -23,6 +23,11 @@ class CallRecord:
         at: when it was prepared (UTC, ISO 8601); `""` where that is not known.
         sent: tokens of the input that went out, by our count.
         before: what the app's own input would have been; of a call of the engine's own, nothing.
+        untouched: tokens that would have gone out without us; `None` where nobody can say.
+        untouched_prefix: leading ones of them that are those of the lane's call before.
+        beside: what that is: `app`, the app's own list, or `talk`, the whole talk sent each time.
+        cause: why it costs more than without us, where it does.
+        estimated: nobody told what was used: it is our count.
         prefix: leading tokens equal to those of the lane's call before; `None` on its first one.
         prompt: tokens of the input as the provider told; `None` where it did not.
         completion: tokens of the answer as the provider told, else 0.
@@ -39,11 +44,17 @@ class CallRecord:
     at: str = ""
     framework: str = ""
     model: str = ""
+    provider: str = ""
     agent: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     status: str = ""
     sent: int = 0
     before: int = 0
+    untouched: int | None = None
+    untouched_prefix: int | None = None
+    beside: str = ""
+    cause: str = ""
+    estimated: bool = False
     prefix: int | None = None
     prompt: int | None = None
     completion: int = 0

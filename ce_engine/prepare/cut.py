@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ce_engine.prepare.line import Below, Group, Item, Line, asked_before
 from ce_engine.prepare.pins import Pins
@@ -43,11 +44,19 @@ class Cut:
     stands: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How deep a new cut goes: to `low_water` of what may stay; older talk to `tail` tokens, where that is less."""
+
+    low_water: float
+    tail: int | None = None
+
+
 def choose_cut(
     line: Line,
     *,
     room: int,
-    low_water: float,
+    depth: Depth,
     reserve: int,
     budget: int,
     marks: Marks,
@@ -57,9 +66,9 @@ def choose_cut(
     """Choose what is left out (decisions 6 and 8).
 
     With room for all, nothing is. Else `reserve` tokens are kept for what relevance brings in
-    again; a standing cut that still fits is kept; a new one goes down to `low_water` of
-    what remains: past conversation first, then tool results of the current turn are shortened,
-    oldest first, then whole groups of it go, oldest first. What must stay is never touched.
+    again; a standing cut that still fits is kept; a new one goes down to the `depth`: past
+    conversation first, then tool results of the current turn are shortened, oldest first,
+    then whole groups of it go, oldest first. What must stay is never touched.
     """
     groups, below = line.groups, line.below
     total = sum(group.tokens for group in groups)
@@ -74,7 +83,7 @@ def choose_cut(
         if (below or state.dropped or state.shortened) and state.tokens <= kept:
             shortened = state.shortened - state.dropped
             return Cut(state.dropped, shortened, state.tokens, marks, stands=True)
-    state.deepen(line, int(ceiling * low_water), ceiling)
+    state.deepen(line, int(ceiling * depth.low_water), ceiling, depth.tail)
     made = Marks(
         drop=_anchor_after(groups, state.dropped),
         shorten=_anchor_after(groups, state.shortened),
@@ -127,9 +136,11 @@ class _State:
         for position in range(shorten):
             self.shorten(position)
 
-    def deepen(self, line: Line, target: int, ceiling: int) -> None:
+    def deepen(self, line: Line, target: int, ceiling: int, tail: int | None) -> None:
         past = [p for p, group in enumerate(self.groups) if group.past]
         self._drop_past(past, target)
+        if tail is not None:
+            self._drop_talk([p for p in past if p not in self.dropped], tail)
         current = range(line.task + 1 if line.task is not None else len(past), len(self.groups))
         for position in current:
             if self.tokens <= target:
@@ -148,6 +159,21 @@ class _State:
             if self.tokens <= target and self.groups[position].begins_turn:
                 return
             self.drop(position)
+
+    def _drop_talk(self, past: Sequence[int], tail: int) -> None:
+        """Let older turns go down to `tail` tokens, not the newest, nor one that used tools and what follows.
+
+        Results of tools are asked for again in the next turns.
+        """
+        turns = [at for at in past if self.groups[at].begins_turn]
+        said = sum(self.cost(at) for at in past)
+        for turn, following in pairwise(turns):
+            gone = range(turn, following)
+            if said <= tail or any(len(self.groups[at].items) > 1 for at in gone):
+                return
+            for position in gone:
+                said -= self.cost(position)
+                self.drop(position)
 
 
 def _anchor_after(groups: Sequence[Group], gone: set[int]) -> str | None:

@@ -96,14 +96,11 @@ def _fate(
     return "kept", "never_out" if group.must and was_cut else "fits"
 
 
-def steps_left_out(
-    line: Line, cut: Cut, evidence_of: Callable[[Item], str]
-) -> tuple[int, list[str]]:
-    """How many steps of the current turn are left out, and the evidence of their results."""
-    gone = [
-        group
-        for position in sorted(cut.dropped)
-        if not (group := line.groups[position]).past and len(group.items) > 1
+def steps_left_out(line: Line, cut: Cut, evidence_of: Callable[[Item], str]) -> list[list[str]]:
+    """The steps of the current turn that are left out: of each the evidence of its results."""
+    gone = (line.groups[position] for position in sorted(cut.dropped))
+    return [
+        [each for each in map(evidence_of, group.items[1:]) if each]
+        for group in gone
+        if not group.past and len(group.items) > 1
     ]
-    results = (item for group in gone for item in group.items if item.is_tool_result)
-    return len(gone), [each for each in dict.fromkeys(map(evidence_of, results)) if each]

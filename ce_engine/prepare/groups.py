@@ -64,6 +64,17 @@ class Groups:
             return block.token_estimate
         return self.cost(position) - count(self._text(position)) + count(block.content)
 
+    def sent(self) -> frozenset[int]:
+        """Entries that go out whole."""
+        cut = self.out.cut
+        return frozenset(
+            item.n
+            for position, group in enumerate(self.out.line.groups)
+            if position not in cut.dropped
+            for item in group.items
+            if item.n is not None and not (position in cut.shortened and item.is_tool_result)
+        )
+
     def prune(self, kept: Sequence[int], fates: Mapping[str, Fate]) -> None:
         """Leave out and shorten groups as the pruner chose; what follows on a question goes with it."""
         out, unasked = self.out, ""

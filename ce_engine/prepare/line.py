@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from ce_engine.schema.enums import Origin
@@ -86,6 +87,7 @@ class Below:
         tokens: what they cost.
         places: the entries of the messages.
         entries: the same, to look one up.
+        uses_tools: whether any of them asks for a tool.
         told: what the archive tells of them.
     """
 
@@ -97,16 +99,16 @@ class Below:
     tokens: int
     places: Sequence[int]
     entries: frozenset[int]
+    uses_tools: bool = False
     told: dict[str, Any] = field(default_factory=dict)
 
 
 def below_cut(line: Line, drop: str, counted_by: str) -> Below | None:
-    """What stands before a cut, if it is a plain stretch of the host's list and all of it is out."""
+    """What stands before a cut up to the first that stays, if it is a plain stretch of the host's list."""
     at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
     asked = asked_before(line.groups, at)
-    gone = line.groups[: at if asked is None else asked]
-    if any(group.must or not group.past for group in gone):
-        return None
+    before = line.groups[: at if asked is None else asked]
+    gone = list(takewhile(lambda group: group.past and not group.must, before))
     items = [item for group in gone for item in group.items]
     indexes = [item.index for item in items if item.index is not None]
     places = [item.n for item in items if item.n is not None]
@@ -115,9 +117,16 @@ def below_cut(line: Line, drop: str, counted_by: str) -> Below | None:
     start, end = indexes[0], indexes[-1] + 1
     if len(line.system) != start or indexes != list(range(start, end)):
         return None
-    tokens = sum(group.tokens for group in gone)
     return Below(
-        start, end, counted_by, gone[0].anchor, len(gone), tokens, places, frozenset(places)
+        start,
+        end,
+        counted_by,
+        gone[0].anchor,
+        len(gone),
+        sum(group.tokens for group in gone),
+        places,
+        frozenset(places),
+        any(item.calls for item in items),
     )
 
 
@@ -134,6 +143,12 @@ class Line:
     task: int | None = None
     """The group that holds the task message."""
     below: Below | None = None
+
+    @property
+    def uses_tools(self) -> bool:
+        """Whether a message of it asks for a tool, below the cut or above it."""
+        asks = any(item.calls for group in self.groups for item in group.items)
+        return asks or (self.below is not None and self.below.uses_tools)
 
 
 def split(items: Sequence[Item], below: Below | None = None) -> Line:

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from ce_engine.prepare.chooser import Chooser
 from ce_engine.prepare.material import Material, block_of
+from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sections import Sections
+from ce_engine.prepare.sources import Sources
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.report import PruneDecision
 
@@ -19,6 +21,15 @@ class Notes:
         self.sections = sections
         self.chooser = chooser
         self.summed: PruneDecision | None = None
+
+    def tell(self, contexts: dict[str, str], out: Outcome, sources: Sources, left: int) -> int:
+        """Bring in the summary of what the cut of `out` leaves out; return its tokens."""
+        groups = (out.line.groups[position] for position in out.cut.dropped)
+        gone = frozenset(item.n for group in groups for item in group.items if item.n is not None)
+        if out.line.below is not None:
+            gone = gone | out.line.below.entries if gone else out.line.below.entries
+        summary = sources.summary(gone) if gone else None
+        return 0 if summary is None else self.sum_up(contexts, summary, left)
 
     def sum_up(self, contexts: dict[str, str], summary: Material, left: int) -> int:
         """Add a summary, if the pruner lets it in; return its tokens."""

@@ -11,6 +11,8 @@ from ce_engine.prepare.line import Line
 from ce_engine.prepare.material import LAYERS, Material
 from ce_engine.prepare.nominate import CHARS_A_TOKEN
 from ce_engine.prepare.pins import Pin
+from ce_engine.prepare.render import Snippet
+from ce_engine.prepare.result_forms import Form
 from ce_engine.prepare.shorter import Shorter
 from ce_engine.prepare.standing import Standing
 from ce_engine.schema.call import Step
@@ -29,6 +31,7 @@ class Outcome:
     cut: Cut
     line: Line
     over_budget: bool = False
+    crowded: bool = False  # whether what a question needs has no room behind the standing cut
     injected: str = ""
     injected_tokens: int = 0
     injected_count: int = 0
@@ -48,6 +51,7 @@ class Outcome:
     texts: Texts = NO_TEXTS
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
+    forms: dict[int | str, Form] = field(default_factory=dict)  # of tool results, by `Item.key`
 
     def leave_out(self, materials: Sequence[Material]) -> None:
         """Tell of what was collected beyond what may be."""
@@ -64,6 +68,14 @@ class Outcome:
                     token_estimate=len(material.text) // CHARS_A_TOKEN,
                 )
             )
+
+    def count_injected(self, loose: Sequence[Snippet]) -> None:
+        """Count the pieces that are in, of the pins and the `loose` ones, and name their evidence."""
+        pins = self.pins.values()
+        self.injected_count = len(loose) + sum(len(pin.refs) for pin in pins)
+        ids = [evidence_id for pin in pins for evidence_id in pin.evidence_ids]
+        ids += [snippet.evidence_id for snippet in loose if snippet.evidence_id]
+        self.evidence_ids = list(dict.fromkeys(ids))
 
     @property
     def groups_dropped(self) -> int:

@@ -15,12 +15,16 @@ Ref = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A text that stands before a message of the line, and what it renders."""
+    """A text that stands before a message of the line, and what it renders.
+
+    It says that `steps` of its turn are left out: of each the evidence of its results.
+    """
 
     text: str
     locale: str
     refs: tuple[Ref, ...]
     evidence_ids: tuple[str, ...] = ()
+    steps: tuple[tuple[str, ...], ...] = ()
 
     @property
     def before(self) -> str:
@@ -54,6 +58,11 @@ class Held:
     def tokens(self) -> int:
         return sum(self.costs.values())
 
+    @property
+    def ids(self) -> set[str]:
+        """The candidates that are rendered, by their ids."""
+        return {name for pin in self.pins.values() for name, _ in pin.refs}
+
     def decisions(self) -> list[PruneDecision]:
         """One for each pin that stays, by the first of what it renders; and those on what went with its message."""
         stays = [
@@ -74,7 +83,7 @@ class Held:
         for name in gone.keys() & self.costs.keys():
             tokens, refs = self.costs.pop(name), self.pins.pop(name).refs
             told = {decision.block_id for decision in self._left}
-            told |= {ref for pin in self.pins.values() for ref, _ in pin.refs}
+            told |= self.ids
             self._left += (
                 PruneDecision(
                     block_id=ref,
@@ -91,6 +100,11 @@ class Held:
         while self.costs and self.tokens > room:
             self.release()
         return room - self.tokens
+
+    def drop(self, name: str) -> None:
+        """Let the one go that stands before a message, if there is one."""
+        if name in self.costs:
+            del self.costs[name], self.pins[name]
 
     def release(self) -> int:
         """Let the newest go, for then most of the prefix stays the same; return its tokens."""

@@ -7,10 +7,11 @@ from functools import partial
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports import Pruner
-from ce_engine.prepare.budget import Limit, shares
-from ce_engine.prepare.chooser import Chooser, Fate, is_cut
+from ce_engine.prepare.budget import Limit
+from ce_engine.prepare.chooser import Chooser, is_cut
 from ce_engine.prepare.compose import texts_of
-from ce_engine.prepare.cut import Cut, Marks, choose_cut
+from ce_engine.prepare.cut import Cut, Marks
+from ce_engine.prepare.cutter import Cutter
 from ce_engine.prepare.decisions import decisions, steps_left_out
 from ce_engine.prepare.groups import Groups
 from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated
@@ -19,6 +20,7 @@ from ce_engine.prepare.nearness import nearness
 from ce_engine.prepare.nominate import (
     FEW,
     SHORT,
+    Headings,
     Nominated,
     cost_of,
     given,
@@ -26,25 +28,23 @@ from ce_engine.prepare.nominate import (
     nominate,
     not_looked_at,
     parted,
+    pin_of,
     relevant,
+    with_results,
     with_text,
     worth_adding,
 )
 from ce_engine.prepare.notes import Notes
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.pins import Held, in_line
+from ce_engine.prepare.pins import Held, Pin
 from ce_engine.prepare.planning import plan
-from ce_engine.prepare.render import (
-    knowledge,
-    left_out,
-    replaced,
-)
+from ce_engine.prepare.policy import TOOLS
+from ce_engine.prepare.render import knowledge, left_out, replaced
 from ce_engine.prepare.sections import FRAMING, Sections
 from ce_engine.prepare.shorter import RETRIEVED, saved_in, shorten_texts
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.prepare.standing import FACTS, Standing, stand
 from ce_engine.schema.document import ContextBlock
-from ce_engine.schema.enums import Layer
 
 
 def assemble(
@@ -71,10 +71,21 @@ def assemble(
         pruner: chooses among the candidates.
         inject: whether anything may be brought in (not for helper calls).
     """
-    line = split(items, marks.below)
-    if limit.tokens is not None and fixed + sum(item.tokens for item in items) > limit.tokens:
-        take_out_repeated(line, items, sources.text)
-    return _Assembly(items, line, fixed, limit, config, sources, pruner).run(marks, inject=inject)
+
+    def made(marks: Marks) -> Outcome:
+        line = split(items, marks.below)
+        if limit.tokens is not None and fixed + sum(item.tokens for item in items) > limit.tokens:
+            take_out_repeated(line, items, sources.text)
+        run = _Assembly(items, line, fixed, limit, config, sources, pruner)
+        return run.run(marks, inject=inject)
+
+    outcome = made(marks)
+    if not outcome.crowded:
+        return outcome
+    if not marks.below:
+        return made(Marks())
+    outcome.cut.stands = False
+    return outcome
 
 
 class _Assembly:
@@ -101,13 +112,17 @@ class _Assembly:
         self.sections = Sections(config, sources.count)
         self.chooser = Chooser(pruner, config, sources.now)
         self.notes = Notes(self.sections, self.chooser)
+        self.steps_out: list[list[str]] = []
         task = self._task()
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
+        self.today = sources.day_of(task.items[0]) if task is not None else ""
+        self.cutter = Cutter(line, self.own, limit.tokens or 0, config, self.groups, self.held)
+        self.policy = self.cutter.policy
 
     def run(self, marks: Marks, *, inject: bool) -> Outcome:
         out, below = self.out, self.line.below
-        total = sum(group.tokens for group in self.line.groups) + (below.tokens if below else 0)
+        total = self.cutter.said
         out.before = self.given + (below.tokens if below else 0)
         sharing = inject and self.config.enable_share_context
         if sharing:
@@ -116,14 +131,19 @@ class _Assembly:
         if self.limit.tokens is None:
             room = max(room, total)  # the host's own list is never touched
             out.cut = Cut(tokens=total, marks=marks)
+        elif sharing and self.policy is TOOLS:
+            out.cut = self.cutter.cut_around_pins(room, marks, begins=self._begins)
         else:
-            out.cut = self._cut(room, marks, total, self.limit.tokens if sharing else 0)
+            out.cut = self.cutter.cut(room, marks, self.limit.tokens if sharing else 0)
         if below and not out.cut.stands:
             return out
+        if sharing and out.cut.moved and self.policy is not TOOLS:
+            spare = room - out.cut.tokens - self._wanted(room)
+            out.cut = self.cutter.cut(room, marks, self.limit.tokens or 0, max(0, spare))
         if out.cut.tokens > room:
             room += self._shorten_texts(out.cut.tokens - room)
-        if sharing:
-            self._hold(marks)
+        if sharing and (self.policy is not TOOLS or self.limit.tokens is None):
+            self.cutter.hold({} if out.cut.moved else marks.pins)
         self._choose(room, sharing=sharing)
         out.injected_tokens += self.held.tokens
         out.decisions += [
@@ -136,19 +156,6 @@ class _Assembly:
         out.over_budget = self.limit.tokens is not None and out.used > self.limit.tokens
         plan(out, self.items, self.sources, self.groups.short)
         return out
-
-    def _hold(self, marks: Marks) -> None:
-        """Take up the pins that the lane has before messages of this line; a new cut leaves none."""
-        found = in_line(marks.pins, self.line.groups) if self.own and not self.out.cut.moved else {}
-        if self.sources.whole:
-            found.pop(self.own, None)  # what was learned since the question was asked goes in, too
-        if self.config.prune.exclude_sensitivity:
-            hidden = self.sources.is_hidden
-            found = {n: pin for n, pin in found.items() if not any(hidden(r) for r, _ in pin.refs)}
-        if all(pin.locale == self.config.locale for pin in found.values()):
-            count = self.sources.count
-            self.held.costs = {name: count(pin.before) + FRAMING for name, pin in found.items()}
-            self.held.pins |= found
 
     def _stand(self, said: int) -> Standing:
         least = sum(group.tokens for group in self.line.groups if group.must)
@@ -170,20 +177,11 @@ class _Assembly:
             return said + self.limit.inject
         return self.limit.tokens - self.fixed
 
-    def _cut(self, room: int, marks: Marks, said: int, retrieved: int) -> Cut:
-        """Cut where what was `said` leaves no room for what may be `retrieved` (tokens wanted)."""
-        wanted = {Layer.IMMEDIATE: said, Layer.RETRIEVED: retrieved}
-        reserve = shares(room, self.config.budget, wanted).get(Layer.RETRIEVED, 0)
-        return choose_cut(
-            self.line,
-            room=room,
-            low_water=self.config.prune.keep_ratio,
-            reserve=reserve,
-            budget=self.limit.tokens or 0,
-            marks=marks,
-            short=lambda item: self.groups.short(item)[1],
-            least=reserve // 2 if self.own else None,
-        )
+    def _wanted(self, room: int) -> int:
+        """Tokens of what relevance would bring back: what is left of the room is for the newest messages."""
+        most = min(self.config.prune.max_retrieved_chunks, max(FEW, room // SHORT))
+        found = relevant(self.sources.recall(self._query(), self.groups.sent(), most))
+        return sum(cost_of(each, self.sources, self.config.locale) for each in found)
 
     def _task(self) -> Group | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
@@ -214,27 +212,52 @@ class _Assembly:
         if not (was_cut or facts or recalls):
             self._inject(contexts, [], out.cut.tokens + self.held.fit(room - out.cut.tokens))
             return
-        kept = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
         left = room - out.cut.tokens - FRAMING
         if sharing and left > 0:
-            left -= self._note(contexts, left)
+            left -= self._tell(contexts, left)
         notes = room - out.cut.tokens - left
         left = self.held.fit(left)
+        if was_cut:
+            left = min(
+                left, max(0, self.cutter.returns(out.cut, room, begins=self._begins) - notes)
+            )
         found = Nominated([], left)
         if sharing and (left + self.held.tokens > 0 or facts or self.sources.whole):
             found = self._candidates(left, facts, recalls=recalls)
-        room -= self.held.tokens
+        self._let_in(found, contexts, room - self.held.tokens, notes)
+
+    def _let_in(self, found: Nominated, contexts: dict[str, str], room: int, notes: int) -> None:
+        """Let the pruner choose among what is above the cut and the nominated; `notes` are tokens of what is told."""
+        out, line = self.out, self.line
+        kept = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
         candidates = {block.block_id: candidate for candidate, block in found.chosen}
         spent = notes if candidates or contexts else 0
         blocks = [*self.groups.blocks(kept), *(block for _, block in reversed(found.chosen))]
         fates = self.chooser.choose(blocks, room - spent, partial(self._price, candidates))
         self.groups.prune(kept, fates)
         self.held.leave({line.groups[n].anchor: why for n, why in out.pruned.items()})
-        chosen = [self._as_chosen(each, fates[name]) for name, each in candidates.items()]
-        went = self._inject(contexts, [each for each in chosen if each is not None], room)
+        chosen = [
+            each if (text := fates[name].text) is None else with_text(each, text)
+            for name, each in candidates.items()
+            if fates[name].stays
+        ]
+        went = self._inject(contexts, chosen, room)
         found.tell({name: fates[name].decision for name in candidates}, went)
-        out.decisions += found.decisions
+        there = self.held.ids
+        out.decisions += [
+            d for d in found.decisions if d.action != "dropped" or d.block_id not in there
+        ]
         out.retrieved_cut |= any(map(is_cut, found.decisions))
+
+    def _tell(self, contexts: dict[str, str], left: int) -> int:
+        """Say what is left out; return the tokens. Where results come back, it is a part of the pin with them."""
+        self.steps_out = steps_left_out(self.line, self.out.cut, self.sources.evidence_of)
+        spent = self.notes.tell(contexts, self.out, self.sources, left)
+        note = left_out(self.steps_out, self.config.locale)
+        if self.policy is not TOOLS:
+            return spent + self.notes.add(contexts, "todo__context", note, left - spent)
+        new = note and self.own not in self.out.pins
+        return spent + (self.sources.count(note) + FRAMING if new else 0)
 
     def _price(self, candidates: Mapping[str, Candidate], block: ContextBlock) -> int:
         candidate = candidates.get(block.block_id)
@@ -242,36 +265,9 @@ class _Assembly:
             return self.groups.price(block)
         return cost_of(with_text(candidate, block.content), self.sources, self.config.locale)
 
-    @staticmethod
-    def _as_chosen(candidate: Candidate, fate: Fate) -> Candidate | None:
-        """A candidate as the pruner lets it in."""
-        if not fate.stays:
-            return None
-        return candidate if fate.text is None else with_text(candidate, fate.text)
-
-    def _note(self, contexts: dict[str, str], left: int) -> int:
-        """Say what is left out, in one line, and bring in the summary of it; return their tokens."""
-        spent = self.notes.add(contexts, "todo__context", self._left_out(), left)
-        gone = frozenset(
-            item.n
-            for position in self.out.cut.dropped
-            for item in self.line.groups[position].items
-            if item.n is not None
-        )
-        if self.line.below is not None:
-            gone = gone | self.line.below.entries if gone else self.line.below.entries
-        summary = self.sources.summary(gone) if gone else None
-        if summary is not None:
-            spent += self.notes.sum_up(contexts, summary, left - spent)
-        return spent
-
-    def _left_out(self) -> str:
-        steps, ids = steps_left_out(self.line, self.out.cut, self.sources.evidence_of)
-        return left_out(steps, ids, self.config.locale) if steps else ""
-
     def _candidates(self, left: int, facts: Sequence[Material], *, recalls: bool) -> Nominated:
-        query = self._query()
-        limit, sent = self.config.prune.max_retrieved_chunks, self._sent()
+        query, sent = self._query(), self.groups.sent()
+        limit = self.config.prune.max_retrieved_chunks
         pinned = sum(len(pin.refs) for pin in self.out.pins.values())
         most = min(limit, max(FEW, left // SHORT) + pinned)
         while True:
@@ -280,14 +276,18 @@ class _Assembly:
             together = [*given(facts), *near]
             # What a conflict says of a text must not tell what may not go out.
             settled = self.sources.settle([c for c in together if not self._is_hidden(c)])
+            if recalls and self.policy is TOOLS and self.out.cut.moved:
+                results = (c for c in self.sources.results(sent, limit) if not self._is_hidden(c))
+                settled = with_results(settled, together, results, best=self._begins)
             nominated = self._nominated(settled, query, sent, left)
-            while near and nominated.missed and self.held.costs:
+            if near and nominated.missed and self.cutter.may_move(self.out.cut, self._room(0)):
+                self.out.crowded = True
+            while near and nominated.missed and self.policy.makes_room and self.held.costs:
                 left += self.held.release()
                 nominated = self._nominated(settled, query, sent, left)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < left // 4:
-                rest = self.sources.unread() if recalls else ()
-                return self._with_rest(nominated, together, settled, rest)
+                return self._with_rest(nominated, together, settled, recalls=recalls)
             most = limit
 
     def _with_rest(
@@ -295,18 +295,19 @@ class _Assembly:
         made: Nominated,
         found: Sequence[Candidate],
         settled: Sequence[Candidate],
-        rest: Sequence[tuple[str, int]],
+        *,
+        recalls: bool,
     ) -> Nominated:
-        """The same, with decisions on what a conflict took out, and on the `rest`, which was not looked at."""
+        """The same, with decisions on what a conflict took out, and on what was not looked at."""
         stays, sources, locale = {each.id for each in settled}, self.sources, self.config.locale
-        there = {name for pin in self.out.pins.values() for name, _ in pin.refs}
+        there = self.held.ids
         for each in found:
             if each.id not in stays and each.id not in there:
                 why = "sensitivity" if self._is_hidden(each) else "conflict"
                 made.decisions.append(lost(each, sources, locale, why))
         is_full = len(found) >= self.config.prune.max_retrieved_chunks
         why = "over_limit" if is_full else "over_budget"
-        made.decisions += not_looked_at(rest, there, why)
+        made.decisions += not_looked_at(sources.unread() if recalls else (), there, why)
         return made
 
     def _is_hidden(self, candidate: Candidate) -> bool:
@@ -327,29 +328,36 @@ class _Assembly:
             asked = self.line.groups[self.line.task or 0].items[0].n or 0
             refs = (ref for pin in self.out.pins.values() for ref in pin.refs)
             pinned = {name for name, part in refs if not part}  # of the others more may be needed
-            added = self.out.cut.stands and not sources.whole
+            added = self.out.cut.stands
             nearest = partial(sources.nearest, query, sent, asked) if added else None
             found = worth_adding(found, pinned, nearest)
-        most, locale = self.config.prune.max_retrieved_chunks, self.config.locale
-        return nominate(found, query, left=left, most=most, sources=sources, locale=locale)
+        most = self.config.prune.max_retrieved_chunks
+        return nominate(
+            found,
+            query,
+            left=left,
+            most=most,
+            headings=Headings(sources, self.config.locale, self.today),
+            stays=self.policy is TOOLS,
+        )
 
     def _asks(self) -> bool:
         """Whether what relevance brings in is chosen in this call: once a question, and when the cut moves."""
         if self.own in self.out.pins:
             return False
-        again = self.out.cut.moved or self.held.released or self.sources.whole
-        return again or not self.own or self.line.task == len(self.line.groups) - 1
+        again = self.out.cut.moved or self.held.released or self.sources.learns
+        return again or not self.own or self._begins
 
-    def _sent(self) -> frozenset[int]:
-        """Entries that go out whole."""
-        return frozenset(
-            item.n
-            for position, group in enumerate(self.line.groups)
-            if position not in self.out.cut.dropped
-            for item in group.items
-            if item.n is not None
-            and not (position in self.out.cut.shortened and item.is_tool_result)
-        )
+    @property
+    def _begins(self) -> bool:
+        """Whether a turn begins with this call."""
+        return self.line.task == len(self.line.groups) - 1
+
+    def _pin_of(self, chosen: Sequence[Candidate]) -> Pin | None:
+        tells = self.policy is TOOLS and self.own not in self.held.pins
+        shown = {each.snippet.evidence_id for each in chosen if each.stored}
+        steps = [s for s in self.steps_out if tells and not (s and shown.issuperset(s))]
+        return pin_of(chosen, self.config.locale, self.today, steps)
 
     def _inject(
         self, contexts: dict[str, str], chosen: list[Candidate], room: int
@@ -362,10 +370,10 @@ class _Assembly:
         room += out.standing.tokens
         chosen.sort(key=lambda candidate: (candidate.priority not in must, -candidate.score))
         while True:
-            pin, loose = parted(chosen, self.config.locale, stays=bool(self.own))
+            pin, loose = parted(chosen, self._pin_of if self.own else None)
             contexts.pop(FACTS, None)
             if loose:
-                contexts[FACTS] = knowledge(loose, self.config.locale)
+                contexts[FACTS] = knowledge(loose, self.config.locale, self.today)
             out.texts = texts_of(contexts, self.config.placement, self.config.locale)
             told = [*filter(None, out.texts), *([pin.text] if pin is not None else ())]
             text = "\n\n".join(told)
@@ -374,6 +382,8 @@ class _Assembly:
                 break
             if chosen and chosen[-1].priority not in must:
                 chosen.pop()
+            elif pin is not None and pin.steps:
+                self.steps_out = []
             elif contexts.keys() - {FACTS} == out.standing.contexts.keys() and all(
                 contexts[name] == text for name, text in out.standing.contexts.items()
             ):
@@ -385,8 +395,5 @@ class _Assembly:
         if pin is not None:
             out.pins[self.own] = pin
         out.contexts = contexts
-        out.injected_count = len(loose) + sum(len(pin.refs) for pin in out.pins.values())
-        ids = [evidence_id for pin in out.pins.values() for evidence_id in pin.evidence_ids]
-        ids += [snippet.evidence_id for snippet in loose if snippet.evidence_id]
-        out.evidence_ids = list(dict.fromkeys(ids))
+        out.count_injected(loose)
         return frozenset(candidate.id for candidate in chosen)

@@ -11,10 +11,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import date
+from operator import itemgetter
 from typing import NamedTuple
 
-from ce_engine.prepare.tally import Tally, best, positions, scored, span
+from ce_engine.prepare.meaning import Meaning
+from ce_engine.prepare.related import related
+from ce_engine.prepare.tally import Parts, Tally, best, members_of, positions, scored, span
 from ce_engine.prepare.terms import (
     asks_how_many,
     asks_when,
@@ -22,6 +26,7 @@ from ce_engine.prepare.terms import (
     day_of,
     days_named,
     header,
+    place_of_name,
     tells_number,
     tells_time,
     term_set,
@@ -43,6 +48,9 @@ AFTER = 0.9  # share of a date's weight for the day after it, when its story is 
 WHEN = 0.075  # "when" meets an expression of time
 HOW_MANY = 0.04  # "how many" meets a number
 
+RELATED = 0.2  # an entry has words that mean the like of one of the question's
+BESIDE = 0.1  # ... or one beside it has
+
 FOLLOWING = 14
 """Days after a date until nothing of its weight is left."""
 
@@ -54,6 +62,12 @@ STRETCHES = 16
 
 TERMS = 48
 """Terms of a question that count, the rarest first: a pasted page must not cost more than a question."""
+
+WORDS = 24
+"""A question of more words is looked up by its own alone."""
+
+COMMON = 0.25
+"""Share of all entries above which words that mean the like of one tell nothing."""
 
 PAGE = 4000
 """Characters of a question that are read; of a longer one its two ends."""
@@ -184,7 +198,7 @@ class LexicalIndex:
                 posting.append(position)
                 self._listed += 1
                 if len(posting) > SPARSE:
-                    postings[term] = _members(posting)
+                    postings[term] = members_of(posting)
                     self._listed -= len(posting)
                     self._sets += 1
             elif posting < 0:
@@ -228,6 +242,7 @@ class LexicalIndex:
         limit: int,
         exclude: Callable[[int], bool] | None = None,
         among: range | None = None,
+        meaning: Meaning | None = None,
     ) -> list[Hit]:
         """The entries that the query may need, best first, the older of equals first.
 
@@ -236,8 +251,9 @@ class LexicalIndex:
             limit: hits at most.
             exclude: numbers that must not come; asked for the best entries only.
             among: the numbers, from `start` to before `stop`, that may come; `None` for all.
+            meaning: gives what entries are worth whatever their words.
         """
-        sums = self._sums(query) if limit > 0 and self._alive else []
+        sums = self._sums(query, Tally(), meaning) if limit > 0 and self._alive else []
         allowed = self._alive
         if among is not None:
             low, high = (bisect_left(self._ns, edge) for edge in (among.start, among.stop))
@@ -255,34 +271,52 @@ class LexicalIndex:
             allowed &= ~refused
         return [Hit(self._ns[position], score / UNIT) for score, position in scored(sums, top)]
 
-    def _sums(self, query: str) -> list[int]:
+    def explain(self, query: str, n: int, meaning: Meaning | None = None) -> dict[str, float]:
+        """What the score of an entry is made of, the most first; of one that is not there, nothing.
+
+        `words` are the question's own in it, `beside` and `near` those of its neighbours, `talk` those of its
+        stretch of talk; `speaker`, `date`, `time` and `number` what else of it was asked for; `meaning` is
+        that of it and of its neighbours.
+        """
+        position = bisect_left(self._ns, n)
+        if position == len(self._ns) or self._ns[position] != n:
+            return {}
+        parts = Parts(position)
+        self._sums(query, parts, meaning)
+        found = sorted(parts.found.items(), key=itemgetter(1), reverse=True)
+        return {name: weight / UNIT for name, weight in found}
+
+    def _sums(self, query: str, tally: Tally, meaning: Meaning | None) -> list[int]:
         """Scores of all entries; empty where the query says nothing to go by."""
         if len(query) > PAGE:
             query = f"{query[: PAGE // 2]}\n{query[-PAGE // 2 :]}"
         words = word_set(query)
-        tally = Tally()
-        known = self._add_terms(tally, term_set(words))
+        known = self._add_terms(tally, words)
         known |= self._add_speakers(tally, query.lower())
         known |= self._add_dates(tally, query)
+        for digit, members in enumerate(meaning(self._ns, self._lends, UNIT) if meaning else ()):
+            tally.add(members, 1 << digit, "meaning")
+            known = True
         if not known:
             return []
-        tally.add(self._speakers.get(asks_whom(words), 0), UNIT * SPEAKER)
+        tally.add(self._speakers.get(asks_whom(words), 0), UNIT * SPEAKER, "speaker")
         if asks_when(words):
-            tally.add(self._timed, UNIT * WHEN)
+            tally.add(self._timed, UNIT * WHEN, "time")
         if asks_how_many(words):
-            tally.add(self._numbered, UNIT * HOW_MANY)
+            tally.add(self._numbered, UNIT * HOW_MANY, "number")
         return tally.total()
 
-    def _add_terms(self, tally: Tally, wanted: Iterable[str]) -> bool:
+    def _add_terms(self, tally: Tally, words: AbstractSet[str]) -> bool:
         known: list[tuple[float, str, int]] = []
+        wanted = term_set(words)
         for term in wanted:
             posting = self._postings.get(term)
             if posting is not None:
-                members = _members(posting)
+                members = members_of(posting)
                 known.append((_rarity(members.bit_count(), len(self)), term, members))
         known.sort(reverse=True)
         del known[TERMS:]
-        unit = UNIT / (sum(rarity for rarity, _, _ in known) or 1)
+        unit = UNIT / (sum(rarity for rarity, _, _ in known) or math.log(len(self) + 1))
         talks = Tally()
         inside = (1 << len(self._ns)) - 1 & ~self._ends
         for rarity, _, own in known:
@@ -291,29 +325,49 @@ class LexicalIndex:
             near = beside | lent << 2 | lent >> 2
             share = rarity * unit
             documents = own & self._long
-            tally.add(own ^ documents, share * OWN)
+            tally.add(own ^ documents, share * OWN, "words")
             if documents:
-                tally.add(documents, share * OWN * LONG_SHARE)
-            tally.add(beside, share * NEXT)
-            tally.add(near, share * NEAR)
+                tally.add(documents, share * OWN * LONG_SHARE, "words")
+            tally.add(beside, share * NEXT, "beside")
+            tally.add(near, share * NEAR, "near")
             # Ones added to all but the last position of a stretch carry into it if any position is set.
             said = ((lent & inside) + inside | lent) & self._ends
             talks.add(said, _rarity(said.bit_count(), len(self._starts)) * unit * TALK)
         self._add_talks(tally, talks.total())
-        return bool(known)
+        return self._add_related(tally, words, wanted, unit) or bool(known)
+
+    def _add_related(
+        self, tally: Tally, words: AbstractSet[str], wanted: AbstractSet[str], unit: float
+    ) -> bool:
+        """Entries that say by another name what the question asks: each word's other names are one term."""
+        found = False
+        asked = words - self._speakers.keys()
+        for word in sorted(asked) if len(wanted) <= WORDS else ():
+            own = 0
+            for term in related(word) - wanted:
+                posting = self._postings.get(term)
+                own |= 0 if posting is None else members_of(posting)
+            if not own or own.bit_count() > COMMON * len(self) + 1:
+                continue
+            found = True
+            lent = own & self._lends
+            share = _rarity(own.bit_count(), len(self)) * unit
+            tally.add(own, share * RELATED, "related")
+            tally.add(own | lent << 1 | lent >> 1, share * BESIDE, "related")
+        return found
 
     def _add_talks(self, tally: Tally, sums: Sequence[int]) -> None:
         """Lend the scores of the best stretches of talk to their entries."""
         for score, end in scored(sums, best(sums, self._ends, STRETCHES)):
             start = self._starts[bisect_right(self._starts, end) - 1]
-            tally.add(span(start, end + 1), score)
+            tally.add(span(start, end + 1), score, "talk")
 
     def _add_speakers(self, tally: Tally, query: str) -> bool:
         """Who is named first is most often who said it; others count half."""
-        places = ((_place(name, query), name) for name in self._speakers)
+        places = ((place_of_name(name, query), name) for name in self._speakers)
         named = sorted(found for found in places if found[0] >= 0)
         for rank, (_, name) in enumerate(named):
-            tally.add(self._speakers[name], UNIT * SPEAKER / (2 if rank else 1))
+            tally.add(self._speakers[name], UNIT * SPEAKER / (2 if rank else 1), "speaker")
         return bool(named)
 
     def _add_dates(self, tally: Tally, query: str) -> bool:
@@ -328,33 +382,13 @@ class LexicalIndex:
         ends = [*self._starts[1:], len(self._ns)]
         for start, end, day in zip(self._starts, ends, self._days, strict=True):
             if day and weights[day]:
-                tally.add(span(start, end), UNIT * weights[day])
+                tally.add(span(start, end), UNIT * weights[day], "date")
         return any(weights.values())
 
 
 def _rarity(holding: int, total: int) -> float:
     """The idf of BM25, which is never below 0."""
     return math.log1p((total - holding + 0.5) / (holding + 0.5))
-
-
-def _members(posting: int | list[int]) -> int:
-    if isinstance(posting, int):
-        return posting if posting >= 0 else 1 << ~posting
-    members = 0
-    for position in posting:
-        members |= 1 << position
-    return members
-
-
-def _place(name: str, query: str) -> int:
-    """Where the query names the speaker as a whole word (in unspaced scripts, anywhere), else -1."""
-    place = query.find(name)
-    while place >= 0 and name.isascii():
-        around = query[max(0, place - 1) : place] + query[place + len(name) :][:1]
-        if not any(c.isalnum() and c.isascii() for c in around):
-            break
-        place = query.find(name, place + 1)
-    return place
 
 
 def _closeness(day: int, first: int, last: int) -> float:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
+from itertools import chain
 
 from ce_engine.prepare.material import Material
+from ce_engine.prepare.terms import Header, header, is_date
 from ce_engine.quote import Locale, entry, heading, short_line
 from ce_engine.schema.ids import SHORT_ID
 
@@ -14,6 +17,8 @@ from ce_engine.schema.ids import SHORT_ID
 __all__ = [
     "Locale",
     "Snippet",
+    "day_line",
+    "day_told",
     "excerpt",
     "fitted",
     "knowledge",
@@ -33,10 +38,8 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "todo__context": "State",
         "compression__context": "Summary of what was said before",
         "knowledge": "From earlier in this session",
-        "left_out": "Left out to stay within the budget",
-        "gone": (
-            "{groups} earlier steps of this task are not shown. Their results are kept as evidence: {ids}."
-        ),
+        "gone": "{groups} earlier steps of this task are not shown",
+        "kept": "{gone}; evidence {ids}",
         "more": "{ids} and {more} more",
         "short": "[… {lines} lines, {chars} characters left out; full text: evidence {id}]",
         "short_bare": "[… {lines} lines, {chars} characters left out]",
@@ -56,8 +59,8 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "todo__context": "状态",
         "compression__context": "此前对话的摘要",
         "knowledge": "本会话较早的记录",
-        "left_out": "因预算略去",
-        "gone": "本任务较早的 {groups} 个步骤未显示，其结果已存为证据：{ids}。",
+        "gone": "本任务较早的 {groups} 个步骤未显示",
+        "kept": "{gone}；证据 {ids}",
         "more": "{ids} 等另外 {more} 条",
         "short": "[… 略去 {lines} 行、{chars} 个字符；全文见证据 {id}]",
         "short_bare": "[… 略去 {lines} 行、{chars} 个字符]",
@@ -70,6 +73,10 @@ TEMPLATES: dict[str, dict[str, str]] = {
         "document": "文档",
         "evidence": "证据 {id}",
     },
+}
+
+_OURS = frozenset(word.lower() for words in TEMPLATES.values() for word in words.values()) | {
+    "system"
 }
 
 KEEP_CHARS = 200
@@ -89,7 +96,8 @@ _SENTENCE = re.compile(r"[^\n.!?。！？；]+[\n.!?。！？；]*\s*")
 class Snippet:
     """A piece of an earlier message or of evidence, with where it is from.
 
-    `kind` is `user`, `assistant`, `tool`, `document`, or `note` (of our own); `at` is UTC, ISO 8601.
+    `kind` is `user`, `assistant`, `tool`, `document`, or `note` (of our own); `at` is UTC, ISO 8601. Where it
+    `says_all` that the evidence says, nobody has to look there.
     """
 
     kind: str
@@ -97,6 +105,7 @@ class Snippet:
     name: str = ""
     at: str = ""
     evidence_id: str = ""
+    says_all: bool = False
 
 
 def short_result(text: str, evidence_id: str, locale: Locale) -> str:
@@ -111,10 +120,13 @@ def short_result(text: str, evidence_id: str, locale: Locale) -> str:
     return f"{head}\n{note}"
 
 
-def left_out(groups: int, evidence_ids: Sequence[str], locale: Locale) -> str:
-    """The marked lines that name what was left out of the current turn."""
-    words, ids = TEMPLATES[locale], _named(evidence_ids, locale) or "-"
-    return f"{heading(words['left_out'])}\n{entry(words['gone'].format(groups=groups, ids=ids))}"
+def left_out(steps: Sequence[Sequence[str]], locale: Locale) -> str:
+    """The line that says how many steps of this turn are left out, and which evidence keeps their results."""
+    if not steps:
+        return ""
+    words, ids = TEMPLATES[locale], _named(list(dict.fromkeys(chain(*steps))), locale)
+    gone = words["gone"].format(groups=len(steps))
+    return entry(words["kept"].format(gone=gone, ids=ids) if ids else gone)
 
 
 def fitted(
@@ -219,21 +231,57 @@ def section(name: str, materials: Sequence[Material], locale: Locale) -> str:
     return "\n".join([heading(TEMPLATES[locale][name]), *told])
 
 
-def knowledge(snippets: Sequence[Snippet], locale: Locale) -> str:
-    """Snippets in their order as marked lines, with a heading a day."""
-    words = TEMPLATES[locale]
-    lines, day = [heading(words["knowledge"])], ""
+def knowledge(snippets: Sequence[Snippet], locale: Locale, today: str = "") -> str:
+    """Snippets in their order as marked lines, with a heading a day; a year stands where it is another.
+
+    What all is of `today`, the day of the question, needs no heading.
+    """
+    lines, day = [heading(TEMPLATES[locale]["knowledge"])], ""
+    if all(day_told(snippet) == today for snippet in snippets):
+        day = today
     for snippet in snippets:
-        found = _DAY.match(snippet.at)
-        if (now := found[0] if found else "") != day:
+        head = _head(snippet)
+        if (now := _day(snippet, head)) != day:
+            lines.append(day_line(now, locale, day[:4]))
             day = now
-            lines.append(heading(day or words["undated"]))
-        lines.append(snippet_line(snippet, locale))
+        lines.append(_line(snippet, head, locale))
     return "\n".join(lines)
 
 
+def day_line(day: str, locale: Locale, year: str = "") -> str:
+    """The heading of what is of one day, behind one of `year`; of what has none, where the day is empty."""
+    short = day[5:] if year and day.startswith(year) else day
+    return heading(short or TEMPLATES[locale]["undated"])
+
+
+def day_told(snippet: Snippet) -> str:
+    """The day of a snippet, `YYYY-MM-DD`: that in front of its text goes before that of the record."""
+    return _day(snippet, _head(snippet))
+
+
 def snippet_line(snippet: Snippet, locale: Locale) -> str:
-    """One snippet, marked: who, from where, what."""
+    """One snippet, marked: who, from where, what; what its heading or its own text tells stands once."""
+    return _line(snippet, _head(snippet), locale)
+
+
+def _head(snippet: Snippet) -> Header | None:
+    """A name in front of a message's text, with the day before it where that is all that is before it."""
+    if snippet.kind not in ("user", "assistant"):
+        return None
+    head = header(snippet.text)
+    if not head.speaker:
+        return None
+    return head if is_date(snippet.text[: head.start]) else head._replace(day=None)
+
+
+def _day(snippet: Snippet, head: Header | None) -> str:
+    if head is not None and head.day:
+        return date.fromordinal(head.day).isoformat()
+    found = _DAY.match(snippet.at)
+    return found[0] if found else ""
+
+
+def _line(snippet: Snippet, head: Header | None, locale: Locale) -> str:
     if snippet.kind == "note":
         return snippet.text
     words = TEMPLATES[locale]
@@ -241,9 +289,19 @@ def snippet_line(snippet: Snippet, locale: Locale) -> str:
     who = source or words.get(snippet.kind, snippet.kind)
     if source and snippet.kind in ("tool", "document"):
         who = f"{words[snippet.kind]} {source}"
-    if snippet.evidence_id:
+    text, speaker = snippet.text, ""
+    if head is not None:
+        text = text[head.start :] if head.day else text
+        # A name that is a word of ours would make others' text pass for another role's.
+        speaker = "" if head.speaker in _OURS else head.speaker
+    bare = (
+        bool(speaker) and not source and len(text) < len(snippet.text)
+    )  # the text alone tells who
+    if bare or (speaker and speaker == source.lower()):
+        who = ""
+    if snippet.evidence_id and not snippet.says_all:
         who += f" ({words['evidence'].format(id=snippet.evidence_id[:SHORT_ID])})"
-    return entry(snippet.text, f"{who}: ")
+    return entry(text, f"{who.lstrip()}: " if who else "", bare=bare)
 
 
 def excerpt(

@@ -22,6 +22,7 @@ class Sections:
 
     def __init__(self, config: RuntimeConfig, count: Callable[[str], int]) -> None:
         self.count = count
+        self.locale = config.locale
         self._config = config
         self._fence = count(quote("|", config.locale))
 

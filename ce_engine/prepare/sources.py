@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.prepare.line import Item
@@ -49,8 +49,10 @@ class Sources:
         text: the live or stored text of an item.
         evidence_of: the evidence that a tool result is stored as, `""` if none.
         recall: what is relevant to a query among what does not go out, best first; the first so many.
+        results: tool results that do not go out whole, those that later calls took from first; at most so many.
         costs: tokens of candidates' lines that were counted before, by id: for one counter and language.
         terms: a text's terms, as relevance understands them.
+        day_of: the day on which an item was said, `YYYY-MM-DD`; `""` where it is not known.
         stored: the stored message of an item that the host does not have.
         spans: documents of this run inside the text of a message.
         said: messages of the session inside the text of a helper's prompt, as a conversation.
@@ -59,11 +61,13 @@ class Sources:
         settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
         materials: what sources gave, in their order; see `Material`.
         whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
+        learns: such a host has evidence beside its messages, and may get more while a question is answered.
         nearest: the score of what is nearest to a query among the messages before it that go out.
         saved: tokens that the short form of a host message saves, by its index, where that is known.
         unread: of a host that keeps nothing itself, the evidence that was not looked at: candidates' ids, and
             how many characters each has.
         is_hidden: whether a candidate, by its id, is of evidence that is too sensitive to go out.
+        embedder: the name of the model whose vectors have a say in `recall`, if any.
         now: the time that ages are measured against (ISO 8601); the pruner's own if not given.
     """
 
@@ -75,14 +79,18 @@ class Sources:
     stored: Callable[[Item], Message]
     spans: Callable[[str], Sequence[Span]]
     asked: Callable[[Item], tuple[str, Sequence[Span]]]
+    day_of: Callable[[Item], str] = lambda _: ""
     said: Callable[[str], Sequence[Span]] = lambda _: ()
+    results: Callable[[frozenset[int], int], Iterable[Candidate]] = lambda _sent, _most: ()
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
     settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found
     materials: Sequence[Material] = ()
     whole: bool = False
+    learns: bool = False
     nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
     saved: Mapping[int, int] = field(default_factory=dict)
     is_hidden: Callable[[str], bool] = lambda _: False
     unread: Callable[[], Sequence[tuple[str, int]]] = tuple
+    embedder: str = ""
     now: str | None = None
     costs: MutableMapping[str, int] = field(default_factory=dict)

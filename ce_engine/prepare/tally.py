@@ -12,8 +12,8 @@ class Tally:
     def __init__(self) -> None:
         self._columns: list[list[int]] = []
 
-    def add(self, members: int, weight: float) -> None:
-        """Give `weight`, rounded to its three leading bits, to the positions in `members`."""
+    def add(self, members: int, weight: float, feature: str = "") -> None:  # noqa: ARG002 - for `Parts`
+        """Give `weight`, rounded to its three leading bits, to the positions in `members`, for a `feature`."""
         bit = max(0, int(weight + 0.5).bit_length() - 3)
         leading = int(weight / (1 << bit) + 0.5)
         columns = self._columns
@@ -46,6 +46,20 @@ class Tally:
                 column[:] = [a ^ b]
             sums.append(column[0] if column else 0)
         return sums
+
+
+class Parts(Tally):
+    """Adds up the same, and remembers what one position was given for which feature."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__()
+        self._bit = 1 << position
+        self.found: dict[str, float] = {}
+
+    def add(self, members: int, weight: float, feature: str = "") -> None:
+        super().add(members, weight, feature)
+        if members & self._bit:
+            self.found[feature] = self.found.get(feature, 0.0) + weight
 
 
 def best(sums: Sequence[int], among: int, count: int) -> int:
@@ -105,3 +119,13 @@ def positions(members: int) -> Iterator[int]:
 def span(start: int, end: int) -> int:
     """The set of the positions from `start` to before `end`."""
     return (1 << end) - (1 << start)
+
+
+def members_of(posting: int | list[int]) -> int:
+    """The set of the positions of a posting: one, as `-1 - position`; a few, as a list; or a set."""
+    if isinstance(posting, int):
+        return posting if posting >= 0 else 1 << ~posting
+    members = 0
+    for position in posting:
+        members |= 1 << position
+    return members

@@ -49,7 +49,7 @@ _STOP = _words(
     "的 了 吗 呢 是 哪 谁 何 么 什么 怎么 怎样 如何 为何 为什 哪个 哪些 哪里 哪位 哪种 多少 何时"
 )
 
-_IRREGULAR = {
+IRREGULAR = {
     form: base
     for base, *forms in _rows(
         "go went gone|buy bought|see saw seen|take took taken|get got gotten|make made|give gave given|"
@@ -123,7 +123,7 @@ def _term(word: str) -> str:
     if not word.isascii() and word[0] < "\u0370":
         decomposed = unicodedata.normalize("NFKD", word)
         word = "".join(c for c in decomposed if not unicodedata.combining(c))
-    stem = _stem(_IRREGULAR.get(word, word))
+    stem = _stem(IRREGULAR.get(word, word))
     return stem[:_PREFIX] if stem.isalpha() else stem
 
 
@@ -251,8 +251,10 @@ def _ordinal(year: int | None, month: int | None, day: int | None) -> int | None
 
 _HEADER = re.compile(
     r"\s*(?:[\[(（【][^\])）】\n]{6,40}[\])）】]"
-    r"|\d{4}[-/.年]\d\d?[-/.月]\d\d?\S*(?:\s\d\d?:\d\d\S*)?)\s*"
+    # A clock time and a mark may follow; the next word may too, at once, where no spaces are.
+    r"|\d{4}[-/.年]\d\d?[-/.月]\d\d?(?!\d)[日号]?(?:[T\s]\d\d?:\d\d[\d:.,Z+-]*)?[^\w\s]*)\s*"
 )
+_AROUND = " \t\n[](（）)【】,，.。:：;；、日号"
 _NAME = re.compile(
     r"[\s*_-]*([^\W\d_][\w'’]*(?:[ .-][\w'’]+){0,3}?)[*_]*\s?[:：](?=\s|[^\x00-\x7f])"
 )
@@ -277,6 +279,11 @@ def header(text: str) -> Header:
         start = match.end() if day else 0
     name = _NAME.match(text, start, start + 48)
     return Header(day, name[1].lower() if name else "", start)
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a date and nothing else, as no time of the day; brackets and marks aside."""
+    return _DATE.fullmatch(text.strip(_AROUND)) is not None
 
 
 _TIME = _words(
@@ -329,3 +336,14 @@ def asks_whom(words: AbstractSet[str]) -> str:
     if mine == yours:
         return ""
     return "user" if mine else "assistant"
+
+
+def place_of_name(name: str, query: str) -> int:
+    """Where the query names the speaker as a whole word (in unspaced scripts, anywhere), else -1."""
+    place = query.find(name)
+    while place >= 0 and name.isascii():
+        around = query[max(0, place - 1) : place] + query[place + len(name) :][:1]
+        if not any(c.isalnum() and c.isascii() for c in around):
+            break
+        place = query.find(name, place + 1)
+    return place

@@ -49,6 +49,9 @@ T = TypeVar("T")
 Landed = Callable[[PutResult], None]
 Name = Callable[[Gap], None]
 
+GRACE_BYTES_A_S, MAX_GRACE_S = 4_000_000, 2.0
+"""What any store writes in a second: a turn has some 10 KB, a history that is new to us megabytes."""
+
 _left: ContextVar[list[float] | None] = ContextVar("ce_store_wait_left", default=None)
 """How many seconds the phase that runs here may still wait for the store."""
 
@@ -70,6 +73,11 @@ class Group:
     future: Future[PutResult | None] = field(default_factory=Future)
     heard: Future[bool] = field(default_factory=Future)
     is_late: bool = False
+    grace_s: float = field(init=False)
+    """Seconds that writing it may take beside the deadline: a whole history is no store that is away."""
+
+    def __post_init__(self) -> None:
+        self.grace_s = self.size / GRACE_BYTES_A_S
 
     def tell(self, landed: bool) -> None:
         if not self.heard.done():
@@ -125,22 +133,22 @@ class Journal:
         return f"no answer within {self._config.deadline_s:g} s"
 
     @contextmanager
-    def phase(self) -> Iterator[None]:
-        """All waits for the store inside have one deadline together."""
-        token = _left.set([self._config.deadline_s])
+    def phase(self, seconds: float | None = None) -> Iterator[None]:
+        """All waits for the store inside have one deadline together; `seconds` for who would rather wait."""
+        token = _left.set([self._config.deadline_s if seconds is None else seconds])
         try:
             yield
         finally:
             unset(_left, token)
 
     @contextmanager
-    def _waiting(self) -> Iterator[float]:
-        """Give the seconds that may be waited now, and count those that were."""
+    def _waiting(self, grace_s: float = 0.0) -> Iterator[float]:
+        """Give the seconds that may be waited now, and count those that were beyond the grace."""
         left, since = _left.get() or [self._config.deadline_s], monotonic()
         try:
-            yield max(0.0, left[0])
+            yield max(0.0, left[0]) + grace_s
         finally:
-            left[0] -= monotonic() - since
+            left[0] -= max(0.0, monotonic() - since - grace_s)
 
     async def read(self, ask: Callable[[], Awaitable[T]], kind: Any) -> T:
         """Await a read of some `kind` (as of `isinstance`) within the deadline.
@@ -221,7 +229,9 @@ class Journal:
 
     async def _heard(self, groups: Sequence[Group]) -> bool:
         """Wait for the first word of groups; false, and nobody waits for them again, if it is late."""
-        with self._waiting() as seconds:
+        with self._mutex:  # what is before them counts, too
+            grace_s = sum(group.grace_s for group in self._groups if not group.is_late)
+        with self._waiting(min(grace_s, MAX_GRACE_S)) as seconds:
             until = monotonic() + seconds
             for group in groups:
                 if not await settled(group.heard, max(0.0, until - monotonic())):

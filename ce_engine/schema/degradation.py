@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ce_engine.errors import (
     BackpressureError,
     BudgetExceededError,
+    EmbedderError,
     EvidenceNotFoundError,
     InputTooLargeError,
     JudgeError,
@@ -41,6 +42,7 @@ REASONS = {
     EvidenceNotFoundError.code: "evidence_not_found",
     SummarizerError.code: "summarize_failed",
     JudgeError.code: "judge_failed",
+    EmbedderError.code: "embed_failed",
     StoreUnavailableError.code: "store_unavailable",
     RECORDING_GAP: "recording_gap",
     VersionConflictError.code: "version_conflict",

@@ -12,14 +12,20 @@ MAX_DEPTH = 200
 """Levels of data that is stored; what copies and writes it recurses."""
 
 
-def json_text(value: Any, **options: Any) -> str:
-    """Render plain data as JSON, `options` being those of `json.dumps`; what is no plain data as its `str`.
+_PLAIN, _ASCII = (json.JSONEncoder(ensure_ascii=only, default=str) for only in (False, True))
+_CANONICAL = json.JSONEncoder(
+    ensure_ascii=False, default=str, sort_keys=True, separators=(",", ":")
+)
+
+
+def json_text(value: Any, encoder: json.JSONEncoder = _PLAIN) -> str:
+    """Render plain data as JSON; what is no plain data as its `str`.
 
     Raises:
         SchemaValidationError: it is nested too deep for Python's stack, or holds itself.
     """
     try:
-        return json.dumps(value, **{"ensure_ascii": False, "default": str, **options})
+        return encoder.encode(value)
     except (RecursionError, ValueError) as error:
         raise _too_deep("than JSON can be written") from error
 
@@ -30,7 +36,7 @@ def canonical_json(value: Any) -> str:
     Raises:
         SchemaValidationError: as of `json_text`.
     """
-    return json_text(value, sort_keys=True, separators=(",", ":"))
+    return json_text(value, _CANONICAL)
 
 
 def plain_data(value: Any) -> Any:
@@ -39,7 +45,7 @@ def plain_data(value: Any) -> Any:
     Raises:
         SchemaValidationError: it is nested deeper than `MAX_DEPTH` levels, or holds itself.
     """
-    text = json_text(value, ensure_ascii=True)
+    text = json_text(value, _ASCII)
     plain = json.loads(text)
     if text.count("{") + text.count("[") > MAX_DEPTH and _depth(plain) > MAX_DEPTH:
         raise _too_deep(f"than {MAX_DEPTH} levels")

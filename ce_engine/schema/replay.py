@@ -70,6 +70,62 @@ class Replay(Schema):
     skipped: int = 0
 
 
+class BroughtIn(Schema):
+    """A piece that was put in beside the app's own messages, and why.
+
+    Attributes:
+        id: of the stored message, of the evidence, or of the piece that a source gave.
+        kind: `message` or `evidence`, found again by relevance; else the section that it stands in.
+        who: who said it, or where it is from.
+        at: when (UTC, ISO 8601), if that is known.
+        tokens: what it costs.
+        is_part: only its best sentences went in.
+        score: by which it was chosen; `None` of what relevance did not choose.
+        features: what the score is made of, the most first (`LexicalIndex.explain`).
+        words: of the question that it has, as it has them.
+        text: as it is stored, redacted.
+    """
+
+    id: str
+    kind: str
+    who: str = ""
+    at: str = ""
+    tokens: int
+    is_part: bool = False
+    score: float | None = None
+    features: dict[str, float] = Field(default_factory=dict)
+    words: list[str] = Field(default_factory=list)
+    text: str = ""
+
+
+class BroughtInBefore(Schema):
+    """What was brought in for an earlier question, and still stands before it.
+
+    Attributes:
+        asked: id of that message.
+        ids: of what was brought in.
+        tokens: what it costs.
+    """
+
+    asked: str
+    ids: list[str]
+    tokens: int
+
+
+class Explanation(Schema):
+    """What was brought in for a turn, and why: chosen once more from what is stored.
+
+    `equal` says whether all of it is what was sent; if not, `problems` say why.
+    """
+
+    turn_id: str
+    asked: str = ""
+    equal: bool
+    problems: list[ReplayProblem] = Field(default_factory=list)
+    brought_in: list[BroughtIn] = Field(default_factory=list)
+    earlier: list[BroughtInBefore] = Field(default_factory=list)
+
+
 class InspectedLayer(Schema):
     """One layer of an input (D-01): its tokens and what stands in it. Content is as it would be sent."""
 
@@ -87,4 +143,14 @@ class Inspection(Schema):
     report: Report
 
 
-__all__ = ["InspectedLayer", "Inspection", "Replay", "ReplayProblem", "Sent", "SentPart"]
+__all__ = [
+    "BroughtIn",
+    "BroughtInBefore",
+    "Explanation",
+    "InspectedLayer",
+    "Inspection",
+    "Replay",
+    "ReplayProblem",
+    "Sent",
+    "SentPart",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -40,6 +40,26 @@ class PutResult(Schema):
     error: str | None = None
     removed: dict[str, int] = Field(default_factory=dict)
     """What a deletion took away, counted by kind."""
+
+
+class Imported(Schema):
+    """What came of an import.
+
+    Attributes:
+        messages: of the list that was handed over.
+        new: those that are stored now.
+        known: those that were there already.
+        system: the app's own instructions, which are not stored.
+        repairs: what was left out, and why, a sentence each.
+        session_version: the session's after it.
+    """
+
+    messages: int
+    new: int
+    known: int
+    system: int = 0
+    repairs: list[str] = Field(default_factory=list)
+    session_version: int = 0
 
 
 class Deleted(Schema):
@@ -128,6 +148,22 @@ class LayerReport(Schema):
     chunks: int = 0
 
 
+class Untouched(Schema):
+    """What the same call would have been without us, by our own count.
+
+    Of an app that sends its own history it is that list (`by` is `app`). A caller by hand leaves the history
+    to the engine: for it, it is the whole talk, as an app would send it that keeps it all itself (`talk`).
+
+    Attributes:
+        tokens: of the input.
+        prefix: its leading tokens that equal the lane's last one; `None` on the first.
+    """
+
+    by: Literal["app", "talk"] = "app"
+    tokens: int
+    prefix: int | None = None
+
+
 class Report(Schema):
     """Everything that was decided in one turn. Numbers and refs, never content.
 
@@ -171,10 +207,24 @@ class Report(Schema):
     `memory`, `knowledge`, `state` and `summary` are put in beside them; `tools` and `response_format` are
     schemas, and `priming` is what a chat model adds before its reply. A document inside a message is that message's.
     """
+    results_saved: dict[str, int] = Field(default_factory=dict)
+    """Tokens that tool results cost less than as the app sends them, by what was done to them as they arrived.
+
+    `repeated_result`, `changed_fields`, `compact_json`, `selected_lines` (`RuntimeConfig.tool_results`); of the
+    newest ones `prune_decisions` tell one by one.
+    """
     stable_prefix_hash: str = ""
     stable_prefix_unchanged: bool = False
     prefix_tokens_unchanged: int | None = None
     """Leading tokens equal to the lane's last body; `None` on the lane's first body."""
+    prefix_broken_by: str = ""
+    """Why a part of the lane's last body does not stand there any more: `cut` (it moved), `brought_in` (what was put
+    in changed), `app` (its own list did), `pruned`, `left_out` (by hand: of what was sent before not all is sent
+    again); `""` where the body only grew."""
+    untouched: Untouched | None = None
+    """What the call would have been without us; `None` where the app asked for its history, and nobody can say."""
+    dearer_causes: dict[str, int] = Field(default_factory=dict)
+    """With `CONTEXT_DEARER`: what the session lost by cause, in input tokens at full price."""
     estimator: str = ""
     warnings: list[str] = Field(default_factory=list)
     injected_evidence_ids: list[str] = Field(default_factory=list)
@@ -228,5 +278,6 @@ __all__ = [
     "Ref",
     "RenderedBlock",
     "Report",
+    "Untouched",
     "report_of",
 ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         EvidenceIngestorContract,
         RendererContract,
     )
+    from ce_engine.testing.embedder_contract import EmbedderContract
     from ce_engine.testing.evidence_contracts import EvidenceResolverContract, RefSelectorContract
     from ce_engine.testing.judge_contract import JudgeContract
     from ce_engine.testing.llm_contract import LlmAdapterContract
@@ -36,6 +37,7 @@ __all__ = [
     "BlockDeriverContract",
     "ClockContract",
     "ContextSourceContract",
+    "EmbedderContract",
     "EventBusContract",
     "EvidenceIngestorContract",
     "EvidenceResolverContract",
@@ -58,6 +60,7 @@ _HOMES = {
     "BlockDeriverContract": "block_contracts",
     "ClockContract": "base_contracts",
     "ContextSourceContract": "block_contracts",
+    "EmbedderContract": "embedder_contract",
     "EventBusContract": "base_contracts",
     "EvidenceIngestorContract": "block_contracts",
     "EvidenceResolverContract": "evidence_contracts",

@@ -130,6 +130,11 @@ def bare_name(model: str) -> str:
     return _TAG.sub("", _REGION.sub("", name))
 
 
+def is_local(model: str) -> bool:
+    """Whether the name has a tag of models that run on the user's own machine."""
+    return bool(_LOCAL_TAG.search(model.lower()))
+
+
 @lru_cache(maxsize=256)  # asked at every call
 def context_window(model: str) -> int | None:
     """The window of a model by the longest prefix that fits; `None` for a model that is not known.
@@ -137,7 +142,7 @@ def context_window(model: str) -> int | None:
     A prefix fits where a word of the name ends: `gpt-4` says nothing about `gpt-4x`. Models that run
     on the user's own machine have no window here.
     """
-    if _LOCAL_TAG.search(model.lower()):
+    if is_local(model):
         return None
     name = bare_name(model).removeprefix("ft:")
     fitting = [start for start in MODEL_WINDOWS if begins(name, start)]

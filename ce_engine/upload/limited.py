@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ce_engine.config import RedactionConfig
 from ce_engine.errors import RedactionError
@@ -13,6 +12,8 @@ from ce_engine.ports import RedactedData, RedactResult, SessionRedactor
 from ce_engine.schema.degradation import REDACTION_LIMIT
 from ce_engine.upload.pieces import text_length
 
+
+T = TypeVar("T")
 
 FAILED, GIVEN_UP = "redaction_failed", "redaction_limit"
 """In place of the rules that hit."""
@@ -32,8 +33,7 @@ class LimitedRedactor:
     def text(self, clean: str) -> tuple[RedactResult, bool]:
         """The text as it may be stored, and whether it is withheld."""
         try:
-            with self._limited(len(clean)):
-                return self._redactor.text(clean), False
+            return self._limited(len(clean), lambda: self._redactor.text(clean)), False
         except Exception as error:  # noqa: BLE001 - a redactor of somebody else's may raise anything
             return RedactResult("", (self._failed(error),), 0, has_sensitive=True), True
 
@@ -44,19 +44,16 @@ class LimitedRedactor:
         """
         length = text_length(plain, MAX_COUNTED)
         try:
-            with self._limited(length):
-                return self._redactor.data(plain)
+            return self._limited(length, lambda: self._redactor.data(plain))
         except Exception as error:  # noqa: BLE001 - as above
             rule = self._failed(error)
             told = rule == GIVEN_UP and isinstance(plain, dict)
             return RedactedData({"withheld": True, "chars": length} if told else None, (rule,))
 
-    @contextmanager
-    def _limited(self, length: int) -> Iterator[None]:
+    def _limited(self, length: int, work: Callable[[], T]) -> T:
         if length > self._max_chars:
             raise TimeUpError("it would take longer than it may")
-        with self._allowance.of_one():
-            yield
+        return self._allowance.of_one(work)
 
     def _failed(self, error: Exception) -> str:
         given_up = isinstance(error, TimeUpError)

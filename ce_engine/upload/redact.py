@@ -204,19 +204,20 @@ class PatternRedactor:
             view, origin = substitute(text, ((start, end, HOLE) for start, end in holes))
             if spans and not any(self._scan(part) for part in around(view, HOLE, REACH)):
                 break
+            found = self._scan(view)
+            if not found:
+                break
             fresh = [
                 Span(origin(start), origin(end), label, rule)
-                for start, end, label, rule in breathing(longest(self._scan(view)))
+                for start, end, label, rule in breathing(longest(found))
             ]
-            if not fresh:
-                break
             spans += fresh
             holes = sorted(holes + [(span.start, span.end) for span in fresh])
         return sorted(spans)
 
     def _scan(self, view: str) -> list[Span]:
         found = scan(view) if len(view) > SHORT else _scan_short(view)
-        spans = [*self._scan_custom(view), *found]
+        spans = [*self._scan_custom(view), *found] if self._custom else list(found)
         if HOLE not in view:
             return spans
         return [
@@ -227,7 +228,7 @@ class PatternRedactor:
         ]
 
     def _scan_custom(self, view: str) -> Iterator[Span]:
-        lower = lowered(view) if self._custom else ""
+        lower = lowered(view)
         for rule in self._custom:
             if rule.word in lower:
                 breathe()

@@ -156,6 +156,8 @@ def _tokens(text: str) -> Iterator[Span]:
 
 
 def _mails(text: str) -> Iterator[Span]:
+    if "@" not in text:
+        return
     for found in breathing(MAIL_SIGN.finditer(text)):
         bounds = mail_at(text, found.start())
         if bounds:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import typing
+
 from ce_integrations.autogen.installer import install_ce
+from ce_integrations.lazy import lazily
 
 
-__all__ = ["install_ce"]
+if typing.TYPE_CHECKING:
+    from ce_integrations.autogen.evidence import fetch_evidence_tool
+
+__all__ = ["fetch_evidence_tool", "install_ce"]
+
+__getattr__ = lazily(__name__, {"fetch_evidence_tool": "evidence"})

@@ -22,6 +22,9 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.cli.demo import DemoOptions, DemoQuestion, DemoResult, Progress
+from ce_engine.compare.costs import costs
+from ce_engine.compare.reading import calls_of
+from ce_engine.tokens.prices import prices_here
 from ce_integrations.demo.documents import Package, installed_packages
 from ce_integrations.demo.quoting import QuotingModel
 from ce_integrations.demo.turns import Turn, script
@@ -178,6 +181,8 @@ def _result(
     """The figures as the store has them: what `ce sessions` and `ce report` will say."""
     wait = engine.loop.run
     calls = wait(engine.store.list_turns(Scope(session_id=session_id)))
+    document = wait(engine.store.get_session(Scope(session_id=session_id)))
+    cost = costs(calls_of(document, calls) if document else [], prices_here())
     sessions = wait(engine.store.list_sessions())
     info = next(found for found in sessions if found.session_id == session_id)
     return DemoResult(
@@ -194,4 +199,7 @@ def _result(
         tool_calls=info.tool_calls,
         seconds=seconds,
         questions=questions,
+        cost_with=cost.compared + cost.own,
+        cost_without=cost.untouched,
+        cost_unit=cost.prices.currency,
     )

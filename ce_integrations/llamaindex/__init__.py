@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import typing
+
+from ce_integrations.lazy import lazily
+from ce_integrations.llamaindex.embedder import LlamaIndexEmbedder
 from ce_integrations.llamaindex.installer import install_ce
 from ce_integrations.llamaindex.llm import LlamaIndexLlmAdapter
 
 
-__all__ = ["LlamaIndexLlmAdapter", "install_ce"]
+if typing.TYPE_CHECKING:
+    from ce_integrations.llamaindex.evidence import fetch_evidence_tool
+
+__all__ = ["LlamaIndexEmbedder", "LlamaIndexLlmAdapter", "fetch_evidence_tool", "install_ce"]
+
+__getattr__ = lazily(__name__, {"fetch_evidence_tool": "evidence"})

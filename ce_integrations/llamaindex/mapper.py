@@ -22,7 +22,7 @@ from ce_integrations.blocks import (
     with_text,
 )
 from ce_integrations.chat_form import call_dict
-from ce_integrations.llamaindex.written import Written, read
+from ce_integrations.histories.written import Written, read
 from ce_integrations.messages import ROLES, answer_from, host_message
 from ce_integrations.usage import usage_of
 

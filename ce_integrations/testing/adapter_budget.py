@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from ce_engine import BudgetConfig, RuntimeConfig
@@ -13,7 +14,8 @@ from ce_engine.schema.rows import TurnRow
 from ce_integrations.base import Way
 from ce_integrations.session import ce_session
 from ce_integrations.testing.adapter_agents import Agents
-from ce_integrations.testing.answers import JsonObject
+from ce_integrations.testing.answers import JsonObject, text
+from ce_integrations.testing.body_tokens import PRIMING
 from ce_integrations.testing.contract_case import QUESTIONS, count
 from ce_integrations.testing.framework_apps import SYSTEM, Page, needs
 from ce_integrations.testing.trial import SESSION, Played, Trial
@@ -31,6 +33,8 @@ def _prose(name: str, sentences: int) -> str:
 LONG_PAGES = tuple(Page(_prose(f"page {n}", 12), f"pages/{n}.md", 0.9 - n / 10) for n in range(4))
 LONG_QUESTIONS = tuple(f"{_prose(f'question {n}', 3)} What of it? 那又怎样？" for n in range(4))
 LONG_ANSWER = _prose("the answer", 3)
+MARGIN, FRAME = 1.6, 24
+"""How much more our count may find than a second one: a share, and tokens a message."""
 RETRIEVED_BUDGET, HELPED_BUDGET, TINY_BUDGET = 450, 400, 12
 
 
@@ -106,6 +110,26 @@ class Budgets(Agents):
         assert LONG_QUESTIONS[0] not in _texts(newest)
         assert LONG_QUESTIONS[-1] in _texts(newest)
 
+    def test_with_room_a_call_costs_what_it_costs_without_us(self, trial: Trial, way: Way) -> None:
+        """As many tokens, of which as many begin like the call before; and the bodies say how many."""
+        script, tools = self.talk()
+        ours = trial.ours(trial.asking(QUESTIONS, way), script, tools)
+        reports = [turn.report for turn in trial.turns()]
+        for report in reports:
+            sent = report["token_used"], report.get("prefix_tokens_unchanged")
+            assert (report["untouched"]["tokens"], report["untouched"].get("prefix")) == sent
+        _check_prefixes(ours.bodies, [report["untouched"] for report in reports])
+
+    def test_over_budget_what_it_costs_without_us_is_what_the_app_sends_then(
+        self, trial: Trial, way: Way
+    ) -> None:
+        drive = trial.asking(LONG_QUESTIONS, way)
+        script = [text(LONG_ANSWER) for _ in LONG_QUESTIONS]
+        plain = trial.plain(drive, script)
+        ours = trial.ours(drive, script, config=budget_of(HELPED_BUDGET))
+        assert count(ours.bodies[-1]) < count(plain.bodies[-1])
+        _check_prefixes(plain.bodies, [turn.report["untouched"] for turn in trial.turns()])
+
     def test_what_goes_out_over_its_budget_is_told(self, trial: Trial, way: Way) -> None:
         """What never goes is more than the budget: the report says what, and the log, once."""
         with warnings_of_the_engine() as said:
@@ -169,6 +193,28 @@ class Budgets(Agents):
         for line in said:
             assert SYSTEM not in line
             assert not any(question in line for question in QUESTIONS)
+
+
+def _check_prefixes(bodies: Sequence[JsonObject], told: Sequence[JsonObject]) -> None:
+    """The tokens that are told are those of the bodies, and each begins like the one before as far as is told.
+
+    Ours is an upper bound, by at most `MARGIN` of it and `FRAME` a message.
+    """
+    assert len(bodies) == len(told) > 1
+    for body, each in zip(bodies, told, strict=True):
+        _check_count(body, each["tokens"], 0)
+    for (last, body), each in zip(pairwise(bodies), told[1:], strict=True):
+        old, new = last["messages"], body["messages"]
+        same = next(
+            (n for n, pair in enumerate(zip(old, new, strict=False)) if len({*map(str, pair)}) > 1),
+            len(old),
+        )
+        _check_count({**body, "messages": new[:same]}, each.get("prefix") or 0, PRIMING)
+
+
+def _check_count(body: JsonObject, tokens: int, less: int) -> None:
+    least = count(body) - less
+    assert least <= tokens <= least * MARGIN + FRAME * (len(body["messages"]) + 2)
 
 
 def _over(turns: Sequence[TurnRow]) -> list[TurnRow]:

@@ -19,6 +19,7 @@ from ce_integrations.base import Way
 from ce_integrations.session import ce_session
 from ce_integrations.testing.adapter_budget import Budgets
 from ce_integrations.testing.adapter_pictures import Pictures
+from ce_integrations.testing.adapter_results import Results
 from ce_integrations.testing.adapter_turns_taken import TurnsTaken
 from ce_integrations.testing.answers import Answer, JsonObject, error, text
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, echo
@@ -46,7 +47,7 @@ METHODS: dict[str, tuple[str, ...]] = {
 """What a subclass gives for each way and capability."""
 
 
-class AdapterContract(TurnsTaken, Pictures, Budgets):
+class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
     """Everything that an adapter promises to the apps of its framework.
 
     A subclass gives the members of `FrameworkApps` and nothing else. What the framework cannot do

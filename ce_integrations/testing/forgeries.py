@@ -15,8 +15,6 @@ HEADINGS = frozenset(
         *("Summary of what was said before", "此前对话的摘要"),
         *("From earlier in this session", "本会话较早的记录", "undated", "无日期"),
         *(
-            "Left out to stay within the budget",
-            "因预算略去",
             "Sources disagree",
             "来源之间相互矛盾",
         ),

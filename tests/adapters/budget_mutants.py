@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ce_engine import Keep, Role, Shorten
+from ce_engine.bodies import LaneBodies, OwnList
 from ce_engine.over_budget import OverBudgetLog
 from ce_integrations.base import Adapter, Hooks
 from ce_integrations.turns import is_aside
@@ -60,7 +61,24 @@ def repeats_itself(patch: Patch, _: Adapter[Any, Any]) -> None:
     patch.setattr(OverBudgetLog, "tell", again)
 
 
+def forgets_what_was_sent(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Every body is the first of its lane."""
+    patch.setattr(LaneBodies, "follow", lambda *_: None)
+    patch.setattr(OwnList, "follow", lambda *_: None)
+
+
+def takes_all_for_new(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Without us nothing of a call would have been in a cache."""
+    patch.setattr(OwnList, "follow", lambda *_: 0)
+
+
 BUDGET = [
+    Mutant(forgets_what_was_sent, "plain", "test_with_room_a_call_costs_what_it_costs_without_us"),
+    Mutant(
+        takes_all_for_new,
+        "agent",
+        "test_over_budget_what_it_costs_without_us_is_what_the_app_sends_then",
+    ),
     Mutant(
         forgets_retrievals,
         "plain",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ce_engine import Shorten
 from ce_integrations.base import Adapter, Hooks
+from ce_integrations.session import resolve
 from tests.adapters.agent_mutants import tells
 from tests.adapters.mutants import Mutant, Patch
 
@@ -12,6 +14,8 @@ from tests.adapters.mutants import Mutant, Patch
 KEPT = "test_what_goes_back_holds_all_that_the_app_s_message_held"
 SEES = "test_what_the_app_changes_in_its_message_is_seen"
 FAILED = "test_a_result_says_that_its_tool_failed"
+COMPACT = "test_compact_results_say_the_same_in_fewer_tokens"
+FETCHED = "test_an_agent_reads_of_its_own_session_what_is_shown_in_part"
 COUNTED = "test_over_budget_the_tools_are_counted"
 
 EXTRAS = ("name", "additional_kwargs", "response_metadata", "source", "speaker", "_meta", "_name")
@@ -58,7 +62,31 @@ def recognises_by_identity_alone(patch: Patch, adapter: Adapter[Any, Any]) -> No
     patch.setattr(type(adapter), "alike", lambda *_: None)
 
 
+def leaves_results_as_they_are(patch: Patch, adapter: Adapter[Any, Any]) -> None:
+    """A result that is to go out in fewer tokens does not."""
+    to_native = type(adapter).to_native
+
+    def whole(self: Any, step: Any, native: Any) -> Any:
+        is_shorter = isinstance(step, Shorten) and native is not None
+        return native if is_shorter else to_native(self, step, native)
+
+    patch.setattr(type(adapter), "to_native", whole)
+
+
+def reads_as_whoever_asked_first(patch: Patch, _: Adapter[Any, Any]) -> None:
+    """Stored evidence is read for the first session that asked, whoever asks."""
+    first: list[Any] = []
+
+    def resolved(*given: Any) -> Any:
+        first.append(resolve(*given))
+        return first[0]
+
+    patch.setattr("ce_integrations.evidence.resolve", resolved)
+
+
 MESSAGES = [
+    Mutant(leaves_results_as_they_are, "agent", COMPACT),
+    Mutant(reads_as_whoever_asked_first, "agent", FETCHED),
     Mutant(loses_what_it_does_not_map, "agent", KEPT, ""),
     Mutant(recognises_by_identity_alone, "agent", SEES, ""),
     Mutant(tells(tools=[{}]), "agent", COUNTED),

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ce_engine import (
+    Author,
+    AuthorKind,
     BudgetConfig,
     ContextEngine,
     EvidenceFilter,
@@ -39,6 +41,7 @@ from ce_engine.schema.document import ContextBlock, Task
 from ce_engine.schema.enums import BlockType, Priority
 from ce_engine.schema.facts import IngestOptions
 from ce_engine.schema.settings import Constraint
+from tests.canary import shown
 from tests.canary.canaries import Canaries
 from tests.canary.doors import Visitor
 
@@ -211,6 +214,7 @@ def looked(v: Visitor) -> None:
     v.prepared()
     v.sync.replay(v.scope, None, v.config(), c("replay.system"))
     v.refused(v.sync.replay, v.scope, c("replay.turn"))
+    v.refused(v.sync.explain, v.scope, c("explain.turn"))
     v.refused(v.sync.violations, v.scope, c("violations.turn_id"))
     v.sync.inspect((v.scope, c("inspect.call")), actor=v.scope.user_id)
     v.refused(v.sync.inspect, (v.scope, c("inspect.call")), actor=c("inspect.actor"))
@@ -223,13 +227,36 @@ def read(v: Visitor) -> None:
     )
     v.sync.redact(v.scope, c("redact.text"))
     v.sync.get_evidence(v.scope, c("get_evidence.evidence_id"))
+    name, lines, find = (c(f"fetch_evidence.{part}") for part in ("evidence_id", "lines", "find"))
+    v.sync.fetch_evidence(v.scope, name, lines, find)
     since = EvidenceFilter(since=c("EvidenceFilter.since"))
     for times in (since, EvidenceFilter(until=c("EvidenceFilter.until"))):
         v.refused(v.sync.list_evidences, v.scope, times)
     v.sync.list_evidences(v.scope, EvidenceFilter(tags={"t": c("EvidenceFilter.tags")}))
 
 
-MORE_DOORS = (ingested, kept, ruled, shared, looked, read)
+def imported(v: Visitor) -> None:
+    """A history of another app's, with all that a message may say; and one that is refused."""
+    c, scope, asked = v.canary, replace(v.scope, session_id="imported"), v.request()
+    said = Message(
+        role=Role.USER,
+        content=c("Message.content"),
+        author=Author(kind=AuthorKind.USER, id=c("Author.id")),
+        message_id=c("Message.message_id"),
+        status=c("Message.status"),
+        attachments=[shown.record(c)],
+    )
+    call = Message(role=Role.ASSISTANT, content=c("Message.content"), tool_calls=[asked])
+    c.drawn.append(("Message.tool_call_id", c.drawn_for("ToolRequest.id")))
+    result = Message(role=Role.TOOL, content=c("Message.content"), tool_call_id=asked.id)
+    last = v.host(Message(role=Role.USER, content=c("Message.content")), Origin.TASK)
+    messages: list[Message | HostMessage] = [said, call, result, last]
+    v.sync.import_session(scope, messages, framework=c("import_session.framework"))
+    late = Message(role=Role.USER, content=c("Message.content"), at=c("Message.at"))
+    v.refused(v.sync.import_session, scope, [*messages, late])
+
+
+MORE_DOORS = (ingested, kept, ruled, shared, looked, read, imported)
 
 
 def _of_a_framework(v: Visitor) -> None:

@@ -19,6 +19,9 @@ from ce_engine import (
     open_store,
 )
 from ce_engine.cli.demo import Demo, DemoOptions, DemoResult
+from ce_engine.compare.costs import costs
+from ce_engine.compare.reading import calls_of
+from ce_engine.tokens.prices import RELATIVE
 from ce_integrations.demo.documents import installed_packages
 from ce_integrations.demo.running import Endpoint, endpoint
 from ce_integrations.demo.turns import script
@@ -87,6 +90,9 @@ def test_the_figures_are_those_of_the_store(done: Run) -> None:
     assert result.tokens_with == sum(turn.report["token_used"] for turn in turns)
     assert result.tokens_without == sum(turn.report["tokens_before"] for turn in turns)
     assert result.tokens_with < result.tokens_without
+    spent = costs(calls_of(document, turns), RELATIVE)
+    assert (result.cost_with, result.cost_without) == (spent.compared, spent.untouched)
+    assert result.cost_unit == "input tokens"
     # The bots' model counts in its own way, and the budget follows what it counts.
     assert all(0.95 * ROOM < turn.report["token_budget"] <= ROOM for turn in turns)
     assert max(turn.report["token_used"] for turn in turns) <= ROOM

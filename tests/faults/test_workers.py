@@ -5,13 +5,19 @@ from __future__ import annotations
 from tests.faults.workers_run import APPS, WAYS, run
 
 
-def test_nothing_is_lost_or_mixed_and_no_child_waits_for_a_lock_of_its_parent() -> None:
+def test_nothing_is_lost_or_mixed() -> None:
     # One process for all: most of its time goes into imports.
-    each = [(app, way) for app in APPS if app != "spawn" for way in WAYS]
-    each.remove(("locks", "by hand"))  # the locks of LangChain's way are these and more
+    each = [(app, way) for app in APPS if app not in ("spawn", "locks") for way in WAYS]
     result = run(each, workers=2, calls=2)
     assert result.wrong == []
-    assert result.counts["sessions compared"] > 40, "of the locks alone there are more than 20"
+    assert result.counts["sessions compared"] > 20
+
+
+def test_no_child_waits_for_a_lock_of_its_parent() -> None:
+    # A parent that forks waits two seconds for each lock that another thread holds.
+    result = run([("locks", "LangChain")], workers=2, calls=2)  # those of the way by hand, and more
+    assert result.wrong == []
+    assert result.counts["sessions compared"] > 20, "one for each lock"
 
 
 def test_spawned_processes_lose_and_mix_nothing() -> None:

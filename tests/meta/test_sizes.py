@@ -13,24 +13,24 @@ import pytest
 FILE_LINES = 400
 TABLES = {"ce_engine/__init__.py", "ce_engine/config.py"}  # of public names, of settings
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 16400  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 18720  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "compare", "stores", "testing", "tokens", "upload"}
 DRIVER_LINES = {
-    "cli": 2900,
-    "compare": 400,
+    "cli": 3345,
+    "compare": 450,
     "stores": 4400,
     "testing": 2300,
     "tokens": 900,
     "upload": 2250,
 }
-ADAPTER_STATEMENTS = 250  # one package of `ce_integrations`, without imports and its demo
-LARGER = {"autogen": 460, "langchain": 545, "llamaindex": 426}
+ADAPTER_STATEMENTS = 255  # one package of `ce_integrations`, without imports and its demo
+LARGER = {"autogen": 475, "langchain": 552, "llamaindex": 431}
 DEMO_LINES = 250  # of code: an adapter's own part of its demo
 DEMO = "demo"
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("ce_engine", "ce_integrations", "tests", "examples", "benchmarks")
-NO_ADAPTER = {"demo", "testing"}
+NO_ADAPTER = {"demo", "histories", "testing"}
 NO_CODE = {
     tokenize.COMMENT,
     tokenize.DEDENT,

@@ -32,6 +32,11 @@ NOT_CALLED = {
     "check_possible": "what an installation asks once; nothing is said of a session",
     "preview": "records nothing: the tests of what is beside an answer, and CrewAI's, have it",
     "redact": "gives a text that is nowhere stored: the canaries, and test_by_hand_options, have it",
+    "import_session": "a host's whole list, as `prepare` takes it: test_importing has it",
+    "explain": "looks at a turn again, as `replay` does: test_costs and the canaries have it",
+    **dict.fromkeys(
+        ("fetch_evidence", "fetch_evidence_tool"), "is a model's tool: test_tool_results has it"
+    ),
     "compact": "makes a view of the log: test_compacting has it",
     "violations": "waits for a judge, of which there is none here: test_judge has it",
     "post_tasks": "the tasks of a framework: CrewAI's tests and the canaries have it",

@@ -37,7 +37,7 @@ class Messages(tool_cases.Messages[LLMMessage]):
     """Results of one message's calls are in one message, but for the fault `apart`."""
 
     def long(self) -> str:
-        return "\n".join(self.words(12) for _ in range(self.rng.choice((1, 1, 1, 3, 25))))
+        return self.said(self.rng.choice((1, 1, 1, 3, 25)))
 
     def system(self) -> LLMMessage:
         return SystemMessage(content=self.words(15))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -81,6 +82,7 @@ class Messages(ABC, Generic[M]):
     rng: Random
     faults: tuple[str, ...]
     counts: Counter[str] = field(default_factory=Counter)
+    repeats: bool = field(default=False, kw_only=True)
 
     def chance(self, share: float) -> bool:
         return self.rng.random() < share
@@ -88,6 +90,14 @@ class Messages(ABC, Generic[M]):
     def words(self, most: int) -> str:
         kind = self.rng.choice((ENGLISH, CHINESE, JSON, [*ENGLISH, *CHINESE, *JSON]))
         return " ".join(self.rng.choices(kind, k=self.rng.randint(1, most)))
+
+    def said(self, lines: int) -> str:
+        """What a tool says: lines of words, or what it said of an order before, or nearly so."""
+        if self.repeats and self.chance(0.6):
+            state, items = self.rng.choice(CHINESE[:3]), [{"id": n, "qty": 1} for n in range(4)]
+            order = {"order_id": self.rng.choice("AB"), "state": state, "items": items}
+            return json.dumps(order, indent=self.rng.choice((None, 2)))
+        return "\n".join(self.words(12) for _ in range(lines))
 
     @abstractmethod
     def system(self) -> M: ...
@@ -149,6 +159,9 @@ class Case(ABC, Generic[M]):
         self.rng = Random(self.seed)
         self.budget = self.rng.choice(BUDGETS)
         self.make = self.messages()
+        # Not of the case's own numbers: without it a seed is the case that it was.
+        self.compact = Random(f"compact {self.seed}").random() < 0.5
+        self.make.repeats = self.compact
 
     # A framework's own
 
@@ -195,6 +208,7 @@ class Case(ABC, Generic[M]):
 
     def config(self) -> RuntimeConfig:
         given: dict[str, Any] = {"placement": self.rng.choice(("seed", "cache"))}
+        given["tool_results"] = "compact" if self.compact else "whole"
         if self.budget is not None:
             limit = BudgetConfig(max_input_tokens=self.budget, reserved_reply_tokens=0)
             given["budget"] = limit
@@ -272,6 +286,7 @@ class Case(ABC, Generic[M]):
         report = installed.last_report("s")
         assert report is not None
         self.judge(given, report)
+        self.counts["results in fewer tokens"] += bool(report.results_saved)
         self.counts["over budget, and told"] += report.over_budget
         self.counts["cut"] += bool(report.dropped or report.shortened)
         self.counts["with orphans"] += bool(report.orphans_removed)

@@ -43,7 +43,7 @@ class Messages(tool_cases.Messages[Message]):
 
     def long(self) -> str:
         lines = self.rng.choice((1, 1, 1, 3, 25))
-        return "\n".join(self.words(12) for _ in range(lines)) if self.chance(0.95) else ""
+        return self.said(lines) if self.chance(0.95) else ""
 
     def system(self) -> Message:
         return {"role": "system", "content": self.words(15)}

@@ -50,7 +50,7 @@ class Messages(tool_cases.Messages[ChatMessage]):
 
     def long(self) -> str:
         lines = self.rng.choice((1, 1, 1, 3, 25))
-        return "\n".join(self.words(12) for _ in range(lines)) if self.chance(0.95) else ""
+        return self.said(lines) if self.chance(0.95) else ""
 
     def system(self) -> ChatMessage:
         return ChatMessage.from_system(self.words(15))

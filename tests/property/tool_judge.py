@@ -38,6 +38,7 @@ class Seen:
     budget: int | None
     report: Report
     tools: Sequence[dict[str, Any]]
+    compact: bool = False
     walk: Walk = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,8 +78,9 @@ def judge(seen: Seen, sent: list[BaseMessage], tokens: int) -> None:
     assert gone == [], f"must not be left out: {gone}"
     if seen.has_room:
         out = seen.strays | (halves(seen.walk) - goes)
-        expected = [id(m) for m in given if tag(m) not in out]
-        kept = [id(m) for m in sent if tag(m)]
+        known = tag if seen.compact else id
+        expected = [known(m) for m in given if tag(m) not in out]
+        kept = [known(m) for m in sent if tag(m)]
         assert kept == expected, "changed, though there was room"
     judge_budget(seen.budget, seen.report, tokens)
     if seen.report.over_budget:

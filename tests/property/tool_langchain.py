@@ -145,7 +145,7 @@ class Case(tool_cases.Case[BaseMessage]):
                 return [], None
 
     def judge(self, given: Sequence[BaseMessage], report: Report) -> None:
-        seen = Seen(given, self.budget, report, self.tools)
+        seen = Seen(given, self.budget, report, self.tools, self.compact)
         if self.over_wire:
             body = self.rig.wire.bodies[-1]
             judge_body(seen, body, count(body))

@@ -43,7 +43,7 @@ class Messages(tool_cases.Messages[BaseMessage]):
 
     def long(self) -> str:
         lines = self.rng.choice((1, 1, 1, 1, 3, 25))
-        return "\n".join(self.words(12) for _ in range(lines))
+        return self.said(lines)
 
     # What people and hosts say
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ce_engine.prepare.cut import Cut, Marks, choose_cut
+from ce_engine.prepare.cut import Cut, Depth, Marks, choose_cut
 from ce_engine.prepare.line import Item, Line, below_cut, split
 from ce_engine.schema.enums import Origin
 
@@ -31,11 +31,17 @@ def steps(count: int, tokens: int = 100) -> list[Item]:
     return items
 
 
-def cut(items: list[Item], room: int, marks: Marks | None = None, short: int = 30) -> Cut:
+def cut(
+    items: list[Item],
+    room: int,
+    marks: Marks | None = None,
+    short: int = 30,
+    depth: Depth = Depth(0.6),  # noqa: B008 - a value
+) -> Cut:
     return choose_cut(
         split(items),
         room=room,
-        low_water=0.6,
+        depth=depth,
         reserve=room // 4,
         budget=room,
         marks=marks or Marks(),
@@ -89,7 +95,7 @@ def test_a_cut_is_void_when_the_budget_grew_by_a_quarter() -> None:
     grown = choose_cut(
         split(turns(30)),
         room=1400,
-        low_water=0.6,
+        depth=Depth(0.6),
         reserve=350,
         budget=1400,
         marks=first.marks,
@@ -143,3 +149,17 @@ def test_results_that_are_short_already_are_not_shortened() -> None:
     found = cut(steps(40, tokens=20), room=700, short=30)
     assert found.shortened == set()
     assert found.dropped != set()
+
+
+def test_of_a_talk_the_newest_messages_stay_and_no_half_turn() -> None:
+    found = cut(turns(20), room=1000, depth=Depth(0.6, tail=220))
+    assert left(split(turns(20)), found) == ["q18", "a18", "q19", "a19", "q20"]
+    found = cut(turns(20), room=1000, depth=Depth(0.6, tail=10))
+    assert left(split(turns(20)), found) == ["q19", "a19", "q20"], "the last turn in any case"
+
+
+def test_turns_that_used_tools_stay_down_to_the_low_water_mark() -> None:
+    used = steps(3)
+    items = [*turns(20)[:-1], *used, Item(Origin.TASK, 50, 99, 99, "next")]
+    found = cut(items, room=1000, depth=Depth(0.6, tail=50))
+    assert left(split(items), found) == ["q", "c0", "c1", "c2", "next"]

@@ -65,6 +65,7 @@ VALUES: dict[str, Any] = {
     "hit": Retrieval("kb", "?", []),
     "kind": "planner",
     "payload": {},
+    "messages": [ASKED],
     "model_usage": ModelUsage(model_usage_id="u", provider="p", model="m"),
     "ref": "nothing",
     "run": ToolRun("getOrder", {}, "paid"),

@@ -33,7 +33,7 @@ from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_
 
 
 SCOPE = Scope(session_id="s", user_id="u")
-SMALL = RuntimeConfig(budget=BudgetConfig(max_input_tokens=300, reserved_reply_tokens=0))
+SMALL = RuntimeConfig(budget=BudgetConfig(max_input_tokens=600, reserved_reply_tokens=0))
 
 
 class Heard(list[Event]):
@@ -86,8 +86,8 @@ def busy(engine: ContextEngine) -> None:
     engine.chunk(prepared.turn, 0, "3 degrees")
     engine.sync.finalize(prepared.turn)
     app.messages.append(assistant("3 degrees"))
-    for n in range(6):
-        app.ask(f"question {n} " + "word " * 40, "answer " + "word " * 40, config=SMALL)
+    for n in range(8):
+        app.ask(f"question {n} " + f"asked{n} " * 30, f"answer{n} " * 30, config=SMALL)
     engine.sync.fail(app.prepare(user("and now?")).turn, "Timeout")
 
 

@@ -137,7 +137,7 @@ def test_what_is_put_in_is_told_by_kind(engine: ContextEngine) -> None:
 
 @pytest.mark.parametrize("room", [1500, 2500, 4000])
 def test_over_the_budget_they_add_up_too(engine: ContextEngine, room: int) -> None:
-    """Cut, shortened, recalled, with a note of what was left out."""
+    """Cut, recalled, with a note of what was left out."""
     fill(engine)
     app = HostApp(engine, SCOPE, [system("You write.")])
     budget = BudgetConfig(max_input_tokens=room, reserved_reply_tokens=0)
@@ -151,7 +151,6 @@ def test_over_the_budget_they_add_up_too(engine: ContextEngine, room: int) -> No
             last = app.prepare(found, config=config, new_request=False)
             told.append(last.report)
         app.commit(last, assistant(f"Topic {n} is a page. " * 5))
-    assert any(report.shortened for report in told) or room < 4000
     assert any(report.dropped for report in told)
     for report in told:
         assert sum(report.payload_tokens.values()) == report.token_used

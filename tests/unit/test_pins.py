@@ -331,3 +331,20 @@ def test_a_summary_that_comes_between_two_cuts_leaves_the_prefix_as_it_was(
     assert len({sent[1][1].partition("cellars")[0][-9:] for sent in chat.sent[-16:]}) >= 2
     assert kept >= 2
     made.sync.close()
+
+
+@pytest.mark.parametrize("tokens", [450, 550, 650])
+def test_a_session_that_grew_knows_what_a_new_one_does(engine: ContextEngine, tokens: int) -> None:
+    """What was brought in for earlier questions does not take the room of the one that is asked."""
+    chat = Chat(engine, config(tokens))
+    facts = [f"Boiler {n} was serviced in Leeds, invoice {7100 + n}." for n in range(10)]
+    other = [f"Ferry {n} to Dover leaves from pier {n}, deck {n} is open." for n in range(10)]
+    for told in [*facts, *other]:
+        chat.ask(told, "Noted.")
+    for _ in range(8):
+        chat.talk()
+    chat.ask("Which ferry to Dover leaves from which pier, and which deck is open?", "Any.")
+    grown = chat.ask("Which boiler was serviced in Leeds, and what are the invoices?", "These.")
+    sent = "\n".join(content for _, content in parts(grown))
+    assert [fact for fact in facts if fact not in sent] == []
+    chat.replays()

@@ -40,6 +40,7 @@ from ce_engine.testing import (
     BlockDeriverContract,
     ClockContract,
     ContextSourceContract,
+    EmbedderContract,
     EventBusContract,
     EvidenceIngestorContract,
     HasherContract,
@@ -52,6 +53,7 @@ from ce_engine.testing import (
 )
 from ce_engine.testing.block_contracts import Resolver
 from ce_engine.upload.redact import PatternRedactor
+from tests.unit.embed_host import Failing, Subjects
 
 
 pytestmark = pytest.mark.req("A-27")
@@ -139,6 +141,12 @@ class TestSource(ContextSourceContract):
     @pytest.fixture
     def source(self) -> Notes:
         return Notes()
+
+
+class TestEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> Subjects:
+        return Subjects()
 
 
 # Parts that break a promise
@@ -295,6 +303,14 @@ BROKEN: list[tuple[type, str, Any]] = [
     ),
     (ContextSourceContract, "source", Generous()),
     (ContextSourceContract, "source", Foreign()),
+    (EmbedderContract, "embedder", Failing(answer=lambda found: found[::-1])),
+    (EmbedderContract, "embedder", Failing(answer=lambda found: found[1:])),
+    (
+        EmbedderContract,
+        "embedder",
+        Failing(answer=lambda found: [v[: 5 - n % 2] for n, v in enumerate(found)]),
+    ),
+    (EmbedderContract, "embedder", Failing(answer=lambda found: [[1.0, 2.0] for _ in found])),
 ]
 
 
@@ -341,6 +357,7 @@ SOUND = {
     AssemblerContract: ("assembler", InputAssembler(ESTIMATOR)),
     EvidenceIngestorContract: ("ingestor", RuleIngestor()),
     ContextSourceContract: ("source", Notes()),
+    EmbedderContract: ("embedder", Subjects()),
 }
 
 

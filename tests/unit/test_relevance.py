@@ -87,6 +87,34 @@ def test_what_is_around_a_hit_comes_before_the_rest() -> None:
     assert [set(hits[:1]), set(hits[1:3]), set(hits[3:])] == [{137}, {136, 138}, {135, 139}]
 
 
+@pytest.mark.parametrize(
+    ("language", "needle", "question"),
+    [
+        ("en", "My husband took these photos.", "Is she married?"),
+        ("en", "We spent July in Spain.", "Which European countries has she been to?"),
+        ("en", "I bought a violin.", "What instruments does he play?"),
+        ("en", "The physician was kind.", "What did the doctors say?"),
+        ("zh", "这些照片是我丈夫拍的。", "她结婚了吗？"),
+        ("zh", "我最近迷上了篮球。", "他喜欢什么运动？"),
+    ],
+)
+def test_an_answer_may_call_it_by_another_name(language: str, needle: str, question: str) -> None:
+    assert found(talk(language, needle), question, limit=3)[0] == 137
+
+
+def test_another_name_comes_after_the_very_word() -> None:
+    index = talk("en", "The wedding was lovely.")
+    index.add(400, "My husband took these photos.")
+    assert found(index, "the wedding", limit=1) == [137]
+
+
+def test_words_that_mean_the_like_of_everything_find_nothing() -> None:
+    index = LexicalIndex()
+    for n in range(40):
+        index.add(n, "My husband took these photos.")
+    assert found(index, "married?") == []
+
+
 def test_every_word_of_the_question_counts() -> None:
     index = LexicalIndex()
     for n in range(90):
@@ -201,6 +229,14 @@ class TestWhen:
         for n in range(9):
             index.add(n, f"[8 May 2023] Ann: {'8 apples' if n == 8 else 'small talk'}")
         assert found(index, "the 8 pears")[0] == 8
+
+    @pytest.mark.parametrize(
+        "date", ["2023年5月8日", "2023年5月8日，", "2023-05-08", "2023年5月8日 10:30，"]
+    )
+    def test_a_date_in_front_of_an_unspaced_sentence_leaves_its_words(self, date: str) -> None:
+        index = talk("zh", f"{date}奥尔加在屋顶上养了蜜蜂。")
+        assert found(index, "谁在养蜜蜂？")[0] == 137
+        assert found(index, "2023年5月8日发生了什么？")[0] == 137
 
     @pytest.mark.parametrize("question", ["in March 2024", "in 2024", "2024年3月"])
     def test_a_named_month_or_year(self, question: str) -> None:

@@ -26,8 +26,10 @@ from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, Use
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from openai import DefaultAsyncHttpxClient
 
+from ce_integrations.autogen import fetch_evidence_tool
 from ce_integrations.autogen.installer import ADAPTER, AutoGenAdapter
 from ce_integrations.base import Adapter
+from ce_integrations.evidence import fetch_evidence
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,
@@ -127,7 +129,8 @@ class AgentApps(AutoGenApps):
         )
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
-        return self.agent("helper", wire, tools, SYSTEM)
+        made = [fetch_evidence_tool() if each is fetch_evidence else each for each in tools]
+        return self.agent("helper", wire, made, SYSTEM)
 
     def make_team(self, wire: Wire) -> Any:
         expert = self.agent("expert", wire, (), "You are an expert.")

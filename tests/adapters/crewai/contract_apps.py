@@ -21,7 +21,9 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, Ope
 from pydantic import BaseModel, PrivateAttr
 
 from ce_integrations.base import Adapter
+from ce_integrations.crewai import fetch_evidence_tool
 from ce_integrations.crewai.installer import CrewAIAdapter
+from ce_integrations.evidence import fetch_evidence
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,
@@ -39,6 +41,10 @@ from tests.adapters.crewai.contract_surfaces import SURFACES
 
 
 PACKAGES = ("crewai",)
+
+
+def _made(each: Tool) -> Any:
+    return fetch_evidence_tool() if each is fetch_evidence else tool(each)
 
 
 class Noting(OpenAICompletion):
@@ -130,7 +136,7 @@ class AgentApps(CrewApps):
     """By target and session."""
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
-        return self._fresh(self._agent(wire, "helper", tools=[tool(each) for each in tools]))
+        return self._fresh(self._agent(wire, "helper", tools=[*map(_made, tools)]))
 
     def make_team(self, wire: Wire) -> Any:
         helper = self._agent(wire, "helper", allow_delegation=True)

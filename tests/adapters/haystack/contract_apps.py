@@ -17,6 +17,8 @@ from haystack.tools.from_function import create_tool_from_function
 from haystack.utils import Secret
 
 from ce_integrations.base import Adapter
+from ce_integrations.evidence import fetch_evidence
+from ce_integrations.haystack import fetch_evidence_tool
 from ce_integrations.haystack.installer import HaystackAdapter
 from ce_integrations.haystack.roles import found
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
@@ -169,7 +171,10 @@ class AgentApps(HaystackApps):
     team_agents = ("", "expert", "")
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
-        made = [create_tool_from_function(tool) for tool in tools]
+        made = [
+            fetch_evidence_tool() if tool is fetch_evidence else create_tool_from_function(tool)
+            for tool in tools
+        ]
         return self.fresh(self.agent(wire, made))
 
     def agent(self, wire: Wire, tools: Sequence[Any] = (), prompt: str = SYSTEM) -> Agent:

@@ -22,6 +22,8 @@ from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import PrivateAttr
 
 from ce_integrations.base import Adapter
+from ce_integrations.evidence import fetch_evidence
+from ce_integrations.langchain import fetch_evidence_tool
 from ce_integrations.langchain.installer import PACKAGES, LangChainAdapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
@@ -125,7 +127,7 @@ class AgentApps(LangChainApps):
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
         return make_agent(
             self.model(wire),
-            [tool(each) for each in tools],
+            [fetch_evidence_tool() if each is fetch_evidence else tool(each) for each in tools],
             system_prompt=SYSTEM,
             checkpointer=InMemorySaver(),
         )

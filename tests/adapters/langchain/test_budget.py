@@ -113,7 +113,10 @@ def test_what_is_shortened_keeps_its_ids_and_its_form(chat: Any, engine: Any) ->
     messages = [HumanMessage("q"), first, result, second, ToolMessage("short", tool_call_id="c2")]
     with Wire("done") as wire:
         model = chat(wire)
-        with install_ce(model, engine=engine, config=budget(1500), session_id="s") as installation:
+        config = budget(1500).model_copy(
+            update={"placement": "seed"}
+        )  # else it goes, not shortened
+        with install_ce(model, engine=engine, config=config, session_id="s") as installation:
             model.bind_tools([read]).invoke(messages)
             report = installation.last_report("s")
         (body,) = wire.bodies

@@ -23,6 +23,8 @@ from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import PrivateAttr
 
 from ce_integrations.base import Adapter
+from ce_integrations.evidence import fetch_evidence
+from ce_integrations.llamaindex import fetch_evidence_tool
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
 from ce_integrations.llamaindex.marking import PACKAGES
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
@@ -40,6 +42,10 @@ from ce_integrations.walk import walk
 from tests.adapters.clients import no_certificates
 from tests.adapters.llamaindex.contract_surfaces import SURFACES
 from tests.adapters.llamaindex.releases import make_agent
+
+
+def _made(each: Tool) -> Any:
+    return fetch_evidence_tool() if each is fetch_evidence else _awaited(each)
 
 
 class Noting(OpenAI):
@@ -122,7 +128,7 @@ class AgentApps(LlamaIndexApps):
     """By target and session."""
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
-        return self._fresh(make_agent(self.model(wire), [*map(_awaited, tools)], SYSTEM))
+        return self._fresh(make_agent(self.model(wire), [*map(_made, tools)], SYSTEM))
 
     def make_team(self, wire: Wire) -> Any:
         prompt = "You are an expert."

@@ -35,6 +35,8 @@ from semantic_kernel.contents import (
 from semantic_kernel.functions import KernelPlugin, kernel_function
 
 from ce_integrations.base import Adapter
+from ce_integrations.evidence import fetch_evidence
+from ce_integrations.semantic_kernel import fetch_evidence_tool
 from ce_integrations.semantic_kernel.installer import ADAPTER, SemanticKernelAdapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
@@ -169,7 +171,9 @@ class AgentApps(KernelApps):
         )
 
     def make_target(self, wire: Wire, tools: Sequence[Tool] = ()) -> Any:
-        return self.agent("helper", wire, [plugin(tools)] if tools else ())
+        own = [each for each in tools if each is not fetch_evidence]
+        fetches = [fetch_evidence_tool()] if fetch_evidence in tools else []
+        return self.agent("helper", wire, [plugin(own), *fetches] if tools else ())
 
     def make_team(self, wire: Wire) -> Any:
         return self.agent("boss", wire, [self.agent("expert", wire)])

@@ -70,7 +70,7 @@ async def test_a_shorter_result_is_another_object_with_the_same_id(
         kernel = Kernel(services=[made], plugins=[plugin([read])])
         history = ChatHistory()
         history.add_user_message("Read ten pages.")
-        config = RuntimeConfig(budget=budget)
+        config = RuntimeConfig(budget=budget, placement="seed")  # else they go, not shortened
         with install_ce(kernel, engine=engine, config=config, session_id="s"):
             assert [said async for said in answered(made, history, kernel, streams=False)]
         assert wire.refusals == []

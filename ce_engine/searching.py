@@ -1,0 +1,124 @@
+"""What of a session's messages and evidence a question needs: by words, and where there are vectors by meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ce_engine.prepare.meaning import Meaning
+from ce_engine.prepare.relevance import LexicalIndex
+from ce_engine.prepare.terms import header
+from ce_engine.schema.log import Log
+from ce_engine.schema.rows import EvidenceRow, MessageRow
+
+
+if TYPE_CHECKING:  # it needs numpy, which only those have who have an embedder
+    from ce_engine.vectors import Vectors
+
+PAGE = 4000
+"""Characters of a text that are embedded."""
+
+
+class Searchable:
+    """The messages and evidence of a session, with the indexes of their words and their vectors."""
+
+    vectors: Vectors | None = None
+    """`None` until something is embedded."""
+
+    def __init__(self) -> None:
+        self.log, self.rows = Log(), list[MessageRow]()
+        self.evidence: dict[str, EvidenceRow] = {}
+        self.document_ids: list[str] = []
+        self._messages, self._documents = LexicalIndex(), LexicalIndex()
+        self._indexed = self._indexed_documents = 0
+
+    @property
+    def documents(self) -> list[str]:
+        """Evidence whose content stands in no message, in order of arrival."""
+        return [e for e in self.document_ids if self.evidence[e].message_id is None]
+
+    @property
+    def unread(self) -> Iterator[str]:
+        """Texts that the next search looks into for the first time."""
+        yield from (row.message.content for row in self.rows[self._indexed :])
+        for evidence_id in self.document_ids[self._indexed_documents :]:
+            yield self.evidence[evidence_id].evidence.content
+
+    @property
+    def meanings(self) -> Iterator[tuple[str, str]]:
+        """Ids of messages and evidence, and what of each is embedded: what it says, without the date in front."""
+        for row in self.rows:
+            if not row.withheld and (text := page(row.message.content)):
+                yield row.message.message_id or "", text
+        for evidence_id in self.documents:
+            if text := page(self.evidence[evidence_id].evidence.content):
+                yield evidence_id, text
+
+    def search_messages(
+        self,
+        query: str,
+        limit: int,
+        exclude: Callable[[int], bool],
+        among: range,
+        vectors: Vectors | None = None,
+    ) -> list[tuple[int, float]]:
+        """Entries that the query may need, best first. The index catches up with the log here."""
+        while self._indexed < len(self.rows):
+            row = self.rows[self._indexed]
+            if row.message.content and not row.withheld:
+                self._messages.add(
+                    self._indexed,
+                    row.message.content,
+                    speaker=row.speaker or str(row.message.role),
+                    at=row.message.at,
+                )
+            self._indexed += 1
+        meaning = self._of_messages(query, vectors)
+        found = self._messages.search(
+            query, limit=limit, exclude=exclude, among=among, meaning=meaning
+        )
+        return [(hit.n, hit.score) for hit in found]
+
+    def search_documents(
+        self, query: str, limit: int, vectors: Vectors | None = None
+    ) -> list[tuple[str, float]]:
+        """Evidence whose content stands in no message, best first."""
+        while self._indexed_documents < len(self.document_ids):
+            row = self.evidence[self.document_ids[self._indexed_documents]]
+            if row.message_id is None:
+                self._documents.add(
+                    self._indexed_documents,
+                    row.evidence.content,
+                    speaker=row.evidence.source.name or None,
+                    kind="evidence",
+                )
+            self._indexed_documents += 1
+        meaning = self._of_documents(query, vectors)
+        found = self._documents.search(query, limit=limit, meaning=meaning)
+        return [(self.document_ids[hit.n], hit.score) for hit in found]
+
+    def explain(self, query: str, name: str, vectors: Vectors | None = None) -> dict[str, float]:
+        """What the score of a message or of evidence is made of, by its id; after a search."""
+        n, ids = self.log.by_message_id(name), self.document_ids
+        if n is not None:
+            return self._messages.explain(query, n, self._of_messages(query, vectors))
+        if name not in ids:
+            return {}
+        return self._documents.explain(query, ids.index(name), self._of_documents(query, vectors))
+
+    def forget_document(self, evidence_id: str) -> None:
+        """The content of evidence stands in a message, and is searched there."""
+        if evidence_id in self.document_ids:
+            self._documents.remove(self.document_ids.index(evidence_id))
+
+    def _of_messages(self, query: str, vectors: Vectors | None) -> Meaning | None:
+        entries = self.log.entries
+        return vectors.meaning(query, lambda n: entries[n].message_id) if vectors else None
+
+    def _of_documents(self, query: str, vectors: Vectors | None) -> Meaning | None:
+        return vectors.meaning(query, self.document_ids.__getitem__) if vectors else None
+
+
+def page(text: str) -> str:
+    """What of a text is embedded."""
+    return text[header(text).start :][:PAGE].strip()

@@ -1,0 +1,93 @@
+"""What every embedder must do, as tests: subclass `EmbedderContract` and give it an `embedder` fixture (A-27)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from ce_engine.ports_embed import Embedder
+
+
+TEXTS = (
+    "My cat sleeps on the sofa.",
+    "The bank raised its interest rates again.",
+    "A kitten naps on the couch.",
+)
+ODD = (
+    "",
+    " ",
+    "?",
+    "😀👍🏽",
+    "猫在沙发上睡觉。",
+    '{"rows": [1, 2, 3]}',
+    "word " * 20_000,
+    "a" * 5000,
+)
+
+Vector = Sequence[float]
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    """How near two vectors are."""
+    sizes = math.hypot(*one) * math.hypot(*other)
+    return sum(a * b for a, b in zip(one, other, strict=True)) / sizes
+
+
+def alike(one: Sequence[Vector], other: Sequence[Vector]) -> bool:
+    """Whether they are the same vectors: a service may round."""
+    return all(list(a) == pytest.approx(list(b), abs=1e-3) for a, b in zip(one, other, strict=True))
+
+
+class EmbedderContract:
+    """Everything that `ports_embed.Embedder` promises.
+
+    A subclass gives a fixture `embedder` that reads English.
+    """
+
+    pytestmark = pytest.mark.anyio
+
+    async def test_it_names_its_model(self, embedder: Embedder) -> None:
+        assert embedder.name.strip()
+        assert embedder.name == embedder.name
+
+    async def test_each_text_has_a_vector_of_the_same_size(self, embedder: Embedder) -> None:
+        found = await embedder.embed(TEXTS)
+        assert len(found) == len(TEXTS)
+        assert len({len(vector) for vector in found}) == 1
+        assert len(found[0]) > 1
+
+    async def test_what_means_the_like_is_near(self, embedder: Embedder) -> None:
+        cat, bank, kitten = await embedder.embed(TEXTS)
+        assert cosine(cat, kitten) > cosine(cat, bank)
+        assert cosine(cat, kitten) > cosine(kitten, bank)
+
+    async def test_a_text_has_its_vector_whatever_it_is_embedded_with(
+        self, embedder: Embedder
+    ) -> None:
+        together = await embedder.embed(TEXTS)
+        assert alike(await embedder.embed(TEXTS[::-1]), together[::-1])
+        for text, vector in zip(TEXTS, together, strict=True):
+            found = await embedder.embed([text, TEXTS[0] * 9])
+            assert alike(found[:1], [vector])
+
+    async def test_any_text_has_a_vector_or_an_empty_one(self, embedder: Embedder) -> None:
+        size = len((await embedder.embed(TEXTS))[0])
+        found = await embedder.embed(ODD)
+        assert {len(vector) for vector in found} <= {0, size}
+        assert len(found) == len(ODD)
+        assert all(math.isfinite(number) for vector in found for number in vector)
+
+    async def test_nothing_has_no_vectors(self, embedder: Embedder) -> None:
+        assert list(await embedder.embed([])) == []
+
+    async def test_it_can_be_asked_twice_at_once(self, embedder: Embedder) -> None:
+        one, other = await asyncio.gather(embedder.embed(TEXTS), embedder.embed(TEXTS[:2]))
+        assert alike(one[:2], other)
+
+    async def test_what_it_is_given_stays_as_it_is(self, embedder: Embedder) -> None:
+        given = list(TEXTS)
+        await embedder.embed(given)
+        assert given == list(TEXTS)
