@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from ce_engine.prepare.meaning import Meaning
 from ce_engine.prepare.relevance import LexicalIndex
 from ce_engine.prepare.terms import header
+from ce_engine.prepare.verbatim import gain, quotes
 from ce_engine.schema.log import Log
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 
 
 if TYPE_CHECKING:  # it needs numpy, which only those have who have an embedder
     from ce_engine.vectors import Vectors
+
+Name = TypeVar("Name", int, str)
 
 PAGE = 4000
 """Characters of a text that are embedded."""
@@ -77,7 +80,8 @@ class Searchable:
         found = self._messages.search(
             query, limit=limit, exclude=exclude, among=among, meaning=meaning
         )
-        return [(hit.n, hit.score) for hit in found]
+        said = [(hit.n, hit.score, self.rows[hit.n].message.content) for hit in found]
+        return _with_gains(quotes(query), said)
 
     def search_documents(
         self, query: str, limit: int, vectors: Vectors | None = None
@@ -95,16 +99,33 @@ class Searchable:
             self._indexed_documents += 1
         meaning = self._of_documents(query, vectors)
         found = self._documents.search(query, limit=limit, meaning=meaning)
-        return [(self.document_ids[hit.n], hit.score) for hit in found]
+        ids, share = [self.document_ids[hit.n] for hit in found], self._share(query)
+        said = [
+            (name, hit.score * share, self.evidence[name].evidence.content)
+            for name, hit in zip(ids, found, strict=True)
+        ]
+        return _with_gains(quotes(query), said)
 
     def explain(self, query: str, name: str, vectors: Vectors | None = None) -> dict[str, float]:
         """What the score of a message or of evidence is made of, by its id; after a search."""
         n, ids = self.log.by_message_id(name), self.document_ids
         if n is not None:
-            return self._messages.explain(query, n, self._of_messages(query, vectors))
-        if name not in ids:
+            text = self.rows[n].message.content
+            made_of = self._messages.explain(query, n, self._of_messages(query, vectors))
+        elif name in ids:
+            text = self.evidence[name].evidence.content
+            meaning = self._of_documents(query, vectors)
+            parts = self._documents.explain(query, ids.index(name), meaning)
+            made_of = {part: weight * self._share(query) for part, weight in parts.items()}
+        else:
             return {}
-        return self._documents.explain(query, ids.index(name), self._of_documents(query, vectors))
+        gained = gain(quotes(query), text) if made_of else 0.0
+        return {"quoted": gained, **made_of} if gained else made_of
+
+    def _share(self, query: str) -> float:
+        """What scores of documents count beside those of messages: less where they know less of the question."""
+        known = self._messages.share_known(query, 2)  # the question is one of them
+        return min(1.0, self._documents.share_known(query) / known) if known else 1.0
 
     def forget_document(self, evidence_id: str) -> None:
         """The content of evidence stands in a message, and is searched there."""
@@ -117,6 +138,14 @@ class Searchable:
 
     def _of_documents(self, query: str, vectors: Vectors | None) -> Meaning | None:
         return vectors.meaning(query, self.document_ids.__getitem__) if vectors else None
+
+
+def _with_gains(
+    quoted: Sequence[str], found: list[tuple[Name, float, str]]
+) -> list[tuple[Name, float]]:
+    """The same, best first, where texts gain that say what is quoted."""
+    scored = [(name, score + gain(quoted, text)) for name, score, text in found]
+    return sorted(scored, key=lambda each: -each[1]) if quoted else scored
 
 
 def page(text: str) -> str:

@@ -17,6 +17,7 @@ WORDS = 8
 
 FEATURES = {
     "words": "own words",
+    "quoted": "word for word",
     "beside": "next to it",
     "near": "near it",
     "talk": "same talk",
@@ -31,7 +32,7 @@ FEATURES = {
 
 LEGEND = (
     "A score adds up how rare the question's words are that stand in a text itself, next to it, near it and in the same "
-    "stretch of talk; and whose words, which day, what kind of thing is asked for; and with an embedder how near its meaning is."
+    "stretch of talk; and whose words, which day, what kind of thing is asked for, what is quoted; and with an embedder how near its meaning is."
 )
 
 

@@ -325,14 +325,16 @@ def with_results(
 ) -> list[Candidate]:
     """Tool results, and what is relevant behind them, but for notes, given facts and the `best`, which stand before.
 
-    Of what was `found`, what is not `settled` was taken out by a conflict. Answers say again what was in results.
+    The best are one of each kind, for their scores do not compare, the shorter first. Of what was `found`, what is not `settled` was taken out by a conflict. Answers say again what was in results.
     """
     notes = [c for c in settled if not c.stored]
     others = [c for c in settled if c.stored]
     rest = (c for c in others if c.snippet.kind != "assistant")
     out = {each.id for each in found} - {each.id for each in settled}
+    firsts = {each.id[: len(MESSAGE)]: each for each in reversed(others)} if best else {}
     chosen: dict[str, Candidate] = {}
-    for each in (*notes, *others[: int(best)], *results, *rest):
+    shorter = sorted(firsts.values(), key=lambda c: len(c.snippet.text))
+    for each in (*notes, *shorter, *results, *rest):
         if each.id not in out:
             chosen.setdefault(each.id, each)
     return list(chosen.values())

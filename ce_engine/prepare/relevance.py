@@ -213,11 +213,8 @@ class LexicalIndex:
         if position == len(self._ns) or self._ns[position] != n:
             return
         bit = 1 << position
-        self._alive &= ~bit
-        self._lends &= ~bit
-        self._long &= ~bit
-        self._timed &= ~bit
-        self._numbered &= ~bit
+        for name in ("_alive", "_lends", "_long", "_timed", "_numbered"):
+            setattr(self, name, getattr(self, name) & ~bit)
         kept = {name: members & ~bit for name, members in self._speakers.items()}
         self._speakers = {name: members for name, members in kept.items() if members}
         for term, posting in list(self._postings.items()):
@@ -270,6 +267,12 @@ class LexicalIndex:
             asked |= top
             allowed &= ~refused
         return [Hit(self._ns[position], score / UNIT) for score, position in scored(sums, top)]
+
+    def share_known(self, query: str, least: int = 1) -> float:
+        """The share of the query's terms that stand in `least` entries: scores tell of those that stand in any."""
+        found = (self._postings.get(term, 0) for term in term_set(word_set(query[:PAGE])))
+        held = [members_of(posting).bit_count() >= least for posting in found]
+        return sum(held) / max(1, len(held))
 
     def explain(self, query: str, n: int, meaning: Meaning | None = None) -> dict[str, float]:
         """What the score of an entry is made of, the most first; of one that is not there, nothing.
@@ -374,11 +377,8 @@ class LexicalIndex:
         named = days_named(query, self._years)
         if not named:
             return False
-        weights = {
-            day: max(_closeness(day, first, last) for first, last in named)
-            for day in set(self._days)
-            if day
-        }
+        days = {day for day in self._days if day}
+        weights = {day: max(_closeness(day, first, last) for first, last in named) for day in days}
         ends = [*self._starts[1:], len(self._ns)]
         for start, end, day in zip(self._starts, ends, self._days, strict=True):
             if day and weights[day]:

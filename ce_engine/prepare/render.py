@@ -89,7 +89,8 @@ Document = tuple[int, int, str]
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
-_SENTENCE = re.compile(r"[^\n.!?。！？；]+[\n.!?。！？；]*\s*")
+# A point inside a number, a version or a name ends nothing.
+_SENTENCE = re.compile(r".+?(?:(?:[\n。！？；]|[.!?](?=[\s.!?]|\Z))+\s*|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

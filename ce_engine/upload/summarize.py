@@ -50,7 +50,7 @@ PROMPTS = {
     },
 }
 
-_SENTENCE_END = re.compile(r"[\n.!?。！？；]")
+_SENTENCE_END = re.compile(r"[\n。！？；]|[.!?](?=\s)")
 
 
 class RollingSummarizer:

@@ -13,7 +13,7 @@ import pytest
 FILE_LINES = 400
 TABLES = {"ce_engine/__init__.py", "ce_engine/config.py"}  # of public names, of settings
 FUNCTION_LINES = 40  # without its docstring: that is for readers
-CORE_LINES = 18720  # of code: `ce_engine` without its drivers and tools (below)
+CORE_LINES = 18750  # of code: `ce_engine` without its drivers and tools (below)
 DRIVERS = {"cli", "compare", "stores", "testing", "tokens", "upload"}
 DRIVER_LINES = {
     "cli": 3345,

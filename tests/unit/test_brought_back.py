@@ -17,6 +17,8 @@ from ce_engine import (
     MemoryStore,
     Message,
     Prepared,
+    Retrieval,
+    RetrievedDoc,
     Role,
     RuntimeConfig,
     Scope,
@@ -247,3 +249,23 @@ def test_a_worker_that_wants_no_knowledge_gets_no_results(engine: ContextEngine)
         assert last.report.dropped
         text = "\n".join(part.content for part in last.assembled.parts)
         assert ("| tool result read" in text) is is_there
+
+
+def test_a_document_that_shares_one_word_does_not_stand_before_what_was_said(
+    engine: ContextEngine,
+) -> None:
+    """Documents that know little of a question have high scores among themselves, and not beside messages."""
+    passage = "Each project has resources, connections and data sets, and a page of its own. " * 3
+    engine.post_retrieval(SCOPE, Retrieval("kb", "q", [RetrievedDoc(passage)], run_id="r"))
+    said = "For project Blue Heron we build on aiofiles; our ticket for it is TCK-4711. " * 2
+    talk = [
+        user(said),
+        assistant("Noted."),
+        user("The list of numbers is short. " * 30),
+        assistant("Yes."),
+    ]
+    asks = "What was our number on the list of tickets, the ticket for project Blue Heron?"
+    app = HostApp(engine, SCOPE, [*talk, user(asks)])
+    small = BudgetConfig(max_input_tokens=200, reserved_reply_tokens=0)
+    prepared = app.prepare(config=RuntimeConfig(budget=small))
+    assert "TCK-4711" in "".join(part.content for part in prepared.assembled.parts)

@@ -17,6 +17,7 @@ from ce_engine import (
     Scope,
     create_context_engine,
 )
+from ce_engine.prepare.render import excerpt, some_of
 from ce_engine.testing.host import HostApp, user
 
 
@@ -51,3 +52,20 @@ def test_the_best_document_goes_in_as_far_as_it_fits(
     assert words.strip() in "".join(part.content for part in prepared.assembled.parts)
     found = [d for d in prepared.report.prune_decisions if d.block_id.startswith("e:")]
     assert [(d.action, d.reason) for d in found] == [("degraded", "excerpt")]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("cffi is at 2.1.1; see a.b.c. It is new", ["cffi is at 2.1.1; see a.b.c. ", "It is new"]),
+        ("Really?! Yes.\n\nNo... Well", ["Really?! ", "Yes.\n\n", "No... ", "Well"]),
+        ("版本是 3.5。很新！", ["版本是 3.5。", "很新！"]),
+        (".5 is a half. 7.", [".5 is a half. ", "7."]),
+    ],
+)
+def test_no_sentence_ends_inside_a_number(text: str, sentences: list[str]) -> None:
+    """What is left out of an excerpt is a sentence, never a digit of a version."""
+    whole = tuple(range(len(sentences)))
+    assert excerpt(text, frozenset(), str.split, 10_000) == whole
+    said = [some_of(text, [at]).removeprefix("… ") for at in whole]
+    assert said == [sentence.strip() for sentence in sentences]
