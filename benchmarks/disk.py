@@ -32,7 +32,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from talk import Instant, Talk
 
 from ce_engine import BudgetConfig, ContextEngine, RuntimeConfig, Scope, StoreConfig
-from ce_engine.stores.sql import SqlStore
+from ce_engine.stores.tables import SqlStore
 from ce_integrations.langchain import install_ce
 
 

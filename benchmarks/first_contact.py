@@ -26,7 +26,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from talk import Talk
 
 from ce_engine import BudgetConfig, RuntimeConfig, Scope
-from ce_engine.tokens import default_estimator
+from ce_engine.text.tokens import default_estimator
 from ce_integrations import ce_session
 from ce_integrations.langchain import install_ce
 

@@ -55,7 +55,7 @@ def command(*args: str) -> str:
     return f"""
 import sys
 sys.argv = ["ce", *{list(args)!r}]
-from ce_engine.cli import main
+from ce_engine.apps.cli import main
 try:
     main()
 except SystemExit as end:

@@ -1,4 +1,4 @@
-"""Make `ce_engine/prepare/related.txt.gz` from the files of WordNet 3.x.
+"""Make `ce_engine/text/relevance/related_words.txt.gz` from the files of WordNet 3.x.
 
     python benchmarks/make_related.py DICT_DIR OUT.gz
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from ce_engine import BudgetConfig, RuntimeConfig
-from ce_engine.tokens.vocabulary import load_encoding
-from ce_integrations.base import CallInfo
+from ce_engine.text.tokens.vocabulary import load_encoding
+from ce_integrations.install.adapter import CallInfo
 
 
 BUDGET = 4_000

@@ -30,7 +30,7 @@ from prefix_talk import Turn, talk
 from pydantic import SecretStr
 
 from ce_engine import BudgetConfig, MemoryStore, RuntimeConfig, create_context_engine
-from ce_engine.tokens.vocabulary import load_encoding
+from ce_engine.text.tokens.vocabulary import load_encoding
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.body_tokens import count_body_tokens, render_functions
 from ce_integrations.testing.wire import Wire, text, tool_calls

@@ -31,8 +31,8 @@ from langchain_core.messages import (
 from langchain_core.messages.utils import count_tokens_approximately
 
 from ce_engine import BudgetConfig, RuntimeConfig
-from ce_engine.tokens import default_estimator
-from ce_integrations.base import CallInfo
+from ce_engine.text.tokens import default_estimator
+from ce_integrations.install.adapter import CallInfo
 from ce_integrations.langchain import install_ce
 
 

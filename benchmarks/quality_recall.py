@@ -24,7 +24,7 @@ from ce_engine import (
     RuntimeConfig,
     create_context_engine,
 )
-from ce_engine.tokens import default_estimator
+from ce_engine.text.tokens import default_estimator
 from ce_integrations.langchain import install_ce
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 
 if TYPE_CHECKING:
+    from ce_engine.audit.judges import LlmJudge, RuleJudge
     from ce_engine.config import (
         BudgetConfig,
         CollectConfig,
@@ -58,45 +59,32 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VersionConflictError,
     )
-    from ce_engine.evidence_tool import EvidenceTool
-    from ce_engine.invariants import check_invariants
-    from ce_engine.judges import LlmJudge, RuleJudge
-    from ce_engine.minilm import MiniLmEmbedder
-    from ce_engine.observe.bus import InMemoryEventBus
-    from ce_engine.own_calls import Summarizer, is_own_call
-    from ce_engine.ports import (
-        Assembler,
-        Clock,
-        EventBus,
-        EvidenceResolver,
-        Hasher,
-        IdGenerator,
-        LlmAdapter,
-        LlmRequest,
-        LlmResponse,
-        Pruner,
-        Redactor,
-        RedactResult,
-        Renderer,
-        RenderHints,
-        Store,
-        TokenEstimator,
-    )
-    from ce_engine.ports_context import ContextPiece, ContextSource, Judge
-    from ce_engine.ports_derive import BlockDeriver, DeriveOptions
-    from ce_engine.ports_embed import Embedder
-    from ce_engine.ports_ingest import (
+    from ce_engine.memory.rolling_summarizer import RollingSummarizer
+    from ce_engine.ports.blocks import BlockDeriver, DeriveOptions
+    from ce_engine.ports.context import ContextPiece, ContextSource, Judge
+    from ce_engine.ports.embedder import Embedder
+    from ce_engine.ports.events import EventBus
+    from ce_engine.ports.evidence import (
         EvidenceDraft,
         EvidenceIngestor,
     )
-    from ce_engine.prepare.assemble_input import InputAssembler
-    from ce_engine.prepare.derive_session import SessionDeriver
-    from ce_engine.prepare.prune import (
+    from ce_engine.ports.ids import Clock, Hasher, IdGenerator
+    from ce_engine.ports.llm import LlmAdapter, LlmRequest, LlmResponse
+    from ce_engine.ports.pruner import Pruner
+    from ce_engine.ports.redaction import Redactor, RedactResult
+    from ce_engine.ports.rendering import Assembler, EvidenceResolver, Renderer, RenderHints
+    from ce_engine.ports.store import Store
+    from ce_engine.ports.tokens import TokenEstimator
+    from ce_engine.prepare.blocks.derive_session import SessionDeriver
+    from ce_engine.prepare.blocks.render_block import BlockRenderer
+    from ce_engine.prepare.choose.prune import (
         DegradeToSummaryPruner,
         GreedyPriorityPruner,
         GroupAwarePruner,
     )
-    from ce_engine.prepare.render_block import BlockRenderer
+    from ce_engine.prepare.compose.assemble_input import InputAssembler
+    from ce_engine.runtime.event_bus import InMemoryEventBus
+    from ce_engine.runtime.own_calls import Summarizer, is_own_call
     from ce_engine.schema.call import (
         Answer,
         Attachment,
@@ -157,21 +145,14 @@ if TYPE_CHECKING:
     )
     from ce_engine.schema.events import CompactLog, Deletion, Event, EventType, Verification
     from ce_engine.schema.export import json_schema
-    from ce_engine.schema.facts import (
-        IngestOptions,
-        Original,
-        Retrieval,
-        RetrievedDoc,
-        TaskRun,
-        ToolRun,
-    )
     from ce_engine.schema.ids import (
         Sha256Hasher,
         SystemClock,
         UuidV4Generator,
     )
+    from ce_engine.schema.invariants import check_invariants
+    from ce_engine.schema.json_text import canonical_json
     from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
-    from ce_engine.schema.plain import canonical_json
     from ce_engine.schema.pruning import (
         PruneBudget,
         PruneResult,
@@ -206,17 +187,31 @@ if TYPE_CHECKING:
     )
     from ce_engine.schema.rows import SessionInfo, TurnRow
     from ce_engine.schema.scope import Scope
+    from ce_engine.schema.selectors import RefSelector
     from ce_engine.schema.settings import Constraint
+    from ce_engine.schema.tool_runs import (
+        IngestOptions,
+        Original,
+        Retrieval,
+        RetrievedDoc,
+        TaskRun,
+        ToolRun,
+    )
     from ce_engine.schema.trace import EvidenceTrace, Trace
-    from ce_engine.selectors import RefSelector
     from ce_engine.stores import open_store
-    from ce_engine.stores.memory import MemoryStore
+    from ce_engine.stores.documents.memory import MemoryStore
     from ce_engine.sync import SyncEngine
-    from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator, context_window, image_tokens
-    from ce_engine.upload.confidence import (
+    from ce_engine.text.relevance.minilm import MiniLmEmbedder
+    from ce_engine.text.tokens import (
+        CharBasedEstimator,
+        TiktokenEstimator,
+        context_window,
+        image_tokens,
+    )
+    from ce_engine.turns.evidence_tool import EvidenceTool
+    from ce_engine.turns.record.confidence import (
         RuleIngestor,
     )
-    from ce_engine.upload.summarize import RollingSummarizer
 
 
 __all__ = [

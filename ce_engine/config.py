@@ -19,7 +19,7 @@ from pydantic import (
 from ce_engine.errors import ConfigError, SelectorResolveError
 from ce_engine.schema.enums import Layer, Priority
 from ce_engine.schema.frozen import frozen
-from ce_engine.selectors import json_path
+from ce_engine.schema.selectors import json_path
 
 
 class _Config(BaseModel):

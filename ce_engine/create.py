@@ -7,7 +7,9 @@ from weakref import finalize, ref
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
-from ce_engine.ports import LlmAdapter, Store, TokenEstimator
+from ce_engine.ports.llm import LlmAdapter
+from ce_engine.ports.store import Store
+from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.stores import open_store
 from ce_engine.sync import SyncEngine
 

@@ -6,61 +6,40 @@ import logging
 from collections.abc import Sequence
 from weakref import WeakSet
 
-from ce_engine.admission import Admission, Queued
-from ce_engine.answers import commit_turn, fail_turn, is_open, joined
-from ce_engine.blocks import BlockSource
-from ce_engine.budgets import Budgets
-from ce_engine.by_hand import ByHand
-from ce_engine.collecting import Collector
-from ce_engine.compacting import Compacting
+from ce_engine.audit.deletion import Deletions
+from ce_engine.audit.inspection import Authorize, Inspecting, only_the_owner
+from ce_engine.audit.judging import Judging
+from ce_engine.audit.reading import Reading
+from ce_engine.audit.replay import Replaying
+from ce_engine.audit.trace import Tracing
 from ce_engine.config import RuntimeConfig
-from ce_engine.constraints import Constraints
-from ce_engine.counting import Counter
-from ce_engine.deletion import Deletions
-from ce_engine.doors import doors
-from ce_engine.embedding import Embedding
 from ce_engine.errors import BackpressureError
-from ce_engine.evidence_tool import EvidenceReading
-from ce_engine.housekeeping import Housekeeping
-from ce_engine.importing import Importing
-from ce_engine.ingestion import Ingestion
-from ce_engine.inspecting import Authorize, Inspecting, only_the_owner
-from ce_engine.judging import Judging
-from ce_engine.observe.announcer import Announcer
-from ce_engine.observe.bus import InMemoryEventBus
-from ce_engine.originals import OriginalReader, Originals, second_store
-from ce_engine.over_budget import OverBudgetLog
-from ce_engine.own_calls import Summarizer
-from ce_engine.parts import Messages
-from ce_engine.ports import (
-    Assembler,
-    Clock,
-    EventBus,
-    Hasher,
-    IdGenerator,
-    LlmAdapter,
-    Pruner,
-    Redactor,
-    Renderer,
-    Store,
-    TokenEstimator,
-)
-from ce_engine.ports_context import ContextSource, Judge
-from ce_engine.ports_derive import BlockDeriver
-from ce_engine.ports_embed import Embedder
-from ce_engine.ports_ingest import EvidenceIngestor
-from ce_engine.preparation import Preparation
-from ce_engine.prepare.prune import GreedyPriorityPruner
-from ce_engine.reading import Reading
-from ce_engine.recorder import Recorder
-from ce_engine.records import Records
-from ce_engine.replaying import Replaying
+from ce_engine.memory.compaction import Compacting
+from ce_engine.memory.embedding import Embedding
+from ce_engine.ports.blocks import BlockDeriver
+from ce_engine.ports.context import ContextSource, Judge
+from ce_engine.ports.embedder import Embedder
+from ce_engine.ports.events import EventBus
+from ce_engine.ports.evidence import EvidenceIngestor
+from ce_engine.ports.ids import Clock, Hasher, IdGenerator
+from ce_engine.ports.llm import LlmAdapter
+from ce_engine.ports.pruner import Pruner
+from ce_engine.ports.redaction import Redactor
+from ce_engine.ports.rendering import Assembler, Renderer
+from ce_engine.ports.store import Store
+from ce_engine.ports.tokens import TokenEstimator
+from ce_engine.prepare.choose.prune import GreedyPriorityPruner
+from ce_engine.runtime.event_announcer import Announcer
+from ce_engine.runtime.event_bus import InMemoryEventBus
 from ce_engine.runtime.gate import Gate
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.own_calls import Summarizer
 from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.waiting import settled
 from ce_engine.runtime.workers import Workers
+from ce_engine.schema.arguments import doors
 from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.document import Message, Ref
 from ce_engine.schema.enums import Role, TurnStatus
@@ -68,15 +47,32 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.ids import Sha256Hasher, SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.selectors import RefSelector
-from ce_engine.sessions import Sessions
-from ce_engine.settings import Owned, Settings
-from ce_engine.stores.waiting import settled
-from ce_engine.tokens import default_estimator
-from ce_engine.tokens.prices import prices_here
-from ce_engine.upload.confidence import RuleIngestor
-from ce_engine.upload.redact import PatternRedactor
-from ce_engine.view import OpenTurn
+from ce_engine.schema.selectors import RefSelector
+from ce_engine.sessions.owner.budgets import Budgets
+from ce_engine.sessions.owner.constraints import Constraints
+from ce_engine.sessions.owner.settings import Owned, Settings
+from ce_engine.sessions.sessions import Sessions
+from ce_engine.sessions.view import OpenTurn
+from ce_engine.text.redaction.redact import PatternRedactor
+from ce_engine.text.tokens import default_estimator
+from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.text.tokens.prices import prices_here
+from ce_engine.turns.by_hand import ByHand
+from ce_engine.turns.evidence_tool import EvidenceReading
+from ce_engine.turns.input.admission import Admission, Queued
+from ce_engine.turns.input.context_sources import Collector
+from ce_engine.turns.input.preparation import Preparation
+from ce_engine.turns.input.session_blocks import BlockSource
+from ce_engine.turns.lifecycle import Housekeeping
+from ce_engine.turns.parts import Messages
+from ce_engine.turns.record.answers import commit_turn, fail_turn, is_open, joined
+from ce_engine.turns.record.confidence import RuleIngestor
+from ce_engine.turns.record.import_history import Importing
+from ce_engine.turns.record.ingestion import Ingestion
+from ce_engine.turns.record.originals import OriginalReader, Originals, second_store
+from ce_engine.turns.record.recorder import Recorder
+from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.report.over_budget import OverBudgetLog
 
 
 logger = logging.getLogger("ce_engine")
@@ -92,6 +88,7 @@ class Engine(
     Ingestion,
     OriginalReader,
     BlockSource,
+    Tracing,
     Replaying,
     Inspecting,
     Reading,

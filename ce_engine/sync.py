@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ce_engine.config import CompactionConfig, RuntimeConfig
+from ce_engine.config import BudgetConfig, CompactionConfig, RuntimeConfig
 from ce_engine.engine import Engine
-from ce_engine.ports import RedactResult
+from ce_engine.ports.redaction import RedactResult
 from ce_engine.schema.call import (
     Answer,
     CallerRole,
@@ -30,9 +30,8 @@ from ce_engine.schema.document import (
     Task,
     ToolCall,
 )
-from ce_engine.schema.enums import EvidenceType, TurnStatus
+from ce_engine.schema.enums import EvidenceType, Priority, TurnStatus
 from ce_engine.schema.events import CompactLog, Event, Verification
-from ce_engine.schema.facts import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.replay import Explanation, Inspection, Replay
 from ce_engine.schema.report import (
     Deleted,
@@ -45,8 +44,8 @@ from ce_engine.schema.report import (
 from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Constraint
+from ce_engine.schema.tool_runs import IngestOptions, Original, Retrieval, ToolRun
 from ce_engine.schema.trace import Trace
-from ce_engine.sync_settings import SyncBudgets, SyncConstraints
 
 
 class SyncEngine:
@@ -367,3 +366,59 @@ class SyncEngine:
         """Store what was accepted, and let go of threads and files."""
         self._run(self._engine.close(timeout_s))
         self._engine.loop.close()
+
+
+class SyncConstraints:
+    """The methods of `Constraints`, blocking."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._constraints = engine.constraints
+        self._run = engine.loop.run
+
+    def list(self, scope: Scope | str, *, kind: str | None = None) -> Sequence[Constraint]:
+        return self._run(self._constraints.list(scope, kind=kind))
+
+    def create(
+        self,
+        scope: Scope | str,
+        text: str,
+        *,
+        derived: bool = False,
+        priority: Priority | None = None,
+        kind: str = "",
+    ) -> Constraint:
+        return self._run(
+            self._constraints.create(scope, text, derived=derived, priority=priority, kind=kind)
+        )
+
+    def update(
+        self,
+        scope: Scope | str,
+        constraint_id: str,
+        *,
+        text: str | None = None,
+        priority: Priority | None = None,
+        kind: str | None = None,
+    ) -> Constraint:
+        return self._run(
+            self._constraints.update(scope, constraint_id, text=text, priority=priority, kind=kind)
+        )
+
+    def delete(self, scope: Scope | str, constraint_id: str) -> None:
+        self._run(self._constraints.delete(scope, constraint_id))
+
+
+class SyncBudgets:
+    """The methods of `Budgets`, blocking."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._budgets = engine.budgets
+        self._run = engine.loop.run
+
+    def get(self, scope: Scope | str) -> tuple[BudgetConfig, int]:
+        return self._run(self._budgets.get(scope))
+
+    def update(
+        self, scope: Scope | str, budget: BudgetConfig, expected_version: int, *, actor: str
+    ) -> int:
+        return self._run(self._budgets.update(scope, budget, expected_version, actor=actor))

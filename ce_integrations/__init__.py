@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 
 if TYPE_CHECKING:
-    from ce_integrations.base import Adapter, Capabilities, Hooks, Installation, Turn
-    from ce_integrations.evidence import fetch_evidence
-    from ce_integrations.registry import install_ce, load_adapters
-    from ce_integrations.role import ce_role
-    from ce_integrations.session import CallInfo, ce_session
+    from ce_integrations.calls.evidence_tool import fetch_evidence
+    from ce_integrations.install.adapter import Adapter, Capabilities, Hooks, Installation, Turn
+    from ce_integrations.install.registry import install_ce, load_adapters
+    from ce_integrations.whose.role import ce_role
+    from ce_integrations.whose.session import CallInfo, ce_session
 
 __all__ = [
     "Adapter",

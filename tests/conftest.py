@@ -80,7 +80,7 @@ def _isolated_test(
 def _nothing_stays_installed() -> Iterator[None]:
     """Take away what a test left installed: classes of a framework are wrapped for all tests of a process."""
     yield
-    installed = sys.modules.get("ce_integrations.installation")
+    installed = sys.modules.get("ce_integrations.install.installation")
     # Who goes leaves what it shares to others, which are installed anew by that.
     for _ in range(10):
         left = list(installed._wirings.values()) if installed is not None else []

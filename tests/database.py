@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import create_engine, select
 
-from ce_engine.stores.sql import tables
+from ce_engine.stores.tables import tables
 
 
 def unpacked(path: Path) -> Iterator[str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ce_engine.prepare.compose import NO_TEXTS, Texts
-from ce_engine.prepare.cut import Cut
+from ce_engine.prepare.blocks.material import LAYERS, Material
+from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN
+from ce_engine.prepare.choose.cut import Cut
+from ce_engine.prepare.choose.pins import Pin
+from ce_engine.prepare.choose.standing import Standing
+from ce_engine.prepare.compose.compose import NO_TEXTS, Texts
+from ce_engine.prepare.compose.render import Snippet
+from ce_engine.prepare.compose.shorter_texts import Shorter
 from ce_engine.prepare.line import Line
-from ce_engine.prepare.material import LAYERS, Material
-from ce_engine.prepare.nominate import CHARS_A_TOKEN
-from ce_engine.prepare.pins import Pin
-from ce_engine.prepare.render import Snippet
-from ce_engine.prepare.result_forms import Form
-from ce_engine.prepare.shorter import Shorter
-from ce_engine.prepare.standing import Standing
+from ce_engine.prepare.tool_results.forms import Form
 from ce_engine.schema.call import Step
 from ce_engine.schema.enums import Layer
 from ce_engine.schema.report import PruneDecision

@@ -6,18 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.ports import Pruner
-from ce_engine.prepare.budget import Limit
-from ce_engine.prepare.chooser import Chooser, is_cut
-from ce_engine.prepare.compose import texts_of
-from ce_engine.prepare.cut import Cut, Marks
-from ce_engine.prepare.cutter import Cutter
-from ce_engine.prepare.decisions import decisions, steps_left_out
-from ce_engine.prepare.groups import Groups
-from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated
-from ce_engine.prepare.material import Material
-from ce_engine.prepare.nearness import nearness
-from ce_engine.prepare.nominate import (
+from ce_engine.ports.pruner import Pruner
+from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.choose.budget import Limit
+from ce_engine.prepare.choose.candidates import (
     FEW,
     SHORT,
     Headings,
@@ -34,17 +26,25 @@ from ce_engine.prepare.nominate import (
     with_text,
     worth_adding,
 )
-from ce_engine.prepare.notes import Notes
+from ce_engine.prepare.choose.cut import Cut, Marks
+from ce_engine.prepare.choose.cutter import Cutter
+from ce_engine.prepare.choose.decisions import decisions, steps_left_out
+from ce_engine.prepare.choose.groups import Groups
+from ce_engine.prepare.choose.pins import Held, Pin
+from ce_engine.prepare.choose.policy import TOOLS
+from ce_engine.prepare.choose.pruner_guard import Chooser, is_cut
+from ce_engine.prepare.choose.standing import FACTS, Standing, stand
+from ce_engine.prepare.compose.compose import texts_of
+from ce_engine.prepare.compose.notes import Notes
+from ce_engine.prepare.compose.plan import plan
+from ce_engine.prepare.compose.render import knowledge, left_out, replaced
+from ce_engine.prepare.compose.sections import FRAMING, Sections
+from ce_engine.prepare.compose.shorter_texts import RETRIEVED, saved_in, shorten_texts
+from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.pins import Held, Pin
-from ce_engine.prepare.planning import plan
-from ce_engine.prepare.policy import TOOLS
-from ce_engine.prepare.render import knowledge, left_out, replaced
-from ce_engine.prepare.sections import FRAMING, Sections
-from ce_engine.prepare.shorter import RETRIEVED, saved_in, shorten_texts
 from ce_engine.prepare.sources import Candidate, Sources
-from ce_engine.prepare.standing import FACTS, Standing, stand
 from ce_engine.schema.document import ContextBlock
+from ce_engine.text.relevance.nearness import nearness
 
 
 def assemble(

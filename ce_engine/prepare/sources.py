@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
+from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.compose.render import Snippet
 from ce_engine.prepare.line import Item
-from ce_engine.prepare.material import Material
-from ce_engine.prepare.render import Snippet
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Priority
 

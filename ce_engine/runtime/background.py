@@ -12,7 +12,7 @@ from typing import Any
 
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.loop import LoopThread
-from ce_engine.stores.waiting import settled
+from ce_engine.runtime.waiting import settled
 
 
 AT_ONCE = 4

@@ -7,8 +7,7 @@ import re
 from time import monotonic
 
 from ce_engine.errors import ContextEngineError
-from ce_engine.ports import Store
-from ce_engine.stores.base import BaseStore
+from ce_engine.ports.store import Store
 
 
 logger = logging.getLogger("ce_engine.store")
@@ -47,19 +46,23 @@ class Breaker:
         self._until = 0.0
 
 
+def _is_ours(store: Store) -> bool:
+    return getattr(store, "url_has_no_password", False) is True
+
+
 _PATH = re.compile(r"/[^\s'\"()]+")
 
 
 def _name(store: Store) -> str:
     """The store's URL, if it is one of ours: in another's may be a password."""
-    return store.url if isinstance(store, BaseStore) else f"({type(store).__name__})"
+    return store.url if _is_ours(store) else f"({type(store).__name__})"
 
 
 def _cause(store: Store, error: Exception) -> str:
     """What happened; the text of an error that is not ours may quote what was to be stored."""
     if not isinstance(error, ContextEngineError):
         return type(error).__name__
-    if not isinstance(store, BaseStore):
+    if not _is_ours(store):
         return error.code
     # A folder of a session is named after its user: of paths only the store's own is told.
     words = _PATH.sub(lambda path: path[0] if path[0] in store.url else "…", str(error))

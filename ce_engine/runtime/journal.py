@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeVar
 
-from ce_engine.bounded import Bounded
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
     ContextEngineError,
@@ -23,12 +22,14 @@ from ce_engine.errors import (
     StoreUnavailableError,
     VersionConflictError,
 )
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
+from ce_engine.runtime.bounded import Bounded
 from ce_engine.runtime.breaker import Breaker
-from ce_engine.runtime.contexts import unset
+from ce_engine.runtime.context_variables import unset
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.gaps import Gap, Gaps
 from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.waiting import settled
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -42,7 +43,6 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
-from ce_engine.stores.waiting import settled
 
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ce_engine.errors import SyncCallError
 from ce_engine.runtime.fork import renew_after_fork
-from ce_engine.stores.waiting import settled
+from ce_engine.runtime.waiting import settled
 
 
 T = TypeVar("T")

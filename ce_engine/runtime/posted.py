@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from ce_engine.runtime.fork import renew_after_fork
-from ce_engine.stores.waiting import settled
+from ce_engine.runtime.waiting import settled
 
 
 MAX_KEYS = 1000

@@ -10,9 +10,9 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from ce_engine.pace import paced
 from ce_engine.runtime.fork import renew_after_fork
-from ce_engine.stores.waiting import settled
+from ce_engine.runtime.waiting import settled
+from ce_engine.schema.pace import paced
 
 
 T = TypeVar("T")

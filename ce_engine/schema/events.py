@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ce_engine.schema.document import Schema, Summary
-from ce_engine.schema.plain import canonical_json
+from ce_engine.schema.json_text import canonical_json
 
 
 class EventType(StrEnum):

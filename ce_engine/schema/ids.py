@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from ce_engine.errors import ConfigError
 from ce_engine.schema.document import Message
-from ce_engine.schema.plain import canonical_json
+from ce_engine.schema.json_text import canonical_json
 from ce_engine.schema.scope import Scope
 
 

@@ -10,7 +10,7 @@ from ce_engine.stores.urls import DEFAULT, VARIABLE, scheme_of
 
 
 if TYPE_CHECKING:
-    from ce_engine.ports import Store
+    from ce_engine.ports.store import Store
 
 
 def open_store(url: str | None = None) -> Store:
@@ -31,15 +31,15 @@ def open_store(url: str | None = None) -> Store:
     scheme = scheme_of(url)
     # Each is imported where it is used: SQLAlchemy alone takes longer than all else.
     if scheme == "memory":
-        from ce_engine.stores.memory import MemoryStore  # noqa: PLC0415
+        from ce_engine.stores.documents.memory import MemoryStore  # noqa: PLC0415
 
         return MemoryStore()
     if scheme == "file":
-        from ce_engine.stores.file import FileStore  # noqa: PLC0415
+        from ce_engine.stores.documents.file import FileStore  # noqa: PLC0415
 
         return FileStore(url)
     try:
-        from ce_engine.stores.sql import SqlStore  # noqa: PLC0415
+        from ce_engine.stores.tables import SqlStore  # noqa: PLC0415
     except ImportError as missing:
         raise MissingDependencyError(
             f"{scheme}:// stores need {missing.name}, which is not installed here. Install SQLAlchemy "

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ce_engine.doors import scoped
 from ce_engine.errors import SchemaValidationError, ScopeViolationError
-from ce_engine.ports import Clock, IdGenerator
+from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.schema.arguments import scoped
 from ce_engine.schema.document import (
     ContextBlock,
     Evidence,
@@ -60,6 +60,9 @@ class BaseStore(ABC):
 
     Its methods take the id of a session, a text, in the place of a scope.
     """
+
+    url_has_no_password: ClassVar[bool] = True
+    """So that logs may name the store."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -8,8 +8,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ce_engine import environment
 from ce_engine.errors import StoreUnavailableError
+from ce_engine.schema import environment
 from ce_engine.stores import private
 
 

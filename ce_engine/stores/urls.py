@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
-from ce_engine import environment
 from ce_engine.errors import StoreUrlError
+from ce_engine.schema import environment
 
 
 VARIABLE = environment.STORE_URL

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ce_engine.ports import Clock, EventBus, Hasher, IdGenerator
+from ce_engine.ports.events import EventBus
+from ce_engine.ports.ids import Clock, Hasher, IdGenerator
 from ce_engine.schema.events import Event, EventType
 
 

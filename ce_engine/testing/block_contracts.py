@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ce_engine.errors import EvidenceNotFoundError
-from ce_engine.ports import Assembler, EvidenceResolver, Renderer, RenderHints
-from ce_engine.ports_context import ContextPiece, ContextSource
-from ce_engine.ports_derive import BlockDeriver, DeriveOptions
-from ce_engine.ports_ingest import EvidenceDraft, EvidenceIngestor
-from ce_engine.prepare.material import LAYERS
+from ce_engine.ports.blocks import BlockDeriver, DeriveOptions
+from ce_engine.ports.context import ContextPiece, ContextSource
+from ce_engine.ports.evidence import EvidenceDraft, EvidenceIngestor
+from ce_engine.ports.rendering import Assembler, EvidenceResolver, Renderer, RenderHints
+from ce_engine.prepare.blocks.material import LAYERS
 from ce_engine.schema.document import (
     ContextBlock,
     EvidenceSource,

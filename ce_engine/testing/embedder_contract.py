@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ce_engine.ports_embed import Embedder
+from ce_engine.ports.embedder import Embedder
 
 
 TEXTS = (

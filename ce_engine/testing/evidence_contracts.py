@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
-from ce_engine.ports import EvidenceResolver
-from ce_engine.selectors import RefSelector
+from ce_engine.ports.rendering import EvidenceResolver
+from ce_engine.schema.selectors import RefSelector
 
 
 LINES = "The order is paid.\n订单已付款。\nIt ships on Monday."

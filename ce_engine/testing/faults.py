@@ -18,7 +18,7 @@ from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionState, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
-from ce_engine.stores.memory import MemoryStore
+from ce_engine.stores.documents.memory import MemoryStore
 
 
 Fault = Callable[[Path], AbstractContextManager[None]]

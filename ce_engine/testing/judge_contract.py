@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ce_engine.ports_context import Judge
+from ce_engine.ports.context import Judge
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.settings import Constraint
 

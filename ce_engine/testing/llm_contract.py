@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ce_engine.ports import LlmAdapter, LlmRequest, LlmResponse
+from ce_engine.ports.llm import LlmAdapter, LlmRequest, LlmResponse
 from ce_engine.schema.enums import Role
 from ce_engine.schema.report import MessagePart
 

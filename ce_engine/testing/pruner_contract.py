@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from ce_engine.ports import PruneBudget, Pruner, PruneResult, PruneRules
+from ce_engine.ports.pruner import Pruner
 from ce_engine.schema.document import ContextBlock, Ref
 from ce_engine.schema.enums import BlockType, Priority
+from ce_engine.schema.pruning import PruneBudget, PruneResult, PruneRules
 
 
 NOW = "2026-01-02T12:00:00Z"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ce_engine.ports import LlmRequest, LlmResponse
+from ce_engine.ports.llm import LlmRequest, LlmResponse
 
 
 class MockLlmAdapter:

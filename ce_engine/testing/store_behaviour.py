@@ -13,7 +13,7 @@ from ce_engine.errors import (
     StoreUnavailableError,
     VersionConflictError,
 )
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.schema.document import (
     ModelUsage,
     Task,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ce_engine.errors import SessionNotFoundError, VersionConflictError
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.schema.document import (
     AttachmentRecord,
     EvidenceLinks,

@@ -12,7 +12,7 @@ from ce_engine.errors import (
     ScopeViolationError,
     SessionNotFoundError,
 )
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.schema.document import (
     Message,
     SessionDocument,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import SessionState
 from ce_engine.schema.scope import Scope

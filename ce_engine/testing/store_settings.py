@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ce_engine.errors import VersionConflictError
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Versions
 from ce_engine.testing.samples import SCOPE, message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ce_engine.errors import SessionNotFoundError
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.schema.document import Summary
 from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.rows import AppendMessages, DeleteEvidence, PutEvidence, PutSummary

@@ -9,7 +9,7 @@ import pytest
 from ce_engine.errors import (
     VersionConflictError,
 )
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.schema.document import (
     EvidenceLinks,
     ModelUsage,

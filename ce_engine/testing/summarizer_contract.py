@@ -6,10 +6,10 @@ import pytest
 
 from ce_engine.config import SummaryConfig
 from ce_engine.errors import SummarizerError
-from ce_engine.own_calls import Summarizer
+from ce_engine.runtime.own_calls import Summarizer
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary, ToolRequest
 from ce_engine.schema.enums import Role
-from ce_engine.tokens import CharBasedEstimator
+from ce_engine.text.tokens import CharBasedEstimator
 
 
 CONFIG = SummaryConfig(

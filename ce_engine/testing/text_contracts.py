@@ -8,7 +8,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ce_engine.ports import Redactor, TokenEstimator
+from ce_engine.ports.redaction import Redactor
+from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
 

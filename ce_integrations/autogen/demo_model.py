@@ -18,8 +18,8 @@ from autogen_core.models import (
     SystemMessage,
 )
 
-from ce_integrations.blocks import call_args, text_of
 from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Said
+from ce_integrations.mapping.content_blocks import call_args, text_of
 
 
 # ruff: noqa: ARG002 - the signatures are AutoGen's

@@ -11,13 +11,13 @@ from typing import Any
 
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
-from ce_integrations.asking import Asked, Owner, governed, schema_of
 from ce_integrations.autogen.routing import prompt_of
 from ce_integrations.autogen.told import as_given, as_told
-from ce_integrations.base import CallInfo, call_around
-from ce_integrations.class_adapter import Entry, loaded
-from ce_integrations.marks import Governor
-from ce_integrations.steps import Step, step_around
+from ce_integrations.calls.model_methods import Asked, Owner, governed, schema_of
+from ce_integrations.calls.steps import Step, step_around
+from ce_integrations.install.adapter import CallInfo, call_around
+from ce_integrations.install.class_adapter import Entry, loaded
+from ce_integrations.install.marks import Governor
 
 
 NAME = "autogen"

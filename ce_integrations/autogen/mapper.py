@@ -31,9 +31,9 @@ from ce_engine import (
     Usage,
 )
 from ce_integrations.autogen.told import Told
-from ce_integrations.blocks import call_texts, changed, tool_requests
-from ce_integrations.messages import author_of, valid_name
-from ce_integrations.usage import usage_of
+from ce_integrations.mapping.content_blocks import call_texts, changed, tool_requests
+from ce_integrations.mapping.messages import author_of, valid_name
+from ce_integrations.mapping.usage import usage_of
 
 
 NOBODY = "assistant"

@@ -14,11 +14,7 @@ from autogen_core import AgentRuntime, BaseAgent, MessageHandlerContext
 from autogen_core.tool_agent import ToolAgent
 
 from ce_integrations.autogen.names import CHAT_AGENT, TEAM, speakers
-from ce_integrations.base import Hooks
-from ce_integrations.class_adapter import Entry, loaded
-from ce_integrations.marks import PLACE
-from ce_integrations.session import SHARED_DEFAULTS
-from ce_integrations.steps import (
+from ce_integrations.calls.steps import (
     Step,
     deeper,
     in_step,
@@ -26,8 +22,12 @@ from ce_integrations.steps import (
     sent_from_nowhere,
     stepping,
 )
-from ce_integrations.unnamed import unnamed
-from ce_integrations.wrappers import run_within, same_kind
+from ce_integrations.install.adapter import Hooks
+from ce_integrations.install.class_adapter import Entry, loaded
+from ce_integrations.install.marks import PLACE
+from ce_integrations.whose.session import SHARED_DEFAULTS
+from ce_integrations.whose.unnamed_sessions import unnamed
+from ce_integrations.wrapping.wrappers import run_within, same_kind
 
 
 CONTAINER = "autogen_agentchat.teams._group_chat._chat_agent_container.ChatAgentContainer"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ce_integrations.class_adapter import loaded
+from ce_integrations.install.class_adapter import loaded
 
 
 CHAT_AGENT, TEAM = "autogen_agentchat.base.ChatAgent", "autogen_agentchat.base.Team"

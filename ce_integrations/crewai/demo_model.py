@@ -9,9 +9,9 @@ from typing import Any
 from crewai.llms.base_llm import BaseLLM
 from pydantic import PrivateAttr
 
-from ce_integrations.blocks import call_args
 from ce_integrations.crewai.mapper import to_schema
 from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Said
+from ce_integrations.mapping.content_blocks import call_args
 
 
 WINDOW = 1_000_000

@@ -6,7 +6,7 @@ from typing import Any
 
 from crewai.tools import BaseTool
 
-from ce_integrations.evidence import DESCRIPTION, NAME, fetch_evidence
+from ce_integrations.calls.evidence_tool import DESCRIPTION, NAME, fetch_evidence
 
 
 class _FetchEvidence(BaseTool):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from ce_integrations.base import Capabilities
-from ce_integrations.class_adapter import ClassAdapter
+from ce_integrations.install.adapter import Capabilities
+from ce_integrations.install.class_adapter import ClassAdapter
 
 
 CREW, MODEL = "crewai.crew.Crew", "crewai.llms.base_llm.BaseLLM"

@@ -10,10 +10,16 @@ from crewai.utilities.agent_utils import extract_tool_call_info
 from crewai.utilities.i18n import I18N
 
 import ce_engine as ce
-from ce_integrations.blocks import BYTES_PER_TOKEN, call_args, call_texts, changed, text_of
-from ce_integrations.chat_form import call_dict, message_dict, tool_request
-from ce_integrations.messages import ROLES, host_message
-from ce_integrations.usage import usage_of
+from ce_integrations.mapping.chat_completions import call_dict, message_dict, tool_request
+from ce_integrations.mapping.content_blocks import (
+    BYTES_PER_TOKEN,
+    call_args,
+    call_texts,
+    changed,
+    text_of,
+)
+from ce_integrations.mapping.messages import ROLES, host_message
+from ce_integrations.mapping.usage import usage_of
 
 
 _ACTION = re.compile(

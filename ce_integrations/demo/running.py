@@ -21,14 +21,14 @@ from ce_engine import (
     StoreUnavailableError,
     create_context_engine,
 )
-from ce_engine.cli.demo import DemoOptions, DemoQuestion, DemoResult, Progress
-from ce_engine.compare.costs import costs
-from ce_engine.compare.reading import calls_of
-from ce_engine.tokens.prices import prices_here
+from ce_engine.apps.cli.demo import DemoOptions, DemoQuestion, DemoResult, Progress
+from ce_engine.audit.compare.costs import costs
+from ce_engine.audit.compare.reading import calls_of
+from ce_engine.text.tokens.prices import prices_here
 from ce_integrations.demo.documents import Package, installed_packages
 from ce_integrations.demo.quoting import QuotingModel
 from ce_integrations.demo.turns import Turn, script
-from ce_integrations.requirements import check_requirements
+from ce_integrations.install.requirements import check_requirements
 
 
 FLUSH_S = 30.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from haystack.tools.tool import Tool
 
-from ce_integrations.evidence import DESCRIPTION, NAME, PARAMETERS, fetch_evidence
+from ce_integrations.calls.evidence_tool import DESCRIPTION, NAME, PARAMETERS, fetch_evidence
 
 
 def fetch_evidence_tool() -> Tool:

@@ -13,16 +13,16 @@ from haystack.dataclasses import ChatMessage
 from haystack.tools.tool import Tool
 from haystack.tools.utils import flatten_tools_or_toolsets
 
-from ce_integrations.asking import Asked, governed, schema_of
-from ce_integrations.base import CallInfo
-from ce_integrations.class_adapter import Entry
+from ce_integrations.calls.hooks import Hooks
+from ce_integrations.calls.model_methods import Asked, governed, schema_of
+from ce_integrations.calls.runs import at_work
+from ce_integrations.calls.steps import Step, deeper, in_step, step_around
+from ce_integrations.calls.tool_methods import Run
 from ce_integrations.haystack.roles import components, owner_of
-from ce_integrations.hooks import Hooks
-from ce_integrations.recorders import Run
-from ce_integrations.runs import at_work
-from ce_integrations.scoped import handing_over
-from ce_integrations.steps import Step, deeper, in_step, step_around
-from ce_integrations.wrappers import same_kind
+from ce_integrations.install.adapter import CallInfo
+from ce_integrations.install.class_adapter import Entry
+from ce_integrations.whose.scoped import handing_over
+from ce_integrations.wrapping.wrappers import same_kind
 
 
 SESSIONS = ("session_id", "chat_history_id", "conversation_id", "thread_id")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ce_integrations.base import Capabilities, Hooks
-from ce_integrations.class_adapter import ClassAdapter, SharedMark, loaded
-from ce_integrations.patches import Make, Place
+from ce_integrations.install.adapter import Capabilities, Hooks
+from ce_integrations.install.class_adapter import ClassAdapter, SharedMark, loaded
+from ce_integrations.wrapping.patches import Make, Place
 
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from haystack.dataclasses import (
 )
 
 import ce_engine as ce
-from ce_integrations.blocks import changed, with_text
-from ce_integrations.messages import ROLES, answer_from, author_of, host_message
-from ce_integrations.usage import usage_of
+from ce_integrations.mapping.content_blocks import changed, with_text
+from ce_integrations.mapping.messages import ROLES, answer_from, author_of, host_message
+from ce_integrations.mapping.usage import usage_of
 
 
 COMPACTED = "context_compaction"

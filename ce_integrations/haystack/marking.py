@@ -8,13 +8,13 @@ from weakref import WeakSet
 
 from haystack.core.component.component import ComponentMeta
 
-from ce_integrations.class_adapter import Entry, SharedMark
+from ce_integrations.calls.open_turn import aside
 from ce_integrations.haystack.injection import asks, runs
 from ce_integrations.haystack.recorder import searches
 from ce_integrations.haystack.roles import classes, role_of, role_of_class
-from ce_integrations.patches import Make
-from ce_integrations.turns import aside
-from ce_integrations.wrappers import same_kind, within
+from ce_integrations.install.class_adapter import Entry, SharedMark
+from ce_integrations.wrapping.patches import Make
+from ce_integrations.wrapping.wrappers import same_kind, within
 
 
 _MAKERS: dict[str, Make] = {

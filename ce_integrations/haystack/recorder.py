@@ -10,11 +10,8 @@ from haystack.dataclasses import Document
 from haystack.tools.tool import Tool
 
 from ce_engine import RetrievedDoc
-from ce_integrations.blocks import media_digests
-from ce_integrations.class_adapter import Entry
-from ce_integrations.haystack.mapper import beside, text_of
-from ce_integrations.haystack.roles import owner_of
-from ce_integrations.recorders import (
+from ce_integrations.calls.runs import retrieved_doc
+from ce_integrations.calls.tool_methods import (
     Called,
     Outcome,
     RetrievalRecorder,
@@ -23,7 +20,10 @@ from ce_integrations.recorders import (
     RunInfo,
     ToolRecorder,
 )
-from ce_integrations.runs import retrieved_doc
+from ce_integrations.haystack.mapper import beside, text_of
+from ce_integrations.haystack.roles import owner_of
+from ce_integrations.install.class_adapter import Entry
+from ce_integrations.mapping.content_blocks import media_digests
 
 
 # Tools

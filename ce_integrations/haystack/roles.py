@@ -13,8 +13,8 @@ from haystack.core.component import component
 from haystack.core.pipeline.base import PipelineBase
 from haystack.core.super_component.super_component import _SuperComponent
 
-from ce_integrations.marks import Governor
-from ce_integrations.walk import walk
+from ce_integrations.install.marks import Governor
+from ce_integrations.wrapping.walk import walk
 
 
 Role = Literal["generator", "retriever", "helper", "runner", ""]

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 from ce_engine import HostMessage, Message, Origin, Role, SchemaValidationError, ToolRequest
-from ce_integrations.blocks import call_args, other_blocks
-from ce_integrations.messages import ROLES, host_message
+from ce_integrations.mapping.content_blocks import call_args, other_blocks
+from ce_integrations.mapping.messages import ROLES, host_message
 
 
 __all__ = ["NAMES_OF_TIME", "Conversation", "Node", "mapped", "requests"]

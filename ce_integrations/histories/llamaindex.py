@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import HostMessage, Message, Role, ToolRequest
-from ce_integrations.blocks import BYTES_PER_TOKEN, CALLS, text_of
 from ce_integrations.histories.form import Conversation, Node, mapped, requests
 from ce_integrations.histories.written import Written, read
-from ce_integrations.messages import ROLES
+from ce_integrations.mapping.content_blocks import BYTES_PER_TOKEN, CALLS, text_of
+from ce_integrations.mapping.messages import ROLES
 
 
 EXPECTED = 'a message such as {"role": "user", "blocks": [{"block_type": "text", "text": "..."}]}'

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import HostMessage, Message, Role
-from ce_integrations.blocks import text_of
 from ce_integrations.histories.form import Conversation, Node, mapped, requests
-from ce_integrations.messages import ROLES, author_of
+from ce_integrations.mapping.content_blocks import text_of
+from ce_integrations.mapping.messages import ROLES, author_of
 
 
 EXPECTED = 'a message such as {"role": "user", "content": "..."}'

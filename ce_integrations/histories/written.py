@@ -8,7 +8,7 @@ import re
 from typing import Any, NamedTuple
 
 from ce_engine import Role, ToolRequest
-from ce_integrations.blocks import call_args
+from ce_integrations.mapping.content_blocks import call_args
 
 
 _ACTION = re.compile(r"\s*(Thought: .*?)\n+Action: (\S+)\n+Action Input: (\{.*\})\s*", re.DOTALL)

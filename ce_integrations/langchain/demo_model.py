@@ -13,8 +13,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from ce_integrations.blocks import text_of
 from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Reply, Said
+from ce_integrations.mapping.content_blocks import text_of
 
 
 ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from ce_integrations.evidence import DESCRIPTION, NAME, afetch_evidence, fetch_evidence
+from ce_integrations.calls.evidence_tool import DESCRIPTION, NAME, afetch_evidence, fetch_evidence
 
 
 def fetch_evidence_tool() -> BaseTool:

@@ -22,14 +22,20 @@ from langchain_core.prompt_values import StringPromptValue
 from langchain_core.runnables.config import ensure_config
 
 from ce_engine import Usage
-from ce_engine.runtime.contexts import unset
-from ce_integrations.asking import as_one_text, schema_of
-from ce_integrations.base import CallInfo, GovernedCall, begun_call, call_around, is_inside
-from ce_integrations.blocks import text_of
+from ce_engine.runtime.context_variables import unset
+from ce_integrations.calls.model_methods import as_one_text, schema_of
+from ce_integrations.install.adapter import (
+    CallInfo,
+    GovernedCall,
+    begun_call,
+    call_around,
+    is_inside,
+)
 from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, new_run_id, tree
-from ce_integrations.patches import Make
-from ce_integrations.usage import usage_of
-from ce_integrations.wrappers import Silenced, first_argument, same_kind, within
+from ce_integrations.mapping.content_blocks import text_of
+from ce_integrations.mapping.usage import usage_of
+from ce_integrations.wrapping.patches import Make
+from ce_integrations.wrapping.wrappers import Silenced, first_argument, same_kind, within
 
 
 Model = BaseChatModel | BaseLLM

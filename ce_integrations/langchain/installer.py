@@ -9,11 +9,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Adapter, Capabilities, Detach, Hooks
-from ce_integrations.marks import are_marked, mark_all
-from ce_integrations.messages import is_framework_s
-from ce_integrations.patches import ClassPatches, definitions
-from ce_integrations.walk import walk
+from ce_integrations.install.adapter import Adapter, Capabilities, Detach, Hooks
+from ce_integrations.install.marks import are_marked, mark_all
+from ce_integrations.mapping.messages import is_framework_s
+from ce_integrations.wrapping.patches import ClassPatches, definitions
+from ce_integrations.wrapping.walk import walk
 
 
 if TYPE_CHECKING:

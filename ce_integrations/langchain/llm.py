@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import LlmRequest, LlmResponse
-from ce_integrations.blocks import text_of
-from ce_integrations.threads import on_a_thread
-from ce_integrations.usage import usage_of
+from ce_integrations.calls.blocking import on_a_thread
+from ce_integrations.mapping.content_blocks import text_of
+from ce_integrations.mapping.usage import usage_of
 
 
 if TYPE_CHECKING:

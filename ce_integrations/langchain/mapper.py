@@ -26,7 +26,7 @@ from ce_engine import (
     ToolRequest,
     Usage,
 )
-from ce_integrations.blocks import (
+from ce_integrations.mapping.content_blocks import (
     CALLS,
     REASONING,
     call_args,
@@ -34,8 +34,8 @@ from ce_integrations.blocks import (
     other_blocks,
     text_of,
 )
-from ce_integrations.messages import ROLES, answer_from, author_of, host_message
-from ce_integrations.usage import usage_of
+from ce_integrations.mapping.messages import ROLES, answer_from, author_of, host_message
+from ce_integrations.mapping.usage import usage_of
 
 
 SUMMARY = "summarization"

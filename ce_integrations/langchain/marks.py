@@ -20,12 +20,12 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 
-from ce_integrations import marks
-from ce_integrations.base import CallInfo, Detach, Hooks
+from ce_integrations.calls.runs import RunTree
+from ce_integrations.install import marks
+from ce_integrations.install.adapter import CallInfo, Detach, Hooks
 from ce_integrations.langchain.batches import batch_around
-from ce_integrations.patches import Make, put
-from ce_integrations.runs import RunTree
-from ce_integrations.wrappers import same_kind
+from ce_integrations.wrapping.patches import Make, put
+from ce_integrations.wrapping.wrappers import same_kind
 
 
 SESSION_KEYS = ("thread_id", "session_id", "conversation_id")

@@ -16,11 +16,11 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
 
-from ce_integrations.blocks import text_of
+from ce_integrations.calls.runs import at_work, retrieved_doc, working
 from ce_integrations.langchain.marks import Mark, graph_types, info_of, mark_of, tree, with_mark
-from ce_integrations.patches import Make
-from ce_integrations.runs import at_work, retrieved_doc, working
-from ce_integrations.wrappers import Arguments, within
+from ce_integrations.mapping.content_blocks import text_of
+from ce_integrations.wrapping.patches import Make
+from ce_integrations.wrapping.wrappers import Arguments, within
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ce_integrations.embedding import embedded, name_of
+from ce_integrations.calls.embedding import embedded, name_of
 
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llama_index.core.tools import FunctionTool
 
-from ce_integrations.evidence import DESCRIPTION, NAME, afetch_evidence, fetch_evidence
+from ce_integrations.calls.evidence_tool import DESCRIPTION, NAME, afetch_evidence, fetch_evidence
 
 
 def fetch_evidence_tool() -> FunctionTool:

@@ -6,9 +6,9 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import UnsupportedTargetError
-from ce_integrations.base import Capabilities, Detach, Hooks
-from ce_integrations.class_adapter import ClassAdapter
-from ce_integrations.messages import is_framework_s
+from ce_integrations.install.adapter import Capabilities, Detach, Hooks
+from ce_integrations.install.class_adapter import ClassAdapter
+from ce_integrations.mapping.messages import is_framework_s
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import LlmRequest, LlmResponse
-from ce_integrations.threads import on_a_thread
+from ce_integrations.calls.blocking import on_a_thread
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import ce_engine as ce
-from ce_integrations.blocks import (
+from ce_integrations.histories.written import Written, read
+from ce_integrations.mapping.chat_completions import call_dict
+from ce_integrations.mapping.content_blocks import (
     BYTES_PER_TOKEN,
     CALLS,
     REASONING,
@@ -21,10 +23,8 @@ from ce_integrations.blocks import (
     tool_requests,
     with_text,
 )
-from ce_integrations.chat_form import call_dict
-from ce_integrations.histories.written import Written, read
-from ce_integrations.messages import ROLES, answer_from, host_message
-from ce_integrations.usage import usage_of
+from ce_integrations.mapping.messages import ROLES, answer_from, host_message
+from ce_integrations.mapping.usage import usage_of
 
 
 TextBlock = types.TextBlock

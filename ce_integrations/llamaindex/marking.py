@@ -9,9 +9,9 @@ from typing import Any
 from llama_index.core.settings import Settings
 from workflows import Workflow
 
-from ce_integrations.class_adapter import Entry, SharedMark
+from ce_integrations.install.class_adapter import Entry, SharedMark
 from ce_integrations.llamaindex.spans import ROOTS, kind_of, mark_of
-from ce_integrations.walk import walk
+from ce_integrations.wrapping.walk import walk
 
 
 PACKAGES = ("llama_index", "workflows")

@@ -30,11 +30,11 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
-from ce_integrations.base import CallInfo
-from ce_integrations.bounded import BoundedMap
-from ce_integrations.class_adapter import SharedMark
-from ce_integrations.marks import PLACE
-from ce_integrations.runs import MAX_RUNS, RunTree
+from ce_integrations.calls.runs import MAX_RUNS, RunTree
+from ce_integrations.install.adapter import CallInfo
+from ce_integrations.install.class_adapter import SharedMark
+from ce_integrations.install.marks import PLACE
+from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 
 KINDS: tuple[tuple[type, str], ...] = (

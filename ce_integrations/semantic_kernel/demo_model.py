@@ -22,8 +22,8 @@ from semantic_kernel.contents import (
     TextContent,
 )
 
-from ce_integrations.blocks import call_args
 from ce_integrations.demo.quoting import MODEL, Call, QuotingModel, Said
+from ce_integrations.mapping.content_blocks import call_args
 
 
 class OfflineService(ChatCompletionClientBase):

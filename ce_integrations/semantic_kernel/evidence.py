@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from semantic_kernel.functions import KernelPlugin, kernel_function
 
-from ce_integrations.evidence import DESCRIPTION, NAME, afetch_evidence
+from ce_integrations.calls.evidence_tool import DESCRIPTION, NAME, afetch_evidence
 
 
 PLUGIN = "evidence"

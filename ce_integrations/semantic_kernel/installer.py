@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from ce_integrations.base import Capabilities
-from ce_integrations.class_adapter import ClassAdapter, loaded
-from ce_integrations.messages import is_framework_s
+from ce_integrations.install.adapter import Capabilities
+from ce_integrations.install.class_adapter import ClassAdapter, loaded
+from ce_integrations.mapping.messages import is_framework_s
 
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from semantic_kernel.contents import (
 from semantic_kernel.contents.history_reducer.chat_history_reducer_utils import SUMMARY_METADATA_KEY
 
 from ce_engine import Answer, Extend, HostMessage, Message, Origin, Role, Shorten, Usage
-from ce_integrations.blocks import TEXT, call_texts, changed, text_of, tool_requests
-from ce_integrations.messages import ROLES, answer_from, author_of, host_message, valid_name
-from ce_integrations.usage import usage_of
+from ce_integrations.mapping.content_blocks import TEXT, call_texts, changed, text_of, tool_requests
+from ce_integrations.mapping.messages import ROLES, answer_from, author_of, host_message, valid_name
+from ce_integrations.mapping.usage import usage_of
 
 
 def split(native: ChatMessageContent) -> list[ChatMessageContent]:

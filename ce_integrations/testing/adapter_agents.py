@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import EvidenceType, Message, Role, Scope
-from ce_integrations.base import Way
-from ce_integrations.session import ce_session
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_history import History
 from ce_integrations.testing.answers import Answer, JsonObject, Script
 from ce_integrations.testing.contract_case import QUESTIONS
 from ce_integrations.testing.framework_apps import Page, needs
 from ce_integrations.testing.trial import SESSION, Drive, Played, Trial
 from ce_integrations.testing.wire import Wire
+from ce_integrations.whose.session import ce_session
 
 
 RULE = "Never say more than the pages say. 只说书上有的。"

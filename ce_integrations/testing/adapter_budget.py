@@ -11,8 +11,7 @@ from typing import Any
 
 from ce_engine import BudgetConfig, RuntimeConfig
 from ce_engine.schema.rows import TurnRow
-from ce_integrations.base import Way
-from ce_integrations.session import ce_session
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_agents import Agents
 from ce_integrations.testing.answers import JsonObject, text
 from ce_integrations.testing.body_tokens import PRIMING
@@ -20,6 +19,7 @@ from ce_integrations.testing.contract_case import QUESTIONS, count
 from ce_integrations.testing.framework_apps import SYSTEM, Page, needs
 from ce_integrations.testing.trial import SESSION, Played, Trial
 from ce_integrations.testing.wire import Wire
+from ce_integrations.whose.session import ce_session
 
 
 def _prose(name: str, sentences: int) -> str:

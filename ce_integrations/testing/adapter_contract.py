@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from ce_engine import ConfigError
-from ce_integrations.base import Way
-from ce_integrations.session import ce_session
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_budget import Budgets
 from ce_integrations.testing.adapter_pictures import Pictures
 from ce_integrations.testing.adapter_results import Results
@@ -26,7 +25,8 @@ from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, echo
 from ce_integrations.testing.framework_apps import AWAITED, FrameworkApps, needs, ways
 from ce_integrations.testing.trial import Trial
 from ce_integrations.testing.wire import Wire
-from ce_integrations.walk import walk
+from ce_integrations.whose.session import ce_session
+from ce_integrations.wrapping.walk import walk
 
 
 PEOPLE = ("ann", "李雷")

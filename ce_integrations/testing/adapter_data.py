@@ -23,7 +23,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.schema.enums import BlockType
-from ce_integrations.base import Way
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_recording import Recording
 from ce_integrations.testing.answers import Answer, text
 from ce_integrations.testing.contract_case import QUESTIONS

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ce_engine import Event, EventType, ToolCallStatus
-from ce_integrations.base import Way
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_data import Data
 from ce_integrations.testing.answers import cut, error, hang, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken, echo

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ce_integrations.base import Way
-from ce_integrations.session import ce_session
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_ends import Ends
 from ce_integrations.testing.contract_case import QUESTIONS, echo
 from ce_integrations.testing.framework_apps import needs
 from ce_integrations.testing.trial import SESSION, Played, Trial
 from ce_integrations.testing.wire import Wire
+from ce_integrations.whose.session import ce_session
 
 
 class History(Ends):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ce_engine import BudgetConfig, RuntimeConfig, Shorten
-from ce_integrations.base import Hooks, Way
+from ce_integrations.install.adapter import Hooks, Way
 from ce_integrations.testing.adapter_transparency import Transparency
 from ce_integrations.testing.answers import Answer, Call, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken, count

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ce_engine import ModelUsage, SessionDocument, ToolCallStatus, check_invariants
-from ce_integrations.base import CallInfo, Hooks, Way
+from ce_integrations.install.adapter import CallInfo, Hooks, Way
 from ce_integrations.testing.adapter_messages import Messages
 from ce_integrations.testing.answers import JsonObject, simple_count, text, tool_calls
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, lookup

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from ce_engine import RuntimeConfig
-from ce_integrations.base import Way
-from ce_integrations.evidence import fetch_evidence, is_fetch
+from ce_integrations.calls.evidence_tool import fetch_evidence, is_fetch
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.contract_case import ContractCase, count
 from ce_integrations.testing.forgeries import text_of

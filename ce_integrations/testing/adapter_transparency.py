@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ce_engine import BudgetConfig, Extend, Insert, Layer, Role, RuntimeConfig, Shorten, Step
-from ce_integrations.base import Way
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.answers import JsonObject, text
 from ce_integrations.testing.contract_case import (
     ANSWERS,

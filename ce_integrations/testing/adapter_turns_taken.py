@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from ce_integrations.base import Way
-from ce_integrations.session import ce_session
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_agents import Agents
 from ce_integrations.testing.contract_case import echo
 from ce_integrations.testing.framework_apps import ways
 from ce_integrations.testing.trial import Trial
 from ce_integrations.testing.wire import Wire
+from ce_integrations.whose.session import ce_session
 
 
 USERS = ("ann", "李雷")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ce_engine.tokens.vocabulary import load_encoding
-from ce_integrations.base import Way
+from ce_engine.text.tokens.vocabulary import load_encoding
+from ce_integrations.install.adapter import Way
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.body_tokens import count_body_tokens
 from ce_integrations.testing.forgeries import text_of

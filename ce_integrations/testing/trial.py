@@ -18,7 +18,7 @@ from ce_engine import ContextEngine, RuntimeConfig, Scope, StoreConfig, create_c
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.testing.faults import SwitchStore
-from ce_integrations.base import CallInfo, Hooks, Installation, Way
+from ce_integrations.install.adapter import CallInfo, Hooks, Installation, Way
 from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.framework_apps import FrameworkApps, Tool
 from ce_integrations.testing.wire import Wire

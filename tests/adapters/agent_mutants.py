@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ce_integrations import hooks
-from ce_integrations.base import Adapter, Hooks
-from ce_integrations.colleagues import host_message
-from ce_integrations.patches import ClassPatches
+from ce_integrations.calls import hooks
+from ce_integrations.install.adapter import Adapter, Hooks
+from ce_integrations.whose.colleagues import host_message
+from ce_integrations.wrapping.patches import ClassPatches
 
 
 Patch = pytest.MonkeyPatch
@@ -33,7 +33,7 @@ def tells(**wrong: Any) -> Mutate:
 
         patch.setattr(Hooks, "_begin", told)
         if "purpose" in wrong:
-            patch.setattr("ce_integrations.hooks.is_aside", lambda: False)
+            patch.setattr("ce_integrations.calls.hooks.is_aside", lambda: False)
 
     mutate.__name__ = f"tells_wrong_{'_'.join(wrong)}"
     return mutate
@@ -67,7 +67,7 @@ def forgets_who_spoke(patch: Patch, _: Adapter[Any, Any]) -> None:
         info.shared_history = False
         return begin(self, natives, info)
 
-    patch.setattr("ce_integrations.hooks.host_message", nobody_s)
+    patch.setattr("ce_integrations.calls.hooks.host_message", nobody_s)
     patch.setattr(Hooks, "_begin", told)
 
 

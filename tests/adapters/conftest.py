@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 from ce_engine import ContextEngine, MemoryStore, Scope, SessionDocument, create_context_engine
-from ce_integrations.base import Installation
+from ce_integrations.install.adapter import Installation
 from ce_integrations.testing.answers import JsonObject, Script
 from ce_integrations.testing.wire import Wire
 

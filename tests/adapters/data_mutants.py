@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ce_engine import ContextEngine, Insert, Layer, Role
-from ce_integrations.base import Adapter, Hooks
+from ce_integrations.install.adapter import Adapter, Hooks
 from tests.adapters.mutants import MADE, Mutant, Patch, replaced
 
 

@@ -18,7 +18,7 @@ from ce_engine import (
     check_invariants,
     open_store,
 )
-from ce_engine.cli.demo import Demo, DemoOptions, DemoResult
+from ce_engine.apps.cli.demo import Demo, DemoOptions, DemoResult
 from ce_engine.schema.rows import SessionInfo, TurnRow
 from ce_integrations.demo.documents import installed_packages
 from ce_integrations.demo.turns import script

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ce_integrations import installation
-from ce_integrations.base import Adapter
-from ce_integrations.class_adapter import ClassAdapter
-from ce_integrations.installation import Wiring
-from ce_integrations.patches import ClassPatches
+from ce_integrations.install import installation
+from ce_integrations.install.adapter import Adapter
+from ce_integrations.install.class_adapter import ClassAdapter
+from ce_integrations.install.installation import Wiring
+from ce_integrations.wrapping.patches import ClassPatches
 
 
 Patch = pytest.MonkeyPatch

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import Shorten
-from ce_integrations.base import Adapter, Hooks
-from ce_integrations.session import resolve
+from ce_integrations.install.adapter import Adapter, Hooks
+from ce_integrations.whose.session import resolve
 from tests.adapters.agent_mutants import tells
 from tests.adapters.mutants import Mutant, Patch
 
@@ -81,7 +81,7 @@ def reads_as_whoever_asked_first(patch: Patch, _: Adapter[Any, Any]) -> None:
         first.append(resolve(*given))
         return first[0]
 
-    patch.setattr("ce_integrations.evidence.resolve", resolved)
+    patch.setattr("ce_integrations.calls.evidence_tool.resolve", resolved)
 
 
 MESSAGES = [

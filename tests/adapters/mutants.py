@@ -11,12 +11,12 @@ from typing import Any, Literal
 import pytest
 
 from ce_engine import Message, Role
-from ce_integrations.base import Adapter, Hooks, Turn, Way
-from ce_integrations.calls import GovernedCall
-from ce_integrations.guard import Guard
+from ce_integrations.calls.governed_call import GovernedCall
+from ce_integrations.install.adapter import Adapter, Hooks, Turn, Way
 from ce_integrations.testing import adapter_ends
 from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.trial import Trial
+from ce_integrations.wrapping.guard import Guard
 from tests.adapters.agent_mutants import (
     forgets_retrievals,
     forgets_where_pages_are_from,

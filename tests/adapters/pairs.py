@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ce_integrations.hooks import Hooks
+from ce_integrations.calls.hooks import Hooks
 
 
 CASES = 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ce_integrations.base import Adapter
+from ce_integrations.install.adapter import Adapter
 from tests.adapters.mutants import Mutant, Patch
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ce_integrations.base import Adapter, Hooks, Turn
-from ce_integrations.calls import GovernedCall
+from ce_integrations.calls.governed_call import GovernedCall
+from ce_integrations.install.adapter import Adapter, Hooks, Turn
 from tests.adapters.mutants import Mutant, Patch
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ce_integrations import hooks as hooks_module
-from ce_integrations import scoped, session, steps
-from ce_integrations.base import Adapter, Hooks
-from ce_integrations.unnamed import Unnamed
+from ce_integrations.calls import hooks as hooks_module
+from ce_integrations.calls import steps
+from ce_integrations.install.adapter import Adapter, Hooks
+from ce_integrations.whose import scoped, session
+from ce_integrations.whose.unnamed_sessions import Unnamed
 
 
 Patch = pytest.MonkeyPatch

@@ -10,11 +10,11 @@ from typing import Any
 
 from ce_engine import HostMessage, Message, Origin, RetrievedDoc, Role, ToolRequest
 from ce_integrations import CallInfo, Hooks
-from ce_integrations.base import Adapter, Detach
-from ce_integrations.marks import Attribute, Mark, Marking
-from ce_integrations.patches import ClassPatches, Make, all_definitions
-from ce_integrations.recorders import Called, RetrievalRecorder, RunInfo, ToolRecorder
-from ce_integrations.steps import step_around
+from ce_integrations.calls.steps import step_around
+from ce_integrations.calls.tool_methods import Called, RetrievalRecorder, RunInfo, ToolRecorder
+from ce_integrations.install.adapter import Adapter, Detach
+from ce_integrations.install.marks import Attribute, Mark, Marking
+from ce_integrations.wrapping.patches import ClassPatches, Make, all_definitions
 from tests.adapters.talkers import TalkerAdapter
 
 

@@ -18,7 +18,7 @@ from ce_engine import (
     TurnStatus,
 )
 from ce_integrations import Adapter
-from ce_integrations.base import Detach, Hooks
+from ce_integrations.install.adapter import Detach, Hooks
 
 
 @dataclass(eq=False)

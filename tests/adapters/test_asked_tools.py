@@ -6,7 +6,7 @@ from typing import Any
 
 from ce_engine import ModelCall, Scope, ToolRequest
 from ce_integrations import CallInfo
-from ce_integrations.asked_tools import AskedTools
+from ce_integrations.calls.requested_tools import AskedTools
 
 
 def asked(*calls: ToolRequest, lane: str = "", request: str = "r") -> AskedTools:

@@ -23,10 +23,10 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_integrations import CallInfo, Hooks
-from ce_integrations.asking import Asked, as_one_text, governed
-from ce_integrations.base import Detach
-from ce_integrations.marks import Attribute, Mark, Marking, are_marked, mark_all
-from ce_integrations.patches import ClassPatches, Make, definitions
+from ce_integrations.calls.model_methods import Asked, as_one_text, governed
+from ce_integrations.install.adapter import Detach
+from ce_integrations.install.marks import Attribute, Mark, Marking, are_marked, mark_all
+from ce_integrations.wrapping.patches import ClassPatches, Make, definitions
 from tests.adapters.spied import Spied
 from tests.adapters.talkers import (
     ANSWER,

@@ -17,10 +17,10 @@ import pytest
 from PIL import Image
 
 from ce_engine import Attachment
-from ce_engine.tokens import attachment_tokens
-from ce_integrations.attachments import attachment_of
-from ce_integrations.blocks import beside_text, media_digests
-from ce_integrations.headers import Data, image_size, pdf_pages
+from ce_engine.text.tokens import attachment_tokens
+from ce_integrations.mapping.attachments import attachment_of
+from ce_integrations.mapping.content_blocks import beside_text, media_digests
+from ce_integrations.mapping.file_headers import Data, image_size, pdf_pages
 from ce_integrations.testing.adapter_pictures import png
 
 

@@ -35,9 +35,9 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_integrations import Adapter, CallInfo, Hooks, ce_session
-from ce_integrations.registry import load_adapters
-from ce_integrations.runs import OpenRuns
-from ce_integrations.turns import governing, is_inside
+from ce_integrations.calls.open_turn import governing, is_inside
+from ce_integrations.calls.runs import OpenRuns
+from ce_integrations.install.registry import load_adapters
 
 
 @dataclass(eq=False)
@@ -205,7 +205,7 @@ def test_a_copy_that_outlives_it_falls_silent(engine: ContextEngine) -> None:
 
 
 def test_generic_installation_finds_the_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ce_integrations.registry.load_adapters", lambda: {"bots": ADAPTER})
+    monkeypatch.setattr("ce_integrations.install.registry.load_adapters", lambda: {"bots": ADAPTER})
     with ce_integrations.install_ce(Bot(), store="memory://") as installation:
         assert installation.adapter is ADAPTER
         installation.engine.sync.close()
@@ -226,7 +226,7 @@ def test_a_broken_adapter_is_reported_and_left_out(
         EntryPoint("wrong", "json:dumps", group),
         EntryPoint("langchain", "ce_integrations.langchain.installer:ADAPTER", group),
     ]
-    monkeypatch.setattr("ce_integrations.registry.entry_points", lambda group: points)
+    monkeypatch.setattr("ce_integrations.install.registry.entry_points", lambda group: points)
     assert list(load_adapters()) == ["langchain"]
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2

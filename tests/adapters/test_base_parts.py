@@ -25,7 +25,8 @@ from ce_engine import (
     ToolRequest,
     Usage,
 )
-from ce_integrations.blocks import (
+from ce_integrations.calls.runs import RunTree, retrieved_doc
+from ce_integrations.mapping.content_blocks import (
     Beside,
     beside_text,
     call_args,
@@ -34,12 +35,11 @@ from ce_integrations.blocks import (
     text_of,
     tool_requests,
 )
-from ce_integrations.bounded import BoundedMap
-from ce_integrations.guard import Guard
-from ce_integrations.known import MAX_CHARS, MAX_EQUALS, MAX_STRONG, KnownMessages
-from ce_integrations.patches import ClassPatches, definitions, put
-from ce_integrations.runs import RunTree, retrieved_doc
-from ce_integrations.usage import usage_of
+from ce_integrations.mapping.known_messages import MAX_CHARS, MAX_EQUALS, MAX_STRONG, KnownMessages
+from ce_integrations.mapping.usage import usage_of
+from ce_integrations.wrapping.bounded_maps import BoundedMap
+from ce_integrations.wrapping.guard import Guard
+from ce_integrations.wrapping.patches import ClassPatches, definitions, put
 
 
 OURS = "ours"

@@ -11,7 +11,7 @@ import pytest
 
 from ce_engine import ContextEngine, MemoryStore, create_context_engine
 from ce_integrations import Hooks
-from ce_integrations.base import CallInfo, GovernedCall, begun_call
+from ce_integrations.install.adapter import CallInfo, GovernedCall, begun_call
 from tests.adapters.talkers import ANSWER, PIECES, Line, Talker, TalkerAdapter, ended, rows, said
 
 

@@ -23,7 +23,7 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_integrations import Adapter, CallInfo, Hooks
-from ce_integrations.blocks import changed
+from ce_integrations.mapping.content_blocks import changed
 
 
 @dataclass(frozen=True)

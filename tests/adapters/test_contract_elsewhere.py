@@ -12,12 +12,12 @@ import httpx
 import pytest
 
 from ce_engine import HostMessage, Message, Origin, Role, Step
-from ce_integrations.base import Adapter, Capabilities, Detach, GovernedCall, Hooks
-from ce_integrations.blocks import changed
-from ce_integrations.patches import ClassPatches, Make, definitions
-from ce_integrations.steps import Step as WorkStep
-from ce_integrations.steps import deeper, step_around, stepping
+from ce_integrations.calls.steps import Step as WorkStep
+from ce_integrations.calls.steps import deeper, step_around, stepping
+from ce_integrations.install.adapter import Adapter, Capabilities, Detach, GovernedCall, Hooks
+from ce_integrations.mapping.content_blocks import changed
 from ce_integrations.testing import MODEL, SYSTEM, AdapterContract, Wire, in_session
+from ce_integrations.wrapping.patches import ClassPatches, Make, definitions
 from tests.adapters.mutants import ELSEWHERE, NOBODY, Mutant
 from tests.adapters.session_mutants import Patch, forgets_its_answers, shares_what_nobody_named
 

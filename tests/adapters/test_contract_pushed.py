@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pytest
 
 from ce_engine import HostMessage, Message, Origin, Role, Step
-from ce_integrations.base import Adapter, CallInfo, Capabilities, Detach, Hooks
-from ce_integrations.blocks import changed
-from ce_integrations.marks import Attribute, Mark, Marking
+from ce_integrations.install.adapter import Adapter, CallInfo, Capabilities, Detach, Hooks
+from ce_integrations.install.marks import Attribute, Mark, Marking
+from ce_integrations.mapping.content_blocks import changed
 from ce_integrations.testing import MODEL, AdapterContract, Wire, in_session
 from tests.adapters.heralds import Herald, Note
 from tests.adapters.mutants import NOBODY, Mutant

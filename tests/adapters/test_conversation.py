@@ -11,9 +11,15 @@ import pytest
 
 from ce_engine import Answer, HostMessage, Message, Origin, Role, ToolRequest
 from ce_integrations import CallInfo, ce_role, ce_session
-from ce_integrations.role import current_role
-from ce_integrations.session import Choice, Resolved, conversation_of, remember_answer, resolve
-from ce_integrations.unnamed import MAX_REMEMBERED, Stateless, Unnamed, unnamed
+from ce_integrations.whose.role import current_role
+from ce_integrations.whose.session import (
+    Choice,
+    Resolved,
+    conversation_of,
+    remember_answer,
+    resolve,
+)
+from ce_integrations.whose.unnamed_sessions import MAX_REMEMBERED, Stateless, Unnamed, unnamed
 
 
 class Memory:

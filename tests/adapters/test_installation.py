@@ -30,7 +30,7 @@ from ce_engine import (
     UnsupportedTargetError,
     create_context_engine,
 )
-from ce_integrations import installation
+from ce_integrations.install import installation
 from ce_integrations.langchain import install_ce
 
 

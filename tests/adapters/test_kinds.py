@@ -13,11 +13,11 @@ from pydantic import BaseModel
 
 from ce_engine import ContextEngine, MemoryStore, Usage, create_context_engine
 from ce_integrations import CallInfo, Hooks
-from ce_integrations.asking import Asked
-from ce_integrations.base import Detach
-from ce_integrations.guard import Guard
-from ce_integrations.marks import Attribute, Mark, Marking
-from ce_integrations.patches import ClassPatches, definitions
+from ce_integrations.calls.model_methods import Asked
+from ce_integrations.install.adapter import Detach
+from ce_integrations.install.marks import Attribute, Mark, Marking
+from ce_integrations.wrapping.guard import Guard
+from ce_integrations.wrapping.patches import ClassPatches, definitions
 from tests.adapters.talkers import ANSWER, Line, Talker, TalkerAdapter, ended, rows, said
 
 

@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from ce_engine import Author, AuthorKind, Message, Origin, Role
-from ce_integrations.asking import schema_of
-from ce_integrations.messages import ROLES, author_of, host_message, is_framework_s
-from ce_integrations.patches import all_definitions
-from ce_integrations.threads import on_a_thread
+from ce_integrations.calls.blocking import on_a_thread
+from ce_integrations.calls.model_methods import schema_of
+from ce_integrations.mapping.messages import ROLES, author_of, host_message, is_framework_s
+from ce_integrations.wrapping.patches import all_definitions
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}

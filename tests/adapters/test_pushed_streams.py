@@ -11,9 +11,9 @@ import pytest
 
 from ce_engine import ContextEngine, Event, EventType, MemoryStore, Scope, create_context_engine
 from ce_integrations import CallInfo
-from ce_integrations.base import Detach, Hooks
-from ce_integrations.marks import Attribute, Mark, Marking
-from ce_integrations.turns import note_piece
+from ce_integrations.calls.open_turn import note_piece
+from ce_integrations.install.adapter import Detach, Hooks
+from ce_integrations.install.marks import Attribute, Mark, Marking
 from tests.adapters.talkers import ANSWER, PIECES, Line, Talker, TalkerAdapter, ended, rows, said
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ce_integrations.walk import walk
+from ce_integrations.wrapping.walk import walk
 from tests.adapters.test_base import Note
 
 

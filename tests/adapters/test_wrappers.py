@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ce_integrations.patches import ClassPatches
-from ce_integrations.wrappers import (
+from ce_integrations.wrapping.patches import ClassPatches
+from ce_integrations.wrapping.wrappers import (
     as_function,
     bound,
     first_argument,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ce_engine import ToolCallStatus
-from ce_integrations.base import Adapter, Hooks
+from ce_integrations.install.adapter import Adapter, Hooks
 
 
 Patch = pytest.MonkeyPatch

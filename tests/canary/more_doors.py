@@ -35,12 +35,12 @@ from ce_engine import (
     ToolRun,
     create_context_engine,
 )
-from ce_engine.ports import LlmRequest, LlmResponse
-from ce_engine.ports_context import ContextPiece
+from ce_engine.ports.context import ContextPiece
+from ce_engine.ports.llm import LlmRequest, LlmResponse
 from ce_engine.schema.document import ContextBlock, Task
 from ce_engine.schema.enums import BlockType, Priority
-from ce_engine.schema.facts import IngestOptions
 from ce_engine.schema.settings import Constraint
+from ce_engine.schema.tool_runs import IngestOptions
 from tests.canary import shown
 from tests.canary.canaries import Canaries
 from tests.canary.doors import Visitor

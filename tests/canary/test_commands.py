@@ -11,7 +11,7 @@ from ce_engine import ContextEngine
 from tests.canary.canaries import Canaries
 from tests.canary.doors import DOORS, SCOPE, Visitor
 from tests.canary.more_doors import MORE_DOORS, make_engine
-from tests.unit.cli_host import ce, url_of
+from tests.hosts.cli_host import ce, url_of
 
 
 WORDS = (

@@ -24,13 +24,14 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
 )
-from ce_engine.ports import LlmRequest, LlmResponse, RedactResult
-from ce_engine.ports_context import ContextPiece
+from ce_engine.ports.context import ContextPiece
+from ce_engine.ports.llm import LlmRequest, LlmResponse
+from ce_engine.ports.redaction import RedactResult
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.pruning import PruneResult
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import Write
-from ce_engine.upload.redact import PatternRedactor
+from ce_engine.text.redaction.redact import PatternRedactor
 from tests.canary.canaries import Canaries
 
 

@@ -21,11 +21,11 @@ from ce_engine import (
     Usage,
 )
 from ce_integrations import Adapter, CallInfo, Hooks
-from ce_integrations.blocks import changed, tool_requests
 from ce_integrations.demo.documents import Package, WordIndex, chunks, lookup_text
 from ce_integrations.demo.quoting import Call, QuotingModel, Reply, Said
 from ce_integrations.demo.running import AGENT_PROMPT, RETRIEVAL_PROMPT, DemoApp, FrameworkDemo
 from ce_integrations.demo.turns import Turn
+from ce_integrations.mapping.content_blocks import changed, tool_requests
 
 
 LOOKUP = {"name": "lookup", "parameters": {"properties": {"distribution": {"type": "string"}}}}

@@ -18,10 +18,10 @@ from ce_engine import (
     StoreUrlError,
     open_store,
 )
-from ce_engine.cli.demo import Demo, DemoOptions, DemoResult
-from ce_engine.compare.costs import costs
-from ce_engine.compare.reading import calls_of
-from ce_engine.tokens.prices import RELATIVE
+from ce_engine.apps.cli.demo import Demo, DemoOptions, DemoResult
+from ce_engine.audit.compare.costs import costs
+from ce_engine.audit.compare.reading import calls_of
+from ce_engine.text.tokens.prices import RELATIVE
 from ce_integrations.demo.documents import installed_packages
 from ce_integrations.demo.running import Endpoint, endpoint
 from ce_integrations.demo.turns import script

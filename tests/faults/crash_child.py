@@ -38,9 +38,9 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_engine.schema.rows import Write
-from ce_engine.stores.file import FileStore, log
-from ce_engine.stores.lanes import Lane
-from ce_engine.stores.sql import SqlStore
+from ce_engine.stores.documents.file import FileStore, log
+from ce_engine.stores.tables import SqlStore
+from ce_engine.stores.threads import Lane
 from ce_engine.testing.host import assistant, user
 from ce_integrations.langchain import install_ce
 

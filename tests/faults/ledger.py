@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from ce_engine import ContextEngine, ModelUsageStage, Role, Scope, SessionDocument, TurnStatus
-from ce_engine.invariants import check_invariants
+from ce_engine.schema.invariants import check_invariants
 from ce_engine.schema.rows import TurnRow
 
 

@@ -13,10 +13,10 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from ce_engine import ContextEngine, HostMessage, ModelCall, Scope
-from ce_engine.bounded import Bounded
+from ce_engine.runtime.bounded import Bounded
 from ce_engine.testing.host import HostApp, assistant, user
 from ce_integrations import ce_session
-from ce_integrations.bounded import BoundedMap
+from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 
 OURS = ("ce_engine", "ce_integrations")

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from ce_engine.stores.packing import shorten
+from ce_engine.stores.tables.packing import shorten
 from tests.faults import crash_run
 from tests.faults.crash_judge import copied, judge
 

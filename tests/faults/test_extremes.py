@@ -19,12 +19,13 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
     open_store,
-    sessions,
 )
 from ce_engine.schema.enums import TurnStatus
+from ce_engine.sessions import sessions
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
-from ce_integrations import ce_session, known
+from ce_integrations import ce_session
 from ce_integrations.langchain import install_ce
+from ce_integrations.mapping import known_messages as known
 from tests.faults.extremes import STORES, by_hand, through_langchain
 from tests.faults.oddities import DEEP, DEEPEST, deep, huge, nested, texts
 from tests.faults.sessions import chat, come_back, fake_model, grown, held, some, talk, watch

@@ -22,7 +22,7 @@ from ce_engine import (
     VersionConflictError,
     create_context_engine,
 )
-from ce_engine.stores.sql import SqlStore
+from ce_engine.stores.tables import SqlStore
 from tests.faults.ledger import Found
 from tests.faults.together_talks import PATIENT
 

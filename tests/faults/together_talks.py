@@ -29,7 +29,7 @@ from ce_engine import (
     Usage,
     create_context_engine,
 )
-from ce_engine.stores.sql import SqlStore
+from ce_engine.stores.tables import SqlStore
 from ce_engine.testing.host import assistant, user
 from ce_integrations.langchain import install_ce
 from tests.faults.ledger import MESSAGE, Ledger

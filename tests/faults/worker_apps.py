@@ -35,7 +35,7 @@ from ce_engine import (
 )
 from ce_engine.testing.host import user
 from ce_integrations import ce_session
-from ce_integrations.base import Installation
+from ce_integrations.install.adapter import Installation
 from ce_integrations.langchain import install_ce
 from tests.faults.locks import fork_with_locks_held
 

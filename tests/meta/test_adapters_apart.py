@@ -16,7 +16,7 @@ FRAMEWORKS = re.compile(
     r"lang-?(chain|graph)|llama.?index|auto-?gen(?!erat)|crew-?ai|haystack|semantic.?kernel",
     re.IGNORECASE,
 )
-STORED = "ce_engine/stores/packing.py"
+STORED = "ce_engine/stores/tables/packing.py"
 """Words by whose places data are stored: bytes of the format, which may not change."""
 PACKAGES = {
     "autogen": ("autogen_",),

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ce_engine import ContextEngine, Scope
-from ce_engine.cli.app import app
+from ce_engine.apps.cli.app import app
 from ce_integrations.testing.answers import Answer, tool_calls
 from ce_integrations.testing.wire import Wire
 from tests.meta.pages import ROOT, blocks

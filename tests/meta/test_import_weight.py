@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli_host import TALK, fill, url_of
+from tests.hosts.cli_host import TALK, fill, url_of
 
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ def modules_after(statement: str) -> set[str]:
 
 
 COMMAND = """
-from ce_engine.cli import main
+from ce_engine.apps.cli import main
 try:
     main()
 except SystemExit as end:
@@ -70,7 +70,7 @@ def test_the_engine_is_imported_when_a_name_of_it_is_asked_for() -> None:
 def test_the_version_is_told_without_the_engine() -> None:
     loaded = loaded_after(COMMAND, "--version")
     assert loaded & {*HEAVY, "asyncio", "ssl"} == set()
-    assert ours(loaded) == {"ce_engine.cli", "ce_engine.cli.app"}
+    assert ours(loaded) == {"ce_engine.apps.cli", "ce_engine.apps.cli.app"}
 
 
 @pytest.mark.parametrize("command", [["sessions"], ["sessions", "--json"], ["show", "NAME"]])

@@ -72,14 +72,14 @@ def bounds(requirement: Requirement) -> tuple[Version, Version]:
 
 
 def test_the_registry_finds_the_adapters_of_this_project() -> None:
-    from ce_integrations.registry import load_adapters
+    from ce_integrations.install.registry import load_adapters
 
     assert set(ADAPTERS) <= set(load_adapters())
 
 
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
 def test_adapter_and_extra_require_the_same(name: str) -> None:
-    from ce_integrations.registry import load_adapters
+    from ce_integrations.install.registry import load_adapters
 
     adapter = load_adapters()[name]
     assert adapter.name == name
@@ -103,7 +103,7 @@ def test_a_demo_checks_what_its_extra_installs(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
 def test_tox_has_every_line_that_an_adapter_supports(name: str) -> None:
     """From the oldest on; the newest is what the default run installs, which pins nothing."""
-    from ce_integrations.registry import load_adapters
+    from ce_integrations.install.registry import load_adapters
 
     required = Requirement(load_adapters()[name].requires[0])
     lowest, too_high = bounds(required)

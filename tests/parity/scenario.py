@@ -12,13 +12,13 @@ from typing import Any
 
 from ce_engine import BudgetConfig, SessionDocument
 from ce_engine.schema.rows import TurnRow
-from ce_integrations.base import Adapter, Way
-from ce_integrations.session import ce_session
+from ce_integrations.install.adapter import Adapter, Way
 from ce_integrations.testing.answers import Answer, text, tool_calls
 from ce_integrations.testing.contract_case import count
 from ce_integrations.testing.framework_apps import FrameworkApps, Page
 from ce_integrations.testing.trial import Played, Trial
 from ce_integrations.testing.wire import Wire
+from ce_integrations.whose.session import ce_session
 
 
 HERE = Path(__file__).parent

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ce_engine.prepare.reconcile import Flags
-from ce_engine.schema.log import Log
+from ce_engine.prepare.reconcile.reconcile import Flags
+from ce_engine.schema.message_forest import Log
 from tests.property.recorder import Obj, Recorder, Turn, key
 
 

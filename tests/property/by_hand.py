@@ -30,12 +30,12 @@ from ce_engine import (
     check_invariants,
     create_context_engine,
 )
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.call import TurnHandle
 from ce_engine.schema.enums import TurnStatus
-from ce_engine.stores.file import FileStore
-from ce_engine.stores.sql import SqlStore
+from ce_engine.stores.documents.file import FileStore
+from ce_engine.stores.tables import SqlStore
 from ce_engine.testing import MockLlmAdapter
 from tests.property.by_hand_calls import Call, Turn
 from tests.property.by_hand_model import PARALLEL, Model

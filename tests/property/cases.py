@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from ce_engine.schema.log import Log
+from ce_engine.schema.message_forest import Log
 from tests.property.hosts import HOSTS, Host, Mix
 from tests.property.oracle import Ledger, Sent, Witness
 from tests.property.recorder import Obj

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ce_engine.schema.log import Log
+from ce_engine.schema.message_forest import Log
 from tests.property.recorder import Obj, Recorder, Turn, key
 
 

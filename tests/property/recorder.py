@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ce_engine.prepare.reconcile import (
+from ce_engine.prepare.reconcile.reconcile import (
     Flags,
     Incoming,
     Reconciled,
@@ -15,7 +15,7 @@ from ce_engine.prepare.reconcile import (
     reconcile,
     settle,
 )
-from ce_engine.schema.log import Entry, Log
+from ce_engine.schema.message_forest import Entry, Log
 
 
 LISTS = 4

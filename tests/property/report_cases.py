@@ -35,7 +35,7 @@ from ce_engine import (
     ToolRequest,
     create_context_engine,
 )
-from ce_engine.ports import PruneBudget, PruneResult, PruneRules
+from ce_engine.schema.pruning import PruneBudget, PruneResult, PruneRules
 from ce_engine.schema.report import PruneDecision
 from tests.property.report_judge import Judged, judge
 

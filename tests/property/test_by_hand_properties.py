@@ -31,7 +31,7 @@ from ce_engine import (
     ToolRequest,
     create_context_engine,
 )
-from ce_engine.counting import PRIMING, Counter
+from ce_engine.text.tokens.call_tokens import PRIMING, Counter
 
 
 SCOPE = Scope(session_id="s")

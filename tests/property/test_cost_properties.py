@@ -18,13 +18,13 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
 )
-from ce_engine.compare.costs import Costs, costs
-from ce_engine.compare.reading import calls_of
+from ce_engine.audit.compare.costs import Costs, costs
+from ce_engine.audit.compare.reading import calls_of
 from ce_engine.schema.call import HostMessage
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.rows import TurnRow
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
-from ce_engine.tokens.prices import RELATIVE
+from ce_engine.text.tokens.prices import RELATIVE
 from tests.property.report_cases import Characters
 
 

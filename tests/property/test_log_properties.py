@@ -18,7 +18,7 @@ from ce_engine.schema.rows import (
     EventChain,
     PutEvidence,
 )
-from ce_engine.stores.memory import MemoryStore
+from ce_engine.stores.documents.memory import MemoryStore
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE
 from ce_engine.testing.store_deletion import deletion

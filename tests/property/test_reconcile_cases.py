@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ce_engine.prepare.reconcile import Ambiguity, Flags, Incoming, place_answer, reconcile
+from ce_engine.prepare.reconcile.reconcile import (
+    Ambiguity,
+    Flags,
+    Incoming,
+    place_answer,
+    reconcile,
+)
 from tests.property.apps import App, answer, calls, result, system, user
 from tests.property.recorder import Obj, incoming, key
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ce_engine.prepare.reconcile import Ambiguity
-from ce_engine.schema.log import Log
+from ce_engine.prepare.reconcile.reconcile import Ambiguity
+from ce_engine.schema.message_forest import Log
 from tests.property.apps import App, answer, calls, result, system, user
 
 

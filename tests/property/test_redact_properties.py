@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ce_engine.upload.placeholders import Numbering
-from ce_engine.upload.redact import PatternRedactor
+from ce_engine.text.redaction.placeholders import Numbering
+from ce_engine.text.redaction.redact import PatternRedactor
 
 
 SECRET = b"0123456789abcdef0123456789abcdef"

@@ -7,8 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ce_engine.prepare.relevance import LexicalIndex
-from ce_engine.prepare.tally import Tally, best, scored
+from ce_engine.text.relevance.lexical_index import LexicalIndex
+from ce_engine.text.relevance.tally import Tally, best, scored
 
 
 SPOKEN = (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ce_engine.prepare import pipeline
-from ce_engine.prepare.chooser import Chooser, Fate
-from ce_engine.prepare.nominate import Nominated
+from ce_engine.prepare.choose.candidates import Nominated
+from ce_engine.prepare.choose.pruner_guard import Chooser, Fate
 from tests.property.report_cases import Case
 
 

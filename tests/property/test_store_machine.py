@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ce_engine.errors import ContextEngineError
-from ce_engine.ports import Store
+from ce_engine.ports.store import Store
 from ce_engine.schema.document import EvidenceLinks, Message, ModelUsage, SessionDocument, Task
 from ce_engine.schema.enums import BlockType, EvidenceType, Priority, Role, TaskStatus, TurnStatus
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
@@ -42,9 +42,9 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
-from ce_engine.stores.file import FileStore, log, shelf
-from ce_engine.stores.memory import MemoryStore
-from ce_engine.stores.sql import SqlStore
+from ce_engine.stores.documents.file import FileStore, log, shelf
+from ce_engine.stores.documents.memory import MemoryStore
+from ce_engine.stores.tables import SqlStore
 from ce_engine.testing import samples
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ce_engine import MemoryStore, SummaryConfig
 from ce_engine.testing import MockLlmAdapter
 from ce_engine.testing.host import HostApp, assistant, user
-from tests.unit.summary_host import SCOPE, Forgetful, config, make, sent, told
+from tests.hosts.summary_host import SCOPE, Forgetful, config, make, sent, told
 
 
 STEPS = st.lists(

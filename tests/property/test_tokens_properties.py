@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ce_engine.tokens import CharBasedEstimator, TiktokenEstimator
-from ce_engine.tokens.exact import PIECE_CHARS
-from ce_engine.tokens.vocabulary import load_encoding
+from ce_engine.text.tokens import CharBasedEstimator, TiktokenEstimator
+from ce_engine.text.tokens.exact import PIECE_CHARS
+from ce_engine.text.tokens.vocabulary import load_encoding
 
 
 CHARS = CharBasedEstimator()

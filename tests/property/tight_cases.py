@@ -17,8 +17,8 @@ from ce_engine import (
     StoreConfig,
     create_context_engine,
 )
-from ce_engine.over_budget import WORDS
 from ce_engine.schema.rows import TurnRow
+from ce_engine.turns.report.over_budget import WORDS
 from ce_integrations.testing.adapter_budget import warnings_of_the_engine
 from ce_integrations.testing.body_tokens import PRIMING
 from ce_integrations.testing.contract_case import count

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ce_engine import Scope, check_invariants, create_context_engine
-from ce_integrations.registry import load_adapters
+from ce_integrations.install.registry import load_adapters
 from tests.together.several import SESSION, words
 
 

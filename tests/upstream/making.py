@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from ce_engine import ContextEngine, RuntimeConfig, UnsupportedTargetError
-from ce_integrations.base import Adapter
+from ce_integrations.install.adapter import Adapter
 
 
 def install_on_all(

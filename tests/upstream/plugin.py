@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ce_engine import BudgetConfig, MemoryStore, RuntimeConfig, create_context_engine
-from ce_integrations.guard import Guard
-from ce_integrations.hooks import Hooks
+from ce_integrations.calls.hooks import Hooks
+from ce_integrations.wrapping.guard import Guard
 
 
 ROOM = 10_000_000

@@ -28,8 +28,8 @@ from openai import DefaultAsyncHttpxClient
 
 from ce_integrations.autogen import fetch_evidence_tool
 from ce_integrations.autogen.installer import ADAPTER, AutoGenAdapter
-from ce_integrations.base import Adapter
-from ce_integrations.evidence import fetch_evidence
+from ce_integrations.calls.evidence_tool import fetch_evidence
+from ce_integrations.install.adapter import Adapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,
@@ -41,7 +41,7 @@ from ce_integrations.testing.framework_apps import (
     in_session,
 )
 from ce_integrations.testing.wire import Wire
-from ce_integrations.walk import walk
+from ce_integrations.wrapping.walk import walk
 from tests.adapters.autogen.contract_surfaces import SURFACES
 from tests.adapters.clients import no_certificates
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 
-from ce_integrations import asking, steps
 from ce_integrations.autogen import injection, members
 from ce_integrations.autogen.installer import AutoGenAdapter
+from ce_integrations.calls import model_methods as asking
+from ce_integrations.calls import steps
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.message_mutants import FAILED, calls_failed_results_good
 from tests.adapters.mutants import (

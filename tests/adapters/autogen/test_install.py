@@ -13,7 +13,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from ce_engine import MemoryStore, UnsupportedTargetError, create_context_engine
 from ce_integrations import ce_session
 from ce_integrations.autogen import install_ce
-from ce_integrations.registry import install_ce as install_any
+from ce_integrations.install.registry import install_ce as install_any
 from ce_integrations.testing.wire import Wire
 from tests.adapters.autogen.configurations import TASK, agent, agents, selects
 

@@ -20,10 +20,10 @@ from crewai.utilities.converter import Converter
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
 from pydantic import BaseModel, PrivateAttr
 
-from ce_integrations.base import Adapter
+from ce_integrations.calls.evidence_tool import fetch_evidence
 from ce_integrations.crewai import fetch_evidence_tool
 from ce_integrations.crewai.installer import CrewAIAdapter
-from ce_integrations.evidence import fetch_evidence
+from ce_integrations.install.adapter import Adapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,
@@ -35,7 +35,7 @@ from ce_integrations.testing.framework_apps import (
     in_session,
 )
 from ce_integrations.testing.wire import Wire
-from ce_integrations.walk import walk
+from ce_integrations.wrapping.walk import walk
 from tests.adapters.clients import no_certificates
 from tests.adapters.crewai.contract_surfaces import SURFACES
 

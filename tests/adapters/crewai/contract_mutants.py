@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import Role
-from ce_integrations import hooks, steps
+from ce_integrations.calls import hooks, steps
 from ce_integrations.crewai import injection, scope
 from ce_integrations.crewai.installer import CrewAIAdapter
 from tests.adapters.agent_mutants import overlooks

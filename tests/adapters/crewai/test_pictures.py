@@ -14,7 +14,7 @@ from ce_integrations.testing.adapter_pictures import png
 from ce_integrations.testing.wire import Wire
 from tests.adapters.crewai.apps import agent, crew, model, task
 from tests.adapters.crewai.contract_apps import Noting
-from tests.unit.cli_host import ce
+from tests.hosts.cli_host import ce
 
 
 QUESTION = "图里是什么？ What is it?"

@@ -19,7 +19,7 @@ from ce_integrations import ce_session
 from ce_integrations.testing.answers import JsonObject, error, simple_count, text, tool_calls
 from ce_integrations.testing.wire import Wire
 from tests.adapters.crewai.apps import agent, crew, model, task
-from tests.unit.cli_host import ce
+from tests.hosts.cli_host import ce
 
 
 pytestmark = [pytest.mark.scenario(4), pytest.mark.req("A-24")]

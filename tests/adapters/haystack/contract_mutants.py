@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ce_integrations.calls.steps import deeper
+from ce_integrations.calls.tool_methods import Outcome
 from ce_integrations.haystack import injection, marking, recorder, roles
 from ce_integrations.haystack.installer import HaystackAdapter
-from ce_integrations.recorders import Outcome
-from ce_integrations.steps import deeper
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.mutants import (
     ASIDE,

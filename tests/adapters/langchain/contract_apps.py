@@ -21,8 +21,8 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import PrivateAttr
 
-from ce_integrations.base import Adapter
-from ce_integrations.evidence import fetch_evidence
+from ce_integrations.calls.evidence_tool import fetch_evidence
+from ce_integrations.install.adapter import Adapter
 from ce_integrations.langchain import fetch_evidence_tool
 from ce_integrations.langchain.installer import PACKAGES, LangChainAdapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
@@ -35,7 +35,7 @@ from ce_integrations.testing.framework_apps import (
     Tool,
 )
 from ce_integrations.testing.wire import Wire
-from ce_integrations.walk import walk
+from ce_integrations.wrapping.walk import walk
 from tests.adapters.clients import no_certificates
 from tests.adapters.langchain.contract_surfaces import SURFACES
 from tests.adapters.langchain.releases import make_agent

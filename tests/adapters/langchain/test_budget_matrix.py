@@ -13,7 +13,7 @@ from langchain_openai import ChatOpenAI
 
 from ce_engine import BudgetConfig, RuntimeConfig, Scope, StoreConfig
 from ce_engine.schema.rows import TurnRow
-from ce_engine.tokens.vocabulary import load_encoding
+from ce_engine.text.tokens.vocabulary import load_encoding
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Answer, Wire, count_body_tokens, text, tool_calls
 from tests.adapters.langchain.releases import make_agent

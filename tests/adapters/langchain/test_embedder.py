@@ -9,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 
 from ce_engine.testing import EmbedderContract
 from ce_integrations.langchain import LangChainEmbedder
-from tests.unit.embed_host import FACTS, Subjects, ask, engine_with, sent, talk
+from tests.hosts.embed_host import FACTS, Subjects, ask, engine_with, sent, talk
 
 
 class About(Embeddings):

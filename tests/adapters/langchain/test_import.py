@@ -23,7 +23,7 @@ from ce_engine import BudgetConfig, RuntimeConfig, Scope, StoreConfig, create_co
 from ce_integrations import ce_session
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.wire import Wire
-from tests.unit.cli_host import ce, url_of
+from tests.hosts.cli_host import ce, url_of
 
 
 PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=30))  # a busy machine is no fault here

@@ -29,9 +29,9 @@ from ce_engine import (
     UnsupportedTargetError,
     UnsupportedVersionError,
 )
+from ce_integrations.install.requirements import check_requirements
 from ce_integrations.langchain import install_ce
 from ce_integrations.langchain.installer import ADAPTER
-from ce_integrations.requirements import check_requirements
 from ce_integrations.testing.wire import Wire, text
 from tests.adapters.langchain.releases import HAS, make_agent
 

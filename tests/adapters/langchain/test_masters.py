@@ -16,7 +16,7 @@ from ce_engine import (
     Scope,
     create_context_engine,
 )
-from ce_integrations.base import Turn, governing
+from ce_integrations.install.adapter import Turn, governing
 from ce_integrations.langchain import install_ce
 from ce_integrations.testing.answers import simple_count
 from ce_integrations.testing.wire import Wire, text, tool_calls

@@ -22,8 +22,8 @@ from llama_index.llms.openai import OpenAI
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from pydantic import PrivateAttr
 
-from ce_integrations.base import Adapter
-from ce_integrations.evidence import fetch_evidence
+from ce_integrations.calls.evidence_tool import fetch_evidence
+from ce_integrations.install.adapter import Adapter
 from ce_integrations.llamaindex import fetch_evidence_tool
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
 from ce_integrations.llamaindex.marking import PACKAGES
@@ -38,7 +38,7 @@ from ce_integrations.testing.framework_apps import (
     in_session,
 )
 from ce_integrations.testing.wire import Wire
-from ce_integrations.walk import walk
+from ce_integrations.wrapping.walk import walk
 from tests.adapters.clients import no_certificates
 from tests.adapters.llamaindex.contract_surfaces import SURFACES
 from tests.adapters.llamaindex.releases import make_agent

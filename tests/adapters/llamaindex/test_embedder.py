@@ -9,7 +9,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 
 from ce_engine.testing import EmbedderContract
 from ce_integrations.llamaindex import LlamaIndexEmbedder
-from tests.unit.embed_host import FACTS, Subjects, ask, engine_with, sent, talk
+from tests.hosts.embed_host import FACTS, Subjects, ask, engine_with, sent, talk
 
 
 class About(BaseEmbedding):

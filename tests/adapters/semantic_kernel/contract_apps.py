@@ -34,8 +34,8 @@ from semantic_kernel.contents import (
 )
 from semantic_kernel.functions import KernelPlugin, kernel_function
 
-from ce_integrations.base import Adapter
-from ce_integrations.evidence import fetch_evidence
+from ce_integrations.calls.evidence_tool import fetch_evidence
+from ce_integrations.install.adapter import Adapter
 from ce_integrations.semantic_kernel import fetch_evidence_tool
 from ce_integrations.semantic_kernel.installer import ADAPTER, SemanticKernelAdapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
@@ -49,7 +49,7 @@ from ce_integrations.testing.framework_apps import (
     in_session,
 )
 from ce_integrations.testing.wire import Wire
-from ce_integrations.walk import walk
+from ce_integrations.wrapping.walk import walk
 from tests.adapters.clients import no_certificates
 from tests.adapters.semantic_kernel.contract_surfaces import SURFACES
 from tests.adapters.semantic_kernel.shelves import shelf

@@ -7,7 +7,8 @@ from typing import Any
 
 from semantic_kernel.contents import FunctionCallContent, FunctionResultContent
 
-from ce_integrations import asking, hooks, steps
+from ce_integrations.calls import hooks, steps
+from ce_integrations.calls import model_methods as asking
 from ce_integrations.semantic_kernel import injection, recorder
 from ce_integrations.semantic_kernel.installer import SemanticKernelAdapter
 from tests.adapters.agent_mutants import overlooks

@@ -7,10 +7,10 @@ from dataclasses import replace
 from acme_agents import Agent, Listener, Message, ToolCall, join
 
 import ce_engine as ce
-from ce_integrations.base import Adapter, CallInfo, Capabilities, Detach, Hooks
-from ce_integrations.blocks import call_args, call_texts, changed, tool_requests
-from ce_integrations.marks import Mark, Marking, heard
-from ce_integrations.usage import usage_of
+from ce_integrations.install.adapter import Adapter, CallInfo, Capabilities, Detach, Hooks
+from ce_integrations.install.marks import Mark, Marking, heard
+from ce_integrations.mapping.content_blocks import call_args, call_texts, changed, tool_requests
+from ce_integrations.mapping.usage import usage_of
 
 
 ORIGINS = {"system": "system", "user": "task", "assistant": "answer", "tool": "tool_result"}

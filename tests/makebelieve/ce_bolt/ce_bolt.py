@@ -10,16 +10,23 @@ from typing import Any
 from bolt_flows import Flow, Message, Tool
 
 import ce_engine as ce
-from ce_integrations.asking import Asked
-from ce_integrations.base import Adapter, CallInfo, Capabilities, Detach, Hooks, Stateless
-from ce_integrations.blocks import changed, tool_requests
-from ce_integrations.marks import Attribute, Mark, Marking
-from ce_integrations.recorders import RetrievalRecorder, RunInfo, ToolRecorder
-from ce_integrations.runs import retrieved_doc
-from ce_integrations.steps import Step, deeper, governing_step, in_step, step_around
-from ce_integrations.turns import aside
-from ce_integrations.usage import usage_of
-from ce_integrations.wrappers import within
+from ce_integrations.calls.model_methods import Asked
+from ce_integrations.calls.open_turn import aside
+from ce_integrations.calls.runs import retrieved_doc
+from ce_integrations.calls.steps import Step, deeper, governing_step, in_step, step_around
+from ce_integrations.calls.tool_methods import RetrievalRecorder, RunInfo, ToolRecorder
+from ce_integrations.install.adapter import (
+    Adapter,
+    CallInfo,
+    Capabilities,
+    Detach,
+    Hooks,
+    Stateless,
+)
+from ce_integrations.install.marks import Attribute, Mark, Marking
+from ce_integrations.mapping.content_blocks import changed, tool_requests
+from ce_integrations.mapping.usage import usage_of
+from ce_integrations.wrapping.wrappers import within
 
 
 PLACE = Attribute("_ce_mark")

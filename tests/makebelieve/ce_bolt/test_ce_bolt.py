@@ -11,9 +11,9 @@ import pytest
 from bolt_flows import Agent, ChatModel, Condenser, Flow, Message, Shelf
 from ce_bolt import ADAPTER
 
-from ce_integrations import hooks
-from ce_integrations.asked_tools import AskedTools
-from ce_integrations.recorders import RetrievalRecorder, ToolRecorder
+from ce_integrations.calls import hooks
+from ce_integrations.calls.requested_tools import AskedTools
+from ce_integrations.calls.tool_methods import RetrievalRecorder, ToolRecorder
 from ce_integrations.testing import (
     MODEL,
     SYSTEM,
@@ -24,7 +24,7 @@ from ce_integrations.testing import (
     Wire,
     in_session,
 )
-from ce_integrations.unnamed import Unnamed
+from ce_integrations.whose.unnamed_sessions import Unnamed
 from tests.adapters.mutants import ASIDE, FOUND, NOBODY, ROWS, Mutant, Patch
 from tests.adapters.push_mutants import PUSHED
 

@@ -1,0 +1,98 @@
+"""The `ce` command's parts put together; a command's module is imported when it is run."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from keyword import iskeyword
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+
+COMMANDS = (
+    "demo",
+    "sessions",
+    "import",
+    "show",
+    "trace",
+    "report",
+    "compare",
+    "replay",
+    "inspect",
+    "doctor",
+    "schema",
+    "migrate",
+    "verify",
+    "delete",
+    "constraints",
+)
+"""Each is a function, or a group of its own, in the module of its name."""
+
+
+class Commands(TyperGroup):
+    """The commands by name; one is imported when it is asked for."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the group's signature
+        """The command of this name, or `None`."""
+        if cmd_name in self.commands and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _made(cmd_name)
+        return self.commands.get(cmd_name)
+
+
+def _made(name: str) -> Any:
+    word = f"{name}_" if iskeyword(name) else name
+    found = getattr(import_module(f"ce_engine.apps.cli.{word}"), word)
+    if not isinstance(found, typer.Typer):
+        from ce_engine.apps.present.output import reported  # noqa: PLC0415 - only where a command is run
+
+        command, found = found, typer.Typer(add_completion=False)
+        found.command(name)(reported(command))
+    made = get_command(found)
+    made.name = name
+    return made
+
+
+app = typer.Typer(
+    name="ce",
+    cls=Commands,
+    help="Context engineering: what went to the model, what was kept, dropped, and why.",
+    epilog="An error is one line on stderr, `error [CODE]: message` (with --json an object), and exit "
+    "code 1; wrong usage is exit code 2.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - only here
+
+        typer.echo(f"ce {version('ce-integrations')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    _asked: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+def run() -> None:
+    """Run the command; text that the terminal's encoding does not know becomes a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    app()

@@ -1,0 +1,212 @@
+"""`ce compare`: recorded calls by framework, model, agent, session or A/B tag, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from ce_engine.apps.cli.options import Account, AsJson, Prices, StoreUrl, User
+from ce_engine.apps.cli.reading import find_session, prices_of, reading
+from ce_engine.apps.present.compare_lines import csv_text, lines, notes, shown, subject
+from ce_engine.apps.present.output import clipped, console, moment, number, print_json, print_under
+from ce_engine.audit.compare.figures import Comparison
+from ce_engine.audit.compare.figures import compare as compared
+from ce_engine.audit.compare.reading import read_calls
+from ce_engine.audit.compare.records import TAG, CallRecord, grouping
+from ce_engine.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ce_engine.ports.store import Store
+    from ce_engine.schema.rows import SessionInfo
+
+NAME_CELLS = 28
+"""Cells of a group's name."""
+GAP = 3
+"""Cells between columns, at most."""
+AGO = re.compile(r"(\d{1,6})([mhdw])")
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+Sessions = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SESSION]...", help="Only these.", show_default="all of the account"),
+]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by", help="framework, model, agent, session, or tag:NAME, an A/B tag's values."
+    ),
+]
+Since = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="Calls from then on: 2026-11-23, 2026-11-23T14:30Z, or 24h ago."
+    ),
+]
+Until = Annotated[str, typer.Option(metavar="TIME", help="Calls before then, in the same forms.")]
+Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write one page that needs nothing else.")
+]
+
+
+def compare(  # noqa: PLR0913 - one parameter an option
+    sessions: Sessions = None,
+    *,
+    by: By = "framework",
+    since: Since = "",
+    until: Until = "",
+    prices: Prices = None,
+    html: Html = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a row a group.")] = False,
+    store: StoreUrl = None,
+    user: User = None,
+    account: Account = "",
+    as_json: AsJson = False,
+) -> None:
+    """Compare recorded calls: tokens, cost, latency, tools, evidence, and what went wrong.
+
+    Ephemeral sessions count, too. With --json, an object with by, from, to, currency, groups (by name) and
+    total; what is not known is null.
+    """
+    grouping(by)  # what is wrong with it is told before everything is read
+    if as_csv and as_json:
+        raise ConfigError("--csv and --json both print to stdout. Choose one of them.")
+    table = prices_of(prices)
+    span = (_time(since), _time(until))
+    found = asyncio.run(_read(store, sessions or [], account, user, span, by))
+    comparison = compared(found, by, table)
+    if html:
+        _write_page(html, comparison)
+    if as_json:
+        print_json(_plain(comparison))
+    elif as_csv:
+        typer.echo(csv_text(comparison), nl=False)
+    elif found:
+        _print(console(), comparison)
+    else:
+        console().print(
+            f"no calls of account {account!r} in this store, of these sessions and this time"
+        )
+
+
+async def _read(
+    url: str | None,
+    wanted: list[str],
+    account: str,
+    user: str | None,
+    span: tuple[str, str],
+    by: str,
+) -> list[CallRecord]:
+    async with reading(url) as store:
+        infos = await _sessions(store, wanted, account, user)
+        since, until = span
+        tags = by.startswith(TAG)
+        return await read_calls(store, infos, since=since, until=until, tags=tags)
+
+
+async def _sessions(
+    store: Store, wanted: list[str], account: str, user: str | None
+) -> list[SessionInfo]:
+    if not wanted:
+        return await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
+    names = dict.fromkeys(wanted)
+    return [await find_session(store, name, account=account, user=user) for name in names]
+
+
+def _time(text: str) -> str:
+    """A time as stored ones are written, UTC.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not text:
+        return ""
+    if ago := AGO.fullmatch(text.removesuffix(" ago")):
+        span = timedelta(**{UNITS[ago[2]]: int(ago[1])})
+        then = datetime.now(UTC) - span
+    else:
+        try:
+            then = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"{text!r} is no time. Write 2026-11-23, 2026-11-23T14:30Z, or 90m, 24h, 7d (ago)."
+            ) from error
+    then = then.replace(tzinfo=then.tzinfo or UTC).astimezone(UTC)
+    return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _write_page(path: Path, comparison: Comparison) -> None:
+    from ce_engine.apps.cli.compare_page import page  # noqa: PLC0415 - only where one is asked for
+
+    try:
+        path.write_text(page(comparison), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{str(path)!r} cannot be written ({error.strerror or error})") from error
+
+
+def _plain(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "by": comparison.by,
+        "from": comparison.first_at or None,
+        "to": comparison.last_at or None,
+        "currency": comparison.prices.currency if comparison.prices else None,
+        "unit": comparison.unit,
+        "groups": {name: figures.as_json() for name, figures in comparison.groups.items()},
+        "total": comparison.total.as_json(),
+        "notes": list(notes(comparison)),
+    }
+
+
+def _print(screen: Console, comparison: Comparison) -> None:
+    """A column a group; where there is no room for all, one table below the other."""
+    total = comparison.total
+    what = f"{number(total.calls)} calls of {number(total.sessions)} sessions"
+    span = f"{moment(comparison.first_at)} to {moment(comparison.last_at)} UTC"
+    print_under(screen, 0, f"{what} by {subject(comparison.by)}, {span}", style="bold")
+    columns = [(shown(name), figures) for name, figures in comparison.groups.items()]
+    if len(columns) > 1:
+        columns.append(("all", total))
+    rows = [(line, [line.text(figures) for _, figures in columns]) for line in lines(comparison)]
+    heads = [clipped(name, NAME_CELLS) for name, _ in columns]
+    widths = [
+        max([Text(head).cell_len, *(len(texts[place]) for _, texts in rows)]) + GAP
+        for place, head in enumerate(heads)
+    ]
+    first = max(len(line.title) for line, _ in rows) + GAP
+    for chosen in _parts(widths, screen.width - first):
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+        table.add_column(subject(comparison.by), no_wrap=True)
+        for place in chosen:
+            table.add_column(Text(heads[place]), justify="right", no_wrap=True)
+        for line, texts in rows:
+            cells = [
+                Text(texts[place], style="bold red" if line.bad(columns[place][1]) else "")
+                for place in chosen
+            ]
+            table.add_row(Text(line.title), *cells)
+        screen.print(table)
+    for note in notes(comparison):
+        print_under(screen, 2, note, before="· ", style="dim")
+
+
+def _parts(widths: list[int], room: int) -> list[list[int]]:
+    """The columns' places, as many at once as there is room for, and never none."""
+    parts: list[list[int]] = [[]]
+    used = 0
+    for place, width in enumerate(widths):
+        if parts[-1] and used + width > room:
+            parts.append([])
+            used = 0
+        parts[-1].append(place)
+        used += width
+    return parts

@@ -1,0 +1,159 @@
+"""`ce constraints`: what every chat call of a user in a project must be told (D-06)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, TypeVar
+
+import typer
+
+from ce_engine.apps.cli.options import Account, AsJson, StoreUrl
+from ce_engine.apps.cli.reading import engine_over
+from ce_engine.apps.present.output import console, print_json, printable, reported
+from ce_engine.create import ContextEngine
+from ce_engine.schema.enums import Priority
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Constraint
+
+
+T = TypeVar("T")
+User = Annotated[
+    str, typer.Option("--user", metavar="ID", help="Whose.", show_default="the unnamed one")
+]
+Project = Annotated[
+    str,
+    typer.Option("--project", metavar="ID", help="In which.", show_default="the unnamed one"),
+]
+Text = Annotated[str, typer.Argument(help="What must be, in words; it is stored redacted.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="As `ce constraints list` names it.")]
+Urgency = Annotated[
+    Priority | None,
+    typer.Option(
+        "--priority",
+        help="must or high; of a derived one, medium or low.",
+        show_default=False,
+    ),
+]
+Derived = Annotated[
+    bool, typer.Option("--derived", help="Found by a program: it goes first when room is short.")
+]
+Kind = Annotated[
+    str | None,
+    typer.Option("--kind", metavar="WORD", help="What it is about: style, plot, ..."),
+]
+
+constraints = typer.Typer(
+    help="List, add, update and delete constraints: they go out with every chat call.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@constraints.command("list")
+@reported
+def list_(
+    *,
+    kind: Kind = None,
+    store: StoreUrl = None,
+    account: Account = "",
+    user: User = "",
+    project: Project = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the constraints, or those of a kind, in the order in which they go out."""
+    scope = _scope(account, user, project)
+    found = _run(store, lambda engine: engine.constraints.list(scope, kind=kind))
+    _print(found, as_json=as_json)
+    if not found and not as_json:
+        console().print("no constraints")
+
+
+@constraints.command()
+@reported
+def add(  # noqa: PLR0913 - one parameter an option
+    text: Text,
+    *,
+    priority: Urgency = None,
+    derived: Derived = False,
+    kind: Kind = None,
+    store: StoreUrl = None,
+    account: Account = "",
+    user: User = "",
+    project: Project = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add a constraint; a running app tells its model with its next call."""
+    scope = _scope(account, user, project)
+
+    def work(engine: ContextEngine) -> Awaitable[Constraint]:
+        return engine.constraints.create(
+            scope, text, derived=derived, priority=priority, kind=kind or ""
+        )
+
+    _print([_run(store, work)], as_json=as_json)
+
+
+@constraints.command()
+@reported
+def update(  # noqa: PLR0913 - one parameter an option
+    constraint_id: Id,
+    text: Annotated[str | None, typer.Argument(help="The new words.", show_default=False)] = None,
+    *,
+    priority: Urgency = None,
+    kind: Kind = None,
+    store: StoreUrl = None,
+    account: Account = "",
+    user: User = "",
+    project: Project = "",
+    as_json: AsJson = False,
+) -> None:
+    """Change a constraint's words, priority or kind."""
+    scope = _scope(account, user, project)
+
+    def work(engine: ContextEngine) -> Awaitable[Constraint]:
+        return engine.constraints.update(
+            scope, constraint_id, text=text, priority=priority, kind=kind
+        )
+
+    _print([_run(store, work)], as_json=as_json)
+
+
+@constraints.command()
+@reported
+def delete(
+    constraint_id: Id,
+    *,
+    store: StoreUrl = None,
+    account: Account = "",
+    user: User = "",
+    project: Project = "",
+) -> None:
+    """Delete a constraint."""
+    scope = _scope(account, user, project)
+    _run(store, lambda engine: engine.constraints.delete(scope, constraint_id))
+    console().print("deleted 1 constraint")
+
+
+def _scope(account: str, user: str, project: str) -> Scope:
+    return Scope(session_id="ce", account_id=account, user_id=user, project_id=project)
+
+
+def _run(url: str | None, work: Callable[[ContextEngine], Awaitable[T]]) -> T:
+    async def main() -> T:
+        async with engine_over(url) as engine:
+            return await work(engine)
+
+    return asyncio.run(main())
+
+
+def _print(found: Sequence[Constraint], *, as_json: bool) -> None:
+    if as_json:
+        print_json([each.model_dump(mode="json") for each in found])
+        return
+    for each in found:
+        marks = [*([each.kind] if each.kind else []), str(each.priority)]
+        marks += ["derived"] if each.derived else []
+        marks += [f"{each.redacted} redacted"] if each.redacted else []
+        line = f"{each.constraint_id}  {' '.join(each.text.split())}  ({', '.join(marks)})"
+        console().print(printable(line), markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,65 @@
+"""`ce doctor`: what is wrong with the installation, and the cure of each problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ce_engine.apps.cli.options import AsJson, OriginalsUrl, StoreUrl
+from ce_engine.apps.present.output import console, print_json, print_under
+from ce_engine.stores.urls import DEFAULT
+
+
+if TYPE_CHECKING:
+    from ce_engine.apps.cli.checks import Check
+
+Fetch = Annotated[
+    bool, typer.Option("--fetch", help="Fetch the vocabularies that are missing, over the network.")
+]
+
+STYLES = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
+INDENT = 6
+
+
+def doctor(
+    *,
+    fetch: Fetch = False,
+    store: StoreUrl = None,
+    originals: OriginalsUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check versions, vocabularies, stores and secret; name the cure of every problem.
+
+    The exit code is 1 if a check fails. With --json, a list of objects with check, status (OK, WARN,
+    FAIL), detail and cure.
+    """
+    # Only this command pays for what they import.
+    from ce_engine.apps.cli import checks, store_checks  # noqa: PLC0415
+
+    found = [
+        checks.python(),
+        *checks.adapters(),
+        *checks.variables(),
+        *checks.vocabularies(fetch=fetch),
+        *store_checks.store(store or DEFAULT),
+        *(store_checks.originals(originals, store or DEFAULT) if originals else ()),
+    ]
+    if as_json:
+        print_json([asdict(check) for check in found])
+    else:
+        _print(console(), found)
+    if any(check.status is checks.Status.FAIL for check in found):
+        raise typer.Exit(1)
+
+
+def _print(screen: Console, found: Sequence[Check]) -> None:
+    for check in found:
+        mark = Text(f"{check.status.value:<{INDENT}}", style=STYLES[check.status])
+        print_under(screen, INDENT, f"{check.check}: {check.detail}", before=mark)
+        if check.cure:
+            print_under(screen, INDENT, f"-> {check.cure}")

@@ -1,0 +1,82 @@
+"""`ce sessions`: what is recorded, newest first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ce_engine.apps.cli.options import Account, AsJson, StoreUrl, User
+from ce_engine.apps.cli.reading import reading
+from ce_engine.apps.present.output import (
+    console,
+    moment,
+    number,
+    print_columns,
+    print_json,
+    printable,
+)
+
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ce_engine.schema.rows import SessionInfo
+
+Ephemeral = Annotated[
+    bool,
+    typer.Option("--all", help="Ephemeral ones too: runs for which the app named no session."),
+]
+
+
+def sessions(
+    *,
+    ephemeral: Ephemeral = False,
+    store: StoreUrl = None,
+    user: User = None,
+    account: Account = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the recorded sessions, newest first.
+
+    With --json, a list of objects with session_id, user_id, account_id, frameworks, messages,
+    tool_calls, evidences, turns, ephemeral, created_at and updated_at.
+    """
+    found = asyncio.run(_listed(store, account, user, ephemeral=ephemeral))
+    if as_json:
+        print_json([asdict(info) for info in found])
+    elif found:
+        _print(console(), found, ephemeral=ephemeral)
+    else:
+        more = "" if ephemeral else "; --all lists ephemeral ones"
+        console().print(f"no sessions of account {account!r} in this store{more}")
+
+
+async def _listed(
+    url: str | None, account: str, user: str | None, *, ephemeral: bool
+) -> list[SessionInfo]:
+    async with reading(url) as store:
+        return await store.list_sessions(account_id=account, user_id=user, ephemeral=ephemeral)
+
+
+def _print(screen: Console, found: Sequence[SessionInfo], *, ephemeral: bool) -> None:
+    columns = ["session", "user", "framework", "turns", "messages", "tool calls", "evidence"]
+    columns += ["updated (UTC)", *(["kind"] if ephemeral else [])]
+    rows = [
+        (
+            printable(info.session_id),
+            info.user_id or "-",
+            ", ".join(info.frameworks) or "-",
+            number(info.turns),
+            number(info.messages),
+            number(info.tool_calls),
+            number(info.evidences),
+            moment(info.updated_at),
+            *(["ephemeral" if info.ephemeral else "named"] if ephemeral else []),
+        )
+        for info in found
+    ]
+    print_columns(screen, columns, rows, numbers={"turns", "messages", "tool calls", "evidence"})

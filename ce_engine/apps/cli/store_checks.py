@@ -1,0 +1,154 @@
+"""What `ce doctor` finds out about the store and the install's secret."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from ce_engine.apps.cli.checks import Check, Status, failed
+from ce_engine.errors import ConfigError, ContextEngineError
+from ce_engine.schema.ids import MIN_SECRET_BYTES
+from ce_engine.stores import open_store, secret
+from ce_engine.stores.private import is_link, is_open_to_others
+from ce_engine.stores.tables.database import BESIDE
+from ce_engine.stores.urls import DEFAULT, MEMORY, local_path, scheme_of
+from ce_engine.turns.record.originals import check_apart
+
+
+SHARED = "Several hosts that share a store need the same one."
+
+
+def store(url: str) -> list[Check]:
+    """Checks of the store at `url`, and of the secret that belongs to it."""
+    try:
+        scheme = scheme_of(url)
+        if scheme == "memory":
+            detail = f"{MEMORY} works, and nothing is kept when the process ends"
+            cure = f"Name a file to keep what is recorded: --store {DEFAULT}"
+            return [Check("store", Status.WARN, detail, cure), *_variable()]
+        path = local_path(url)
+    except ContextEngineError as error:
+        return [failed("store", error)]
+    rights = list(_rights(path))  # before they are used: SQLite makes files, and takes them away
+    return [_place(scheme, path), *rights, *(_variable() or _key_file(path))]
+
+
+def originals(url: str, first: str) -> Iterator[Check]:
+    """Checks of the second store, which has what redaction took out: its place, and who may read it."""
+    try:
+        check_apart(first, url)
+    except ConfigError as error:
+        yield failed("originals", error)
+        return
+    for check in store(url):
+        yield replace(check, check=f"originals {check.check}")
+
+
+def _rights(path: Path) -> Iterator[Check]:
+    """Who may read what is there; the mode of a link says nothing, and none is followed."""
+    if os.name != "posix" or not path.exists():
+        return
+    beside = (path.with_name(path.name + end) for end in BESIDE)
+    mine = [path, *(path.rglob("*") if path.is_dir() else filter(Path.exists, beside))]
+    wide = [each for each in mine if not is_link(each) and is_open_to_others(each)]
+    if not wide:
+        yield Check("rights", Status.OK, f"{path}, for this user only")
+        return
+    mode = stat.S_IMODE(wide[0].stat().st_mode)
+    others = f", and {len(wide) - 1} more in it or beside it" if wide[1:] else ""
+    detail = f"{str(wide[0])!r} is open to others (mode {mode:04o}){others}"
+    what = f"-R go= {path}" if path.is_dir() else " ".join(["600", *map(str, wide)])
+    cure = f"chmod {what}, and give the app a user of its own."
+    yield Check("rights", Status.WARN, detail, cure)
+
+
+def _place(scheme: str, path: Path) -> Check:
+    usable = _usable_folder if scheme == "file" else _usable
+    if path.exists():
+        return asyncio.run(_opened(scheme, path)) or usable(path, str(path))
+    try:
+        folder = tempfile.TemporaryDirectory(dir=path.parent, prefix=".ce-doctor-")
+    except OSError as error:
+        detail = f"there is nothing at {str(path)!r}, and none can be made ({error.strerror})"
+        cure = f"Make {str(path.parent)!r} a folder that this user may write to, or name another place."
+        return Check("store", Status.FAIL, detail, cure)
+    with folder as name:
+        trial = Path(name) / path.name
+        problem = asyncio.run(_opened(scheme, trial))
+        return problem or usable(trial, f"{path}, which is made at first use")
+
+
+async def _opened(scheme: str, path: Path) -> Check | None:
+    """Open and write the store; say what is wrong, if something is."""
+    opened = open_store(path.as_uri() if scheme == "file" else f"sqlite:///{path}")
+    try:
+        await opened.check()
+    except ContextEngineError as error:
+        return failed("store", error)
+    finally:
+        await opened.close()
+    return None
+
+
+def _usable_folder(_: Path, what: str) -> Check:
+    return Check("store", Status.OK, f"{what}: takes files, a folder a session")
+
+
+def _usable(path: Path, what: str) -> Check:
+    with closing(sqlite3.connect(path)) as connection:
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if mode == "wal":
+        return Check("store", Status.OK, f"{what}: opens and writes, WAL")
+    detail = f"{what}: opens and writes, but its journal mode is {mode!r}: who reads waits"
+    cure = (
+        f'Run: sqlite3 {path} "PRAGMA journal_mode=WAL". If that stays {mode!r}, the file is on a '
+        "network file system: move it to a local disk."
+    )
+    return Check("store", Status.WARN, detail, cure)
+
+
+def _variable() -> list[Check]:
+    """A check of `CE_SECRET`, where it is set."""
+    given = secret.from_environment()
+    if given is None:
+        return []
+    if len(given) >= MIN_SECRET_BYTES:
+        detail = f"{secret.VARIABLE} is set, {len(given)} bytes. {SHARED}"
+        return [Check("secret", Status.OK, detail)]
+    detail = f"{secret.VARIABLE} has {len(given)} bytes; at least {MIN_SECRET_BYTES} are needed"
+    cure = f"Set {secret.VARIABLE} to a long random text, such as `openssl rand -hex 32` prints."
+    return [Check("secret", Status.FAIL, detail, cure)]
+
+
+def _key_file(path: Path) -> Iterator[Check]:
+    key = path.with_name(f"{path.name}.key")
+    if not key.exists():
+        if path.exists():
+            detail = f"the key file {str(key)!r} of the store is gone"
+            cure = (
+                f"Put it back, or set {secret.VARIABLE}; else a new one is made, and what was "
+                "recorded before is recognised by its text only."
+            )
+            yield Check("secret", Status.WARN, detail, cure)
+        else:
+            yield Check("secret", Status.OK, f"a key file is made at first use. {SHARED}")
+        return
+    try:
+        secret.beside(path)
+    except ContextEngineError as error:
+        yield failed("secret", error)
+        return
+    mode = stat.S_IMODE(key.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        detail = f"the key file {str(key)!r} is open to others (mode {mode:04o})"
+        yield Check("secret", Status.FAIL, detail, f"chmod 600 {key}")
+    else:
+        detail = f"{key}, for this user only. Several hosts that share a store need the same"
+        yield Check("secret", Status.OK, f"{detail} {secret.VARIABLE} instead.")

@@ -1,0 +1,1 @@
+"""Sessions, turns, costs and reasons in words, for every program that shows them."""

@@ -1,0 +1,85 @@
+"""What was brought in for a turn, piece by piece, with why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from ce_engine.apps.present.output import clipped, moment, number, print_under, printable, short_id
+from ce_engine.schema.replay import BroughtIn, Explanation
+
+
+INDENT = 8
+WORDS = 8
+"""Shared words that are shown."""
+
+FEATURES = {
+    "words": "own words",
+    "quoted": "word for word",
+    "beside": "next to it",
+    "near": "near it",
+    "talk": "same talk",
+    "speaker": "who speaks",
+    "date": "the day",
+    "time": "tells a time",
+    "number": "tells a number",
+    "related": "by another name",
+    "meaning": "means the like",
+}
+"""What a score is made of, in words; others stand for themselves."""
+
+LEGEND = (
+    "A score adds up how rare the question's words are that stand in a text itself, next to it, near it and in the same "
+    "stretch of talk; and whose words, which day, what kind of thing is asked for, what is quoted; and with an embedder how near its meaning is."
+)
+
+
+def print_brought_in(screen: Console, found: Explanation, turns: Mapping[str, int]) -> None:
+    """Print the pieces, the best first.
+
+    Args:
+        screen: where to.
+        found: what went in.
+        turns: the numbers of the session's turns, by the message that each answers.
+    """
+    tokens = sum(piece.tokens for piece in found.brought_in)
+    pieces = f"{number(len(found.brought_in))} pieces" if len(found.brought_in) != 1 else "1 piece"
+    said = f"{pieces}, {number(tokens)} tokens" if found.brought_in else "nothing for this turn"
+    screen.print(Text(f"\nBrought in: {said}", style="bold"))
+    if found.asked and any(piece.features for piece in found.brought_in):
+        print_under(screen, INDENT, clipped(found.asked, screen.width - INDENT - 2), before="asked")
+    if not found.equal:
+        for problem in found.problems:
+            print_under(screen, INDENT, problem.detail, before="!")
+    for piece in found.brought_in:
+        _print(screen, piece)
+    if any(piece.features for piece in found.brought_in):
+        print_under(screen, 0, LEGEND, style="dim")
+    for before in found.earlier:
+        turn = turns.get(before.asked)
+        where = f"since turn {turn}" if turn else "since an earlier turn"
+        said = f"{number(len(before.ids))} pieces, {number(before.tokens)} tokens, stand where they were sent {where}"
+        print_under(screen, INDENT, said, before="stays")
+
+
+def _print(screen: Console, piece: BroughtIn) -> None:
+    score = "-" if piece.score is None else f"{piece.score:.2f}"
+    what = [piece.kind, piece.who, moment(piece.at)[:16], short_id(piece.id)]
+    part = ", its best sentences" if piece.is_part else ""
+    head = f"{' · '.join(filter(None, what))} · {number(piece.tokens)} tokens{part}"
+    print_under(screen, INDENT, clipped(head, screen.width - INDENT), before=f"{score:>5}")
+    if why := _why(piece.features, piece.words):
+        print_under(screen, INDENT, why, style="dim")
+    print_under(screen, INDENT, clipped(printable(piece.text), screen.width - INDENT))
+
+
+def _why(features: Mapping[str, float], words: Sequence[str]) -> str:
+    """A score's parts, with the words that it shares with the question."""
+    named = ", ".join(words[:WORDS]) + (" ..." if len(words) > WORDS else "")
+    return " + ".join(
+        f"{FEATURES.get(name, name)} {weight:.2f}"
+        + (f" ({named})" if name == "words" and named else "")
+        for name, weight in features.items()
+    )

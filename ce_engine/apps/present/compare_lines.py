@@ -1,0 +1,223 @@
+"""The figures of a comparison as lines of text: for the terminal, for CSV, and for the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ce_engine.apps.present.output import change, number, percent
+from ce_engine.audit.compare.figures import Comparison, Cost, Figures, Spread
+from ce_engine.audit.compare.records import TAG
+from ce_engine.sessions.spending import MARGIN
+from ce_engine.text.tokens.prices import LISTED
+
+
+NONE = "(none)"
+"""Stands for the name of the calls that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A figure with its title, how it is printed, and what it means; `bad` ones are better 0."""
+
+    title: str
+    text: Callable[[Figures], str]
+    meaning: str
+    bad: Callable[[Figures], bool] = lambda _: False
+
+
+def shown(name: str) -> str:
+    """A group's name, or what stands for none."""
+    return name or NONE
+
+
+def subject(by: str) -> str:
+    """What the names of the groups are."""
+    return f"tag {by.removeprefix(TAG)}" if by.startswith(TAG) else by
+
+
+def milliseconds(value: int) -> str:
+    """A time; in seconds from one on."""
+    return f"{value} ms" if value < 1000 else f"{value / 1000:.1f} s"
+
+
+def money(amount: float, currency: str) -> str:
+    """An amount with as many places as it takes to see it."""
+    places = 2 if amount >= 1 or not amount else 4
+    return f"{amount:,.{places}f} {currency}"
+
+
+def cost_text(cost: Cost | None, calls: int, currency: str) -> str:
+    """What a group cost; a dash where no call has a price, and a word where some have none."""
+    if cost is None or (calls and cost.unpriced == calls):
+        return "-"
+    part = f" + {number(cost.unpriced)} unpriced" if cost.unpriced else ""
+    return money(cost.amount, currency) + part
+
+
+def _spread(spread: Spread | None) -> str:
+    return f"{milliseconds(spread.p50)} / {milliseconds(spread.p95)}" if spread else "-"
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{number(part)} ({percent(part, whole)})" if whole else number(part)
+
+
+def lines(comparison: Comparison) -> Iterator[Line]:
+    """The lines of a comparison, in order."""
+    yield Line("calls", lambda f: number(f.calls), "model calls; retries stay in their call")
+    yield Line("sessions", lambda f: number(f.sessions), "sessions that they are of")
+    yield Line(
+        "failed",
+        lambda f: _of(f.failed, f.calls) if f.failed else "0",
+        "calls that ended with an error",
+        lambda f: bool(f.failed),
+    )
+    if comparison.total.unfinished:
+        what = "calls that were left or cancelled before their end"
+        yield Line("unfinished", lambda f: number(f.unfinished), what)
+    yield Line("tokens sent", lambda f: number(f.tokens_sent), "input that went out, by our count")
+    yield Line("without us", lambda f: number(f.tokens_before), "what the app's own input would be")
+    yield Line(
+        "saved",
+        lambda f: _of(f.tokens_saved, f.tokens_before),
+        "the difference; below 0, more was brought in than left out",
+    )
+    yield Line(
+        "cached prefix",
+        lambda f: _of(f.cached_prefix, f.tokens_sent),
+        "leading tokens equal to the call before, which a provider can cache",
+    )
+    if comparison.total.provider_cached is not None:
+        what = "tokens that the provider had in its cache, as it told"
+        yield Line("cached, as told", lambda f: number(f.provider_cached), what)
+    yield Line("tokens answered", lambda f: number(f.completion_tokens), "as the provider told")
+    yield from _spent(comparison)
+    yield from _quality()
+
+
+def beside_text(figures: Figures) -> str:
+    """How much dearer than without us, or cheaper; a dash where nobody can say."""
+    found = figures.beside
+    return change(found.sent, found.untouched) if found.calls else "-"
+
+
+def _spent(comparison: Comparison) -> Iterator[Line]:
+    yield Line(
+        "effect on cost",
+        beside_text,
+        f"of inputs and our own calls beside the app without us, in {comparison.unit}, prefixes as cached in both",
+        lambda f: f.beside.calls > 0 and f.beside.sent > f.beside.untouched * MARGIN,
+    )
+    if comparison.prices:
+        currency = comparison.prices.currency
+        yield Line(
+            "cost",
+            lambda f: cost_text(f.cost, f.calls - f.from_cache, currency),
+            "by the price table, the cached prefix apart",
+        )
+    yield Line("latency p50 / p95", lambda f: _spread(f.latency_ms), "of whole answers")
+    yield Line("first token p50 / p95", lambda f: _spread(f.first_token_ms), "of streams")
+    yield Line(
+        "pruned", lambda f: _of(f.pruned, f.calls), "calls with messages left out or shortened"
+    )
+
+
+def _quality() -> Iterator[Line]:
+    yield Line(
+        "over budget",
+        lambda f: number(f.over_budget),
+        "calls in which what must stay was more than the budget",
+        lambda f: bool(f.over_budget),
+    )
+    yield Line("tool calls", lambda f: number(f.tool_calls), "tools and retrievals that ran")
+    yield Line(
+        "tool errors",
+        lambda f: _of(f.tool_errors, f.tool_calls) if f.tool_errors else "0",
+        "those that did not succeed",
+        lambda f: bool(f.tool_errors),
+    )
+    yield Line(
+        "evidence used",
+        lambda f: number(f.evidence_used),
+        "pieces that answers rest on or were given",
+    )
+    yield Line("redactions", lambda f: number(f.redactions), "pieces with something redacted")
+    yield Line(
+        "degradations",
+        lambda f: number(f.degradations),
+        "times that we did less than asked",
+        lambda f: bool(f.degradations),
+    )
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """What a reader must know so as not to be misled."""
+    total = comparison.total
+    if total.usage_told < total.calls - total.from_cache:
+        missing = total.calls - total.from_cache - total.usage_told
+        yield f"of {number(missing)} calls no provider told the tokens: our own count stands for it"
+    if total.from_cache:
+        yield f"{number(total.from_cache)} calls were answered from the app's own cache: nothing was sent"
+    if comparison.prices is LISTED:
+        yield "prices are list prices as known to this release: --prices FILE or CE_PRICES has yours"
+    if total.cost and total.cost.unpriced:
+        models = ", ".join(shown(name) for name in total.cost.unpriced_models)
+        yield f"{number(total.cost.unpriced)} calls have no price: {models}"
+    if comparison.prices and total.provider_cached is None and total.cached_prefix:
+        yield "no provider told what it had cached: the cost takes it that the prefix was"
+    for code, times in total.degradation_codes.items():
+        yield f"{code} {number(times)} times"
+
+
+COLUMNS = (
+    "calls",
+    "sessions",
+    "failed",
+    "unfinished",
+    "retries",
+    "from_cache",
+    "tokens_sent",
+    "tokens_before",
+    "tokens_saved",
+    "cached_prefix",
+    "prompt_tokens",
+    "completion_tokens",
+    "provider_cached",
+    "usage_told",
+    "pruned",
+    "left_out",
+    "shortened",
+    "over_budget",
+    "tool_calls",
+    "tool_errors",
+    "evidence_used",
+    "redactions",
+    "degradations",
+)
+_SPREADS = ("latency_ms", "first_token_ms")
+
+
+def csv_text(comparison: Comparison) -> str:
+    """A row a group, with plain numbers under the names that `--json` has."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    spreads = [f"{name}_{part}" for name in _SPREADS for part in ("p50", "p95", "n")]
+    costs = ["cost", "cost_unpriced", "currency", "compared_sent", "compared_untouched", "unit"]
+    writer.writerow([comparison.by, *COLUMNS, *spreads, *costs])
+    for name, figures in comparison.groups.items():
+        row: list[object] = [_harmless(name), *(getattr(figures, column) for column in COLUMNS)]
+        for spread in (figures.latency_ms, figures.first_token_ms):
+            row += [spread.p50, spread.p95, spread.n] if spread else ["", "", 0]
+        cost, prices = figures.cost, comparison.prices
+        row += [cost.amount, cost.unpriced, prices.currency] if cost and prices else ["", "", ""]
+        row += [figures.beside.sent, figures.beside.untouched, comparison.unit]
+        writer.writerow(row)
+    return out.getvalue()
+
+
+def _harmless(name: str) -> str:
+    """A stored name as a cell that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name

@@ -1,0 +1,126 @@
+"""Which call every piece of evidence came from, and which messages rest on it (A-03)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ce_engine.apps.present.output import number, short_id
+from ce_engine.schema.document import Evidence, Message, ModelUsage, SessionDocument, ToolCall
+from ce_engine.schema.enums import EvidenceType, Role, ToolCallStatus
+from ce_engine.schema.rows import TurnRow
+from ce_engine.text.overlap import Quotations
+
+
+@dataclass(slots=True)
+class Links:
+    """The links of one session, to be followed either way."""
+
+    document: SessionDocument
+    turns: Sequence[TurnRow]
+    calls: dict[str, ToolCall] = field(init=False)
+    usages: dict[str, ModelUsage] = field(init=False)
+    used_by: dict[str, list[int]] = field(init=False)
+    """Evidence id -> numbers of the messages that refer to it."""
+    answers: dict[str, int] = field(init=False)
+    """Message id of an answer -> number of its turn, from 1."""
+    violations: dict[str, list[str]] = field(init=False)
+    """Message id of an answer -> ids of the constraints that it breaks."""
+    turn_of_usage: dict[str, int] = field(init=False)
+    """Model usage id -> number of its turn."""
+    outputs: dict[str, str] = field(init=False)
+    """Turn id -> id of the evidence that its answer became."""
+    quotations: Quotations = field(init=False)
+
+    def __post_init__(self) -> None:
+        session, numbered = self.document.session, list(enumerate(self.turns, start=1))
+        self.calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
+        self.usages = {usage.model_usage_id: usage for usage in session.model_usage}
+        self.quotations = Quotations(self.document)
+        self.used_by = {}
+        for position, message in enumerate(session.messages, start=1):
+            for ref in message.refs or ():
+                self.used_by.setdefault(ref.evidence_id, []).append(message.seq or position)
+        self.answers = {turn.answer_message_id: n for n, turn in numbered if turn.answer_message_id}
+        self.violations = {
+            turn.answer_message_id: turn.report.get("violations", [])
+            for turn in self.turns
+            if turn.answer_message_id
+        }
+        self.turn_of_usage = {turn.model_usage_id: n for n, turn in numbered if turn.model_usage_id}
+        self.outputs = {
+            str(evidence.metadata.get("turn_id")): evidence.evidence_id
+            for evidence in self.document.evidences.values()
+            if evidence.type is EvidenceType.LLM_OUTPUT
+        }
+
+    def source(self, evidence: Evidence) -> str:
+        """The call that made the evidence, as `show` names it below; what is missing is said."""
+        links = evidence.links
+        if links.tool_call_id is not None:
+            missing = "" if links.tool_call_id in self.calls else " (not recorded)"
+            return f"call {short_id(links.tool_call_id)}{missing}"
+        if links.model_usage_id is not None:
+            missing = "" if links.model_usage_id in self.usages else " (not recorded)"
+            return f"usage {short_id(links.model_usage_id)}{missing}"
+        return "no call"
+
+    def way_back(self, evidence_id: str) -> str:
+        """A piece of evidence and the call that made it, on one line."""
+        found = self.document.evidences.get(evidence_id)
+        if found is None:
+            return f"{short_id(evidence_id)} (kept elsewhere)"
+        said = f"{short_id(evidence_id)} {found.type.value} <- {self.source(found)}"
+        call = self.calls.get(found.links.tool_call_id or "")
+        if call is not None:
+            return f"{said} {call.tool}"
+        usage = self.usages.get(found.links.model_usage_id or "")
+        return f"{said} {spent(usage)}" if usage is not None else said
+
+    def failure(self, call: ToolCall) -> str:
+        """What a tool's run failed with: in words, or as its result says; empty for one that did not."""
+        if call.status is ToolCallStatus.SUCCESS:
+            return ""
+        found = map(self.document.evidences.get, call.result_evidence_ids)
+        return call.error or next((item.content for item in found if item), "")
+
+    def stands_on(self, message: Message) -> list[tuple[str, str]]:
+        """What a message refers to, with the word for it: what an answer rests on comes first."""
+        ids = list(dict.fromkeys(ref.evidence_id for ref in message.refs or ()))
+        if message.role is Role.TOOL:
+            return [("stored as", evidence_id) for evidence_id in ids]
+        quoted = [item for item in ids if self.quotations.rests_on(message, item)]
+        shown = [item for item in ids if item not in quoted]
+        return [("rests on", item) for item in quoted] + [("was shown", item) for item in shown]
+
+    def became(self, message_id: str) -> Iterator[tuple[str, str]]:
+        """What an answer was stored as, with the model call that made it."""
+        if message_id not in self.answers:
+            return
+        turn = self.turns[self.answers[message_id] - 1]
+        if turn.turn_id in self.outputs:
+            yield "stored as", self.way_back(self.outputs[turn.turn_id])
+        elif turn.model_usage_id in self.usages:
+            usage = self.usages[turn.model_usage_id]
+            yield "used", f"usage {short_id(usage.model_usage_id)} {spent(usage)}"
+
+    def asked(self, message: Message) -> list[str]:
+        """The tool calls that a message asks for: ours of it, its name and arguments."""
+        found = []
+        for position, request in enumerate(message.tool_calls or ()):
+            key = f"{message.message_id}:{position}"
+            name = short_id(key) if key in self.calls else "not run"
+            found.append(f"{name} {request.name}({arguments(request.args)})")
+        return found
+
+
+def arguments(args: dict[str, object]) -> str:
+    """Arguments as in a call: `name='pydantic', limit=3`."""
+    return ", ".join(f"{key}={value!r}" for key, value in args.items())
+
+
+def spent(usage: ModelUsage) -> str:
+    """Model, tokens and time of a model call."""
+    mark = "~" if usage.params.get("estimated") else ""
+    tokens = f"{mark}{number(usage.prompt_tokens)} + {number(usage.completion_tokens)} tokens"
+    return ", ".join(part for part in (usage.model, tokens) if part)

@@ -1,0 +1,198 @@
+"""The reasons of a report, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ce_engine.apps.present.output import number, short_id
+from ce_engine.schema.report import PruneDecision, Report
+from ce_engine.sessions.spending import words
+from ce_engine.turns.report.over_budget import figures
+from ce_engine.turns.report.payload import injected
+
+
+_DECISIONS = {
+    ("dropped", "below_cut"): ("older group left out", "older groups left out"),
+    ("dropped", "older_step_of_this_turn"): (
+        "older step of this turn left out",
+        "older steps of this turn left out",
+    ),
+    ("dropped", "orphaned_tool_result"): (
+        "tool result without its call removed",
+        "tool results without their calls removed",
+    ),
+    ("dropped", "repeated_system_message"): (
+        "repeated system message left out",
+        "repeated system messages left out",
+    ),
+    ("dropped", "unanswered_tool_call"): (
+        "tool call without its results removed",
+        "tool calls without their results removed",
+    ),
+    ("degraded", "older_tool_result"): (
+        "group with older tool results shortened",
+        "groups with older tool results shortened",
+    ),
+    ("degraded", "retrieved_text"): (
+        "message with retrieved text shortened",
+        "messages with retrieved text shortened",
+    ),
+    ("degraded", "rendered_conversation"): (
+        "helper's prompt shortened by the oldest of the conversation in it",
+        "helpers' prompts shortened by the oldest of the conversation in them",
+    ),
+    ("dropped", "over_budget"): (
+        "candidate without room",
+        "candidates without room",
+    ),
+    ("dropped", "over_layer_budget"): (
+        "block without room in its layer",
+        "blocks without room in their layers",
+    ),
+    ("dropped", "over_limit"): (
+        "piece beyond how many may be",
+        "pieces beyond how many may be",
+    ),
+    ("dropped", "duplicate"): ("candidate that says the same", "candidates that say the same"),
+    ("dropped", "conflict"): (
+        "candidate that a conflict took out",
+        "candidates that a conflict took out",
+    ),
+    ("dropped", "not_chosen"): (
+        "block that the pruner did not choose",
+        "blocks that the pruner did not choose",
+    ),
+    ("degraded", "repeated_result"): (
+        "tool result as a reference to the same one",
+        "tool results as references to the same ones",
+    ),
+    ("degraded", "changed_fields"): (
+        "tool result as what changed",
+        "tool results as what changed",
+    ),
+    ("degraded", "compact_json"): (
+        "tool result as compact JSON",
+        "tool results as compact JSON",
+    ),
+    ("degraded", "selected_lines"): (
+        "tool result as some of its lines",
+        "tool results as some of their lines",
+    ),
+    ("degraded", "excerpt"): ("candidate as an excerpt", "candidates as excerpts"),
+    ("degraded", "shorter"): ("block shortened by the pruner", "blocks shortened by the pruner"),
+    ("dropped", "over_tier_budget"): (
+        "candidate beyond its tier's tokens",
+        "candidates beyond their tiers' tokens",
+    ),
+    ("dropped", "sensitivity"): (
+        "candidate too sensitive",
+        "candidates too sensitive",
+    ),
+    ("dropped", "expired"): ("candidate expired", "candidates expired"),
+    ("kept", "never_out"): ("group that is never left out", "groups that are never left out"),
+    ("kept", "fits"): ("group that fits", "groups that fit"),
+    ("kept", "must"): ("block that must be kept", "blocks that must be kept"),
+}
+
+_FORMS = {
+    "repeated_result": "references",
+    "changed_fields": "what changed",
+    "compact_json": "compact JSON",
+    "selected_lines": "some lines",
+}
+
+RECALLED = ("m:", "e:")
+"""How the ids of blocks begin that relevance nominated: stored messages and evidence."""
+
+_CODES = {
+    "CONTEXT_OVER_BUDGET": "OVER BUDGET: what is never left out is more than the budget",
+    "CONTEXT_DEARER": "DEARER by now than it would be without us",
+    "CONTEXT_BUDGET_UNKNOWN": "no budget is known, so nothing is left out",
+    "CONTEXT_STORE_UNAVAILABLE": "the store was unavailable",
+    "CONTEXT_RECORDING_GAP": "records before this turn were lost: the store was away for too long",
+    "CONTEXT_EVIDENCE_CONFLICT": "sources disagree; all of them go out, with a note",
+    "CONTEXT_REDACTION_FAILED": "redaction failed: what it failed on is stored without its content",
+    "CONTEXT_INGEST_FAILED": "the app's ingestor failed; evidence is stored as it came",
+    "CONTEXT_DEDUP_SKIPPED": "evidence could not be compared with what is stored already",
+    "CONTEXT_DERIVE_FAILED": "evidence could not be made into context, and was left out",
+    "CONTEXT_BUDGET_EXCEEDED": "what is never left out is more than the budget: it went out all the same",
+    "CONTEXT_VERSION_CONFLICT": "somebody else wrote to the session at the same time; it was tried once more",
+    "CONTEXT_JUDGE_FAILED": "nobody could say whether the answer keeps its constraints",
+    "CONTEXT_SUMMARIZE_FAILED": "no summary could be made before this turn",
+    "CONTEXT_PRUNE_FAILED": "the pruner failed; the default one stood in for it",
+    "CONTEXT_RENDER_FAILED": "a block could not be rendered; its own text stands for it",
+    "CONTEXT_SELECTOR_UNRESOLVED": "a selector found nothing; the block's own text stands for it",
+    "CONTEXT_EVIDENCE_NOT_FOUND": "evidence is gone; the block's own text stands for it",
+    "CONTEXT_BUDGET_FALLBACK": "the budget could not be worked out; another calculation took its place",
+    "CONTEXT_MEDIA_ESTIMATED": "the size of a picture or file is not known; a default was counted",
+    "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
+    "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
+    "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
+    "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
+    "CONTEXT_RULES_OVERBUDGET": "the rules are more than their share of the budget",
+    "CONTEXT_INPUT_TOO_LARGE": "more context was collected than may be",
+}
+
+
+def decision_words(decision: PruneDecision) -> str:
+    """A decision with its count; a reason that is not known here is told as it is."""
+    if decision.action == "kept" and decision.block_id.startswith(RECALLED):
+        return f"{number(decision.count)} found relevant again"
+    forms = _DECISIONS.get((decision.action, decision.reason))
+    if forms is None:
+        return f"{number(decision.count)} {decision.action}: {decision.reason.replace('_', ' ')}"
+    return f"{number(decision.count)} {forms[decision.count != 1]}"
+
+
+def code_words(code: str) -> str:
+    """What a warning's or degradation's code means; one that is not known here stands for itself."""
+    word, _, about = code.partition(": ")
+    words = _CODES.get(word)
+    if words is None:
+        return code
+    return f"{words} ({about})" if about else words
+
+
+def reasons(report: Report) -> Iterator[str]:
+    """Why the input went out as it did: what deserves attention first, then what was left out."""
+    for code in dict.fromkeys([*report.warnings, *report.degradations]):
+        yield code_words(code)
+    if report.rules_dropped:
+        rules = "rule" if len(report.rules_dropped) == 1 else "rules"
+        told = ", ".join(report.rules_dropped)
+        yield f"{number(len(report.rules_dropped))} {rules} did not go out: {told}"
+    if report.over_budget_causes:
+        yield f"alone too much: {figures(report.over_budget_causes)}"
+    if report.dearer_causes:
+        yield f"what it lost so far, in input tokens: {words(report.dearer_causes)}"
+    if count := len(report.violations):
+        broken = "a constraint" if count == 1 else f"{number(count)} constraints"
+        yield f"ANSWER BREAKS {broken}: {', '.join(map(short_id, report.violations))}"
+    for code in report.errors:
+        yield f"error {code}"
+    yield from map(decision_words, _summed(report))
+    if report.results_saved:
+        told = ", ".join(f"{_FORMS.get(n, n)} {number(t)}" for n, t in report.results_saved.items())
+        yield f"{number(sum(report.results_saved.values()))} tokens saved in tool results: {told}"
+    if report.restored:
+        yield f"{number(report.restored)} stored messages brought back"
+    if report.inserted:
+        tokens = number(injected(report.payload_tokens))
+        pieces = len(report.injected_evidence_ids)
+        yield f"{tokens} tokens brought in" + (f" from {pieces} evidence" if pieces else "")
+
+
+def _summed(report: Report) -> list[PruneDecision]:
+    """The decisions that left something out, one for each action and reason, the most first."""
+    found: dict[tuple[str, str], PruneDecision] = {}
+    for decision in report.prune_decisions:
+        if decision.action == "kept":
+            continue
+        key = (decision.action, decision.reason)
+        known = found.get(key)
+        if known is None:
+            found[key] = decision.model_copy()
+        else:
+            known.count += decision.count
+            known.token_estimate += decision.token_estimate
+    return sorted(found.values(), key=lambda decision: -decision.count)

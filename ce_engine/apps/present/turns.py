@@ -1,0 +1,256 @@
+"""Turns with their reports, as lines of figures and as one turn in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ce_engine.apps.present.output import (
+    change,
+    lined_up,
+    moment,
+    number,
+    percent,
+    print_columns,
+    print_under,
+    printable,
+    short_id,
+)
+from ce_engine.apps.present.reasons import decision_words, reasons
+from ce_engine.schema.report import Report
+from ce_engine.schema.rows import TurnRow
+from ce_engine.turns.report.over_budget import names
+
+
+@dataclass(slots=True)
+class Told:
+    """A turn with its number, from 1, and its report, if one is stored."""
+
+    turn: int
+    row: TurnRow
+    report: Report | None
+    cost: tuple[str, str, str] = ("-", "-", "-")  # as sent, without us, and the effect
+
+    def as_json(self) -> dict[str, Any]:
+        """The turn's row, with its number and the whole report or null."""
+        plain = asdict(self.row)
+        plain["report"] = self.report.model_dump(mode="json") if self.report else None
+        return {"turn": self.turn, **plain}
+
+    @property
+    def status(self) -> str:
+        times = f" x{self.row.attempt}" if self.row.attempt > 1 else ""
+        return f"{self.row.status.value}{times}"
+
+
+HEADS = (
+    "turn",
+    "sent",
+    "drop",
+    "short",
+    "rest",
+    "inj",
+    "tokens/budget",
+    "same",
+    "cost",
+    "without",
+    "effect",
+    "status",
+)
+RARE = frozenset({"short", "rest", "inj"})
+"""Columns that are left out where there is nothing in them."""
+COUNTS = HEADS[1:6]
+LEGEND = (
+    "turn: a model call with its retries · sent: messages sent/given · drop, short(ened), rest(ored): messages · inj(ected): texts put in · "
+    "same: how much of it begins like the call before, and may be cached · cost: of the input; without: what it would be without us"
+)
+BROKEN = {
+    "cut": "the cut moved",
+    "brought_in": "what is brought in changed",
+    "app": "the app's own list changed",
+    "pruned": "the pruner left something else out",
+    "left_out": "what had been sent was not sent again",
+}
+"""Why no more of it is the same."""
+WIDE = 110
+"""From this width on, the reasons stand beside the figures; else below them."""
+INDENT = 12
+
+
+def _figures(item: Told) -> tuple[str, ...]:
+    """The figures of one turn, as in `HEADS`; a dash for nothing."""
+    report = item.report
+    if report is None:
+        return (str(item.turn), *["-"] * (len(HEADS) - 2), item.status)
+    gone = report.dropped + report.orphans_removed
+    counts = (gone, report.shortened, report.restored, report.inserted)
+    return (
+        str(item.turn),
+        f"{report.messages_sent}/{report.messages_in}",
+        *(number(count) if count else "-" for count in counts),
+        f"{number(report.token_used)}/{number(report.token_budget)}",
+        _same(report),
+        *item.cost,
+        item.status,
+    )
+
+
+def _same(report: Report) -> str:
+    unchanged = report.prefix_tokens_unchanged
+    if unchanged is None:
+        return "first"
+    return percent(unchanged, report.token_used)
+
+
+def _why(item: Told) -> str:
+    if item.report is None:
+        return "no report is stored"
+    said = ["helper call"] if item.report.purpose != "chat" else []
+    said += reasons(item.report)
+    return "; ".join(said) or "everything fits"
+
+
+def print_over_budget(screen: Console, told: Sequence[Told]) -> None:
+    """The calls that went out over their budget, with the causes, if there are any."""
+    by_cause: dict[str, list[str]] = {}
+    for item in told:
+        if item.report is not None and item.report.over_budget:
+            cause = names(item.report.over_budget_causes)
+            by_cause.setdefault(cause, []).append(number(item.turn))
+    if not by_cause:
+        return
+    count = sum(map(len, by_cause.values()))
+    each = (
+        f"{cause} ({'turn' if len(turns) == 1 else 'turns'} {', '.join(turns)})"
+        for cause, turns in by_cause.items()
+    )
+    calls = "1 call" if count == 1 else f"{number(count)} calls"
+    print_under(screen, 0, f"{calls} over the budget: {'; '.join(each)}", style="bold")
+
+
+def print_turns(screen: Console, told: Sequence[Told]) -> None:
+    """A line a turn; its reasons beside it where there is room, else below."""
+    wide = screen.width >= WIDE
+    rows = [_figures(item) for item in told]
+    columns = zip(HEADS, zip(*rows, strict=True), strict=True)
+    chosen = [
+        place
+        for place, (head, cells) in enumerate(columns)
+        if head not in RARE or {*cells} != {"-"}
+    ]
+    heads, rows = (
+        [tuple(row[place] for place in chosen) for row in each] for each in ([HEADS], rows)
+    )
+    numbers = frozenset(HEADS[:-1])
+    head, *lines = lined_up(heads[0], rows, numbers=numbers, gap="  " if wide else " ")
+    indent = max(map(len, [head, *lines])) + 2 if wide else len(HEADS[0]) + 1
+    screen.print(Text(f"{head:<{indent}}why" if wide else head, style="bold"), soft_wrap=True)
+    for item, line in zip(told, lines, strict=True):
+        if wide:
+            print_under(screen, indent, _why(item), before=line)
+        else:
+            screen.print(line, soft_wrap=True)
+            print_under(screen, indent, _why(item))
+
+
+def print_summary(screen: Console, told: Sequence[Told], costs: Iterable[str]) -> None:
+    """The turns in one line: what was sent, what it would have been, how much may be cached; then what it cost."""
+    reports = [item.report for item in told if item.report is not None]
+    sent = sum(report.token_used for report in reports)
+    same = sum(report.prefix_tokens_unchanged or 0 for report in reports)
+    said = [
+        f"{number(len(told))} turns",
+        f"{number(sent)} tokens sent",
+        _without(reports),
+        f"prefix reused {percent(same, sent)}",
+    ]
+    said += [f"{len(told) - len(reports)} without a report"] if len(reports) < len(told) else []
+    estimators = {_estimator(report) for report in reports if report.estimator}
+    said += [f"counted by {', '.join(sorted(estimators))}"] if estimators else []
+    screen.print()
+    print_under(screen, 0, " · ".join(said), style="bold")
+    for line in costs:
+        print_under(screen, 0, line)
+    print_under(screen, 0, LEGEND, style="dim")
+
+
+def _without(reports: Sequence[Report]) -> str:
+    """The tokens that would have gone out without us, and how many fewer went; of the turns that can say it."""
+    pairs = [(r.untouched.tokens, r.token_used) for r in reports if r.untouched is not None]
+    if not pairs:  # an older release recorded them
+        pairs = [(r.tokens_before, r.token_used) for r in reports]
+    before, sent = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
+    of = f", of the {number(len(pairs))} that can say it" if len(pairs) < len(reports) else ""
+    return f"{number(before)} without us ({change(sent, before)}{of})"
+
+
+def _estimator(report: Report) -> str:
+    """The estimator's name, with the model's where it is known."""
+    return report.estimator.replace("/ ", " ").removesuffix("/")
+
+
+def print_turn(screen: Console, item: Told, costs: Iterable[tuple[str, str]]) -> None:
+    """One turn with its figures and what it cost."""
+    screen.print(Text(printable(f"turn {item.turn}  {item.row.turn_id}"), style="bold"))
+    for name, value in [*_facts(item), *(costs if item.report is not None else ())]:
+        print_under(screen, INDENT, value, before=name)
+    if item.report is None:
+        screen.print("no report is stored")
+
+
+def print_ids(screen: Console, item: Told) -> None:
+    """What the turn belongs to and led to, by the ids that other commands take."""
+    row = item.row
+    names = {"request": row.request_id, "lane": row.lane, "framework": row.framework}
+    names |= {"within turn": row.parent_turn_id or "", "answers": row.tip_message_id or ""}
+    names |= {"answer": row.answer_message_id or "", "usage": row.model_usage_id or ""}
+    names |= {"evidence": " ".join(item.report.injected_evidence_ids if item.report else ())}
+    screen.print(Text("\nIds", style="bold"))
+    for name, value in names.items():
+        if value:
+            print_under(screen, INDENT, value, before=name)
+
+
+def print_decisions(screen: Console, report: Report) -> None:
+    """Every decision of a turn."""
+    rows = [
+        (
+            short_id(decision.block_id),
+            decision.action,
+            decision_words(decision),
+            number(decision.token_estimate),
+        )
+        for decision in report.prune_decisions
+    ]
+    screen.print(Text(f"\nDecisions ({len(rows)})", style="bold"))
+    print_columns(screen, ("block", "action", "why", "tokens"), rows, numbers={"tokens"})
+
+
+def _facts(item: Told) -> Iterator[tuple[str, str]]:
+    """What there is to tell of one turn beside its decisions."""
+    row, report = item.row, item.report
+    times = f"{moment(row.opened_at)} to {moment(row.closed_at) or '...'} UTC"
+    yield "status", f"{item.status} · {times}"
+    for past in row.attempts:
+        yield "attempt", f"{past.get('status', '')} · {moment(str(past.get('opened_at', '')))}"
+    if report is None:
+        return
+    heads = dict(zip(HEADS, _figures(item), strict=True))
+    counts = [f"{name} {heads[name]}" for name in COUNTS]
+    yield "messages", " · ".join([counts[0], f"kept {number(report.kept)}", *counts[1:]])
+    yield (
+        "tokens",
+        f"{heads['tokens/budget']} · the app's own list has {number(report.tokens_before)}",
+    )
+    if report.prefix_tokens_unchanged is not None:
+        same = f"{number(report.prefix_tokens_unchanged)} tokens ({heads['same']}) like the call before"
+        broken = BROKEN.get(report.prefix_broken_by)
+        yield "prefix", f"{same}; then {broken}" if broken else same
+    payload = report.payload_tokens.items()
+    yield "of these", " · ".join(f"{kind.replace('_', ' ')} {number(n)}" for kind, n in payload)
+    yield "counted by", _estimator(report)
+    yield "why", _why(item)

@@ -1,0 +1,1 @@
+"""What happened, looked at and undone: trace, replay, inspection, judging, comparing, deleting."""

@@ -1,0 +1,145 @@
+"""What calls cost by a table of prices, beside what they would have cost without us."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ce_engine.audit.compare.records import OWN, CallRecord
+from ce_engine.text.tokens.prices import RELATIVE, PriceTable
+
+
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """What one call cost, by our own count of its input.
+
+    Attributes:
+        sent: the input as it went out.
+        untouched: the input without us; `None` where nobody can say, and of a call of the engine's own.
+        answer: what came back, as the provider told.
+    """
+
+    sent: float = 0.0
+    untouched: float | None = None
+    answer: float = 0.0
+
+    @property
+    def more(self) -> float:
+        """How much dearer its input was than without us; below 0 what it saved."""
+        return 0.0 if self.untouched is None else self.sent - self.untouched
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What calls cost together; each figure is the sum of those of the calls.
+
+    Attributes:
+        prices: the table that was used.
+        each: of the calls, in their order.
+        sent: inputs that the app's calls sent.
+        compared: those of them of which can be said what they would have been without us.
+        untouched: what these would have cost.
+        answers: what came back to the app.
+        own: calls that the engine made itself.
+        lost: what single calls cost more than without us, by cause.
+        apart: calls that cannot be compared.
+        by_talk: calls that are compared with sending the whole talk.
+        estimated: calls whose usage nobody told: their answers are our count.
+    """
+
+    prices: PriceTable
+    each: Sequence[CallCost]
+    sent: float
+    compared: float
+    untouched: float
+    answers: float
+    own: float
+    lost: dict[str, float] = field(default_factory=dict)
+    apart: int = 0
+    by_talk: int = 0
+    estimated: int = 0
+
+    @property
+    def more(self) -> float:
+        """How much dearer it all was than without us; below 0 what was saved."""
+        return self.compared + self.own - self.untouched
+
+
+def priced_by(calls: Iterable[CallRecord], prices: PriceTable) -> PriceTable:
+    """The table, where it has a price for every call; else units of an input token."""
+    known = all(prices.of(c.model, c.provider) for c in calls if not is_free(c))
+    return prices if known else RELATIVE
+
+
+def is_free(call: CallRecord) -> bool:
+    """Whether nothing was billed: answered from the app's own cache, or failed without a word on tokens."""
+    return call.from_cache or (call.status == "failed" and call.prompt is None)
+
+
+def costs(calls: Sequence[CallRecord], prices: PriceTable) -> Costs:
+    """Sum the calls up, in the table's money where it knows all of their models, else in units."""
+    table = priced_by(calls, prices)
+    each = [call_cost(call, table) for call in calls]
+    theirs = [(c, found) for c, found in zip(calls, each, strict=True) if c.agent != OWN]
+    compared = [(c, found) for c, found in theirs if found.untouched is not None]
+    lost: dict[str, list[float]] = {}
+    for call, found in compared:
+        if found.more > 0:
+            lost.setdefault(call.cause, []).append(found.more)
+    own = math.fsum(
+        found.sent + found.answer for c, found in zip(calls, each, strict=True) if c.agent == OWN
+    )
+    sums = {cause: math.fsum(all_) for cause, all_ in lost.items()}
+    sums |= {"own_calls": own} if own else {}
+    return Costs(
+        table,
+        each,
+        sent=math.fsum(found.sent for _, found in theirs),
+        compared=math.fsum(found.sent for _, found in compared),
+        untouched=math.fsum(found.untouched or 0.0 for _, found in compared),
+        answers=math.fsum(found.answer for _, found in theirs),
+        own=own,
+        lost=dict(sorted(sums.items(), key=lambda pair: -pair[1])),
+        apart=len(theirs) - len(compared),
+        by_talk=sum(call.beside == "talk" for call, _ in compared),
+        estimated=sum(call.estimated for call, _ in theirs),
+    )
+
+
+def call_cost(call: CallRecord, table: PriceTable) -> CallCost:
+    """What one call cost; nothing without a price."""
+    price = table.of(call.model, call.provider)
+    if is_free(call) or price is None:
+        return CallCost(untouched=None if call.untouched is None else 0.0)
+    sent = price.of_input(call.sent, call.prefix or 0)
+    untouched = None
+    if call.untouched is not None:
+        untouched = price.of_input(call.untouched, call.untouched_prefix or 0) / table.per
+    return CallCost(sent / table.per, untouched, call.completion * price.output / table.per)
+
+
+def billed(call: CallRecord, prices: PriceTable) -> float | None:
+    """What the provider billed for a call; `None` without a price of its model.
+
+    The provider's figures count where it told them; else our count of what was sent, and the
+    prefix that it could cache. A call that failed, and of which no usage was told, cost nothing.
+    """
+    if is_free(call):
+        return 0.0
+    price = prices.of(call.model, call.provider)
+    if price is None:
+        return None
+    prompt = call.sent if call.prompt is None else call.prompt
+    paid = price.of_input(prompt, cached_tokens(call)) + call.completion * price.output
+    return paid / prices.per
+
+
+def cached_tokens(call: CallRecord) -> int:
+    """Tokens of the input that were cached as the provider told, else that could be."""
+    if call.cached is not None:
+        return call.cached
+    if not call.prefix or not call.sent:
+        return 0
+    # Our count is an upper bound; the provider's prompt shrinks the prefix with it.
+    return call.prefix if call.prompt is None else round(call.prefix * call.prompt / call.sent)

@@ -1,0 +1,206 @@
+"""The figures of a group of calls."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ce_engine.audit.compare.costs import billed, costs, priced_by
+from ce_engine.audit.compare.records import CallRecord, grouping
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.text.tokens.prices import RELATIVE, PriceTable, prices_here
+
+
+UNFINISHED = (TurnStatus.OPEN, TurnStatus.INCOMPLETE, TurnStatus.ABANDONED)
+"""Calls without a whole answer that did not fail: left, cancelled, or of a process that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What half of the values are at most, and 95 of 100; `n` of them were told."""
+
+    p50: int
+    p95: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a group cost. `unpriced` calls are not in `amount`: their models have no price."""
+
+    amount: float
+    unpriced: int = 0
+    unpriced_models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What inputs cost, by our own count, and the calls of the engine's own; and without us.
+
+    `calls` are those of which that can be said.
+    """
+
+    sent: float
+    untouched: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The figures of a group; tokens by our count, but for those that the provider tells.
+
+    `cached_prefix` is a part of `tokens_sent`. `usage_told` counts the calls whose provider told its
+    tokens. `pruned` counts calls, `left_out` and `shortened` messages, `evidence_used` and `redactions`
+    different pieces.
+    """
+
+    calls: int
+    sessions: int
+    failed: int
+    unfinished: int
+    retries: int
+    from_cache: int
+    tokens_sent: int
+    tokens_before: int
+    cached_prefix: int
+    prompt_tokens: int
+    completion_tokens: int
+    provider_cached: int | None
+    usage_told: int
+    cost: Cost | None
+    beside: Beside
+    latency_ms: Spread | None
+    first_token_ms: Spread | None
+    pruned: int
+    left_out: int
+    shortened: int
+    over_budget: int
+    tool_calls: int
+    tool_errors: int
+    evidence_used: int
+    redactions: int
+    degradations: int
+    degradation_codes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tokens_saved(self) -> int:
+        """Fewer tokens than without us; negative where more was brought in than left out."""
+        return self.tokens_before - self.tokens_sent
+
+    def as_json(self) -> dict[str, Any]:
+        """All of them as plain data."""
+        return {**asdict(self), "tokens_saved": self.tokens_saved}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Groups of calls by name, and all of them together; `by` says what the names are.
+
+    `unit` is what `Figures.beside` is in: money where all models have a price, else input tokens.
+    """
+
+    by: str
+    groups: dict[str, Figures]
+    total: Figures
+    prices: PriceTable | None
+    unit: str
+    first_at: str
+    last_at: str
+
+
+def compare(
+    calls: Sequence[CallRecord], by: str = "framework", prices: PriceTable | None = None
+) -> Comparison:
+    """Group the calls and sum each group up; names in order, calls without one last.
+
+    Without `prices` those that are known here count, where there is one of any of the models.
+
+    Raises:
+        ConfigError: nothing is grouped by `by`.
+    """
+    name_of = grouping(by)
+    groups: dict[str, list[CallRecord]] = {}
+    for call in calls:
+        groups.setdefault(name_of(call), []).append(call)
+    names = sorted(groups, key=lambda name: (not name, name))
+    times = [call.at for call in calls if call.at]
+    if prices is None:
+        listed = prices_here()
+        prices = listed if any(listed.of(call.model, call.provider) for call in calls) else None
+    table = priced_by(calls, prices) if prices else RELATIVE
+    return Comparison(
+        by,
+        {name: figures(groups[name], table, prices) for name in names},
+        figures(calls, table, prices),
+        prices,
+        table.currency,
+        min(times, default=""),
+        max(times, default=""),
+    )
+
+
+def figures(
+    calls: Sequence[CallRecord], table: PriceTable, prices: PriceTable | None = None
+) -> Figures:
+    """Sum the calls up: what was billed by the user's `prices`, and what we changed by a `table` that has all."""
+    paid = [call for call in calls if not call.from_cache]
+    cached = [call.cached for call in paid if call.cached is not None]
+    codes = Counter(code for call in calls for code in call.degradations)
+    return Figures(
+        calls=len(calls),
+        sessions=len({(call.user, call.session) for call in calls}),
+        failed=sum(call.status == TurnStatus.FAILED for call in calls),
+        unfinished=sum(call.status in UNFINISHED for call in calls),
+        retries=sum(call.attempts - 1 for call in calls),
+        from_cache=len(calls) - len(paid),
+        tokens_sent=sum(call.sent for call in paid),
+        tokens_before=sum(call.before for call in paid),
+        cached_prefix=sum(min(call.prefix or 0, call.sent) for call in paid),
+        prompt_tokens=sum(call.prompt or 0 for call in paid),
+        completion_tokens=sum(call.completion for call in paid),
+        provider_cached=sum(cached) if cached else None,
+        usage_told=sum(call.prompt is not None for call in paid),
+        cost=_cost(paid, prices) if prices else None,
+        beside=_beside(calls, table),
+        latency_ms=_spread(call.latency_ms for call in paid),
+        first_token_ms=_spread(call.first_token_ms for call in paid),
+        pruned=sum(bool(call.left_out or call.shortened) for call in calls),
+        left_out=sum(call.left_out for call in calls),
+        shortened=sum(call.shortened for call in calls),
+        over_budget=sum(call.over_budget for call in calls),
+        tool_calls=sum(call.tool_calls for call in calls),
+        tool_errors=sum(call.tool_errors for call in calls),
+        evidence_used=len(
+            {(call.user, call.session, one) for call in calls for one in call.evidence}
+        ),
+        redactions=len({(call.user, call.session, one) for call in calls for one in call.redacted}),
+        degradations=sum(codes.values()),
+        degradation_codes=dict(sorted(codes.items())),
+    )
+
+
+def _cost(calls: Sequence[CallRecord], prices: PriceTable) -> Cost:
+    found = [(call.model, billed(call, prices)) for call in calls]
+    missing = [model for model, cost in found if cost is None]
+    return Cost(
+        math.fsum(cost for _, cost in found if cost is not None),
+        len(missing),
+        tuple(sorted(set(missing))),
+    )
+
+
+def _beside(calls: Sequence[CallRecord], table: PriceTable) -> Beside:
+    found = costs(calls, table)
+    theirs = sum(call.untouched is not None for call in calls)
+    return Beside(found.compared + found.own, found.untouched, theirs)
+
+
+def _spread(values: Iterable[int | None]) -> Spread | None:
+    told = sorted(value for value in values if value is not None)
+    if not told:
+        return None
+    p50, p95 = (told[math.ceil(share * len(told)) - 1] for share in (0.5, 0.95))
+    return Spread(p50, p95, len(told))

@@ -1,0 +1,208 @@
+"""Reads the model calls of recorded sessions from a store."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ce_engine.audit.compare.records import OWN, CallRecord
+from ce_engine.ports.store import Store
+from ce_engine.schema.document import Message, ModelUsage, SessionDocument
+from ce_engine.schema.enums import AuthorKind, ModelUsageStatus, ToolCallStatus
+from ce_engine.schema.events import Event
+from ce_engine.schema.report import Report, report_of
+from ce_engine.schema.rows import SessionInfo, TurnRow
+from ce_engine.schema.scope import Scope
+from ce_engine.sessions.spending import cause_of
+
+
+CACHED = ("cache_read", "cached_tokens", "cache_read_input_tokens")
+"""How providers call the tokens of a prompt that they had in their cache."""
+
+
+async def read_calls(
+    store: Store,
+    sessions: Iterable[SessionInfo],
+    *,
+    since: str = "",
+    until: str = "",
+    tags: bool = False,
+) -> list[CallRecord]:
+    """The model calls of these sessions, a session after the other.
+
+    Args:
+        store: where they are.
+        sessions: as the store lists them.
+        since: only calls that were prepared then (UTC, ISO 8601) or later; `""` is always.
+        until: only calls before then.
+        tags: read the A/B tags, too; they stand with the events, of which there are many.
+
+    Raises:
+        SchemaValidationError: a newer release wrote them.
+        StoreUnavailableError: the store cannot be read now.
+    """
+    calls: list[CallRecord] = []
+    for info in sessions:
+        if info.updated_at < since or (until and info.created_at >= until):
+            continue
+        scope = Scope(session_id=info.session_id, user_id=info.user_id, account_id=info.account_id)
+        document = await store.get_session(scope)
+        if document is None:  # deleted meanwhile
+            continue
+        turns = await store.list_turns(scope)
+        events = await store.list_events(scope) if tags else []
+        calls += [replace(call, user=info.user_id) for call in calls_of(document, turns, events)]
+    return [call for call in calls if since <= call.at and not (until and call.at >= until)]
+
+
+def calls_of(
+    document: SessionDocument, turns: Sequence[TurnRow], events: Sequence[Event] = ()
+) -> list[CallRecord]:
+    """The model calls of one session: the app's, one for each turn in their order, then the engine's own."""
+    return _Session(document, turns, events).calls()
+
+
+class _Session:
+    """One session, with its parts by id."""
+
+    def __init__(
+        self, document: SessionDocument, turns: Sequence[TurnRow], events: Sequence[Event]
+    ) -> None:
+        self.document = document
+        self.turns = turns
+        session = document.session
+        self.usages = {usage.model_usage_id: usage for usage in session.model_usage}
+        self.messages = {m.message_id: m for m in session.messages if m.message_id}
+        self.tags = _tags(events)
+        self.tools = self._tools()
+
+    def calls(self) -> list[CallRecord]:
+        """The app's calls, then those that the engine made itself, such as summaries."""
+        found = [self._call(row) for row in self.turns]
+        theirs = {row.model_usage_id for row in self.turns}
+        own = [usage for usage in self.usages.values() if usage.model_usage_id not in theirs]
+        if not own:
+            return found
+        framework = _only(call.framework for call in found)
+        made = {
+            evidence.links.model_usage_id: str(evidence.metadata.get("created_at", ""))
+            for evidence in self.document.evidences.values()
+        }
+        times = (made.get(usage.model_usage_id, "") for usage in own)
+        return found + [
+            self._own(usage, at, framework) for usage, at in zip(own, times, strict=True)
+        ]
+
+    def _call(self, row: TurnRow) -> CallRecord:
+        report = report_of(row.turn_id, row.report)
+        answer = self.messages.get(row.answer_message_id or "")
+        usage = self.usages.get(row.model_usage_id or "")
+        tools = self.tools[row.turn_id]
+        call = CallRecord(
+            session=self.document.session.session_id,
+            at=row.opened_at,
+            framework=row.framework,
+            agent=_agent(answer) or row.lane,
+            tags=self.tags.get(row.turn_id) or self.tags.get(row.request_id) or {},
+            status=row.status.value,
+            attempts=row.attempt,
+            tool_calls=tools.total(),
+            tool_errors=tools.total() - tools[ToolCallStatus.SUCCESS],
+            evidence=frozenset(ref.evidence_id for ref in (answer.refs if answer else None) or ()),
+        )
+        return _with_usage(_with_report(call, report), usage)
+
+    def _own(self, usage: ModelUsage, at: str, framework: str) -> CallRecord:
+        call = CallRecord(
+            session=self.document.session.session_id, at=at, framework=framework, agent=OWN
+        )
+        status = "failed" if usage.status is ModelUsageStatus.ERROR else "committed"
+        return replace(_with_usage(call, usage), sent=usage.prompt_tokens, status=status)
+
+    def _tools(self) -> dict[str, Counter[ToolCallStatus]]:
+        """How the tool calls of each turn ended.
+
+        A call is of the turn whose answer asked for it. One that no answer asked for, such as a
+        retrieval, is of the turn that came next, for which it was made, else of the last one.
+        """
+        found: dict[str, Counter[ToolCallStatus]] = {row.turn_id: Counter() for row in self.turns}
+        asked = {row.answer_message_id: row.turn_id for row in self.turns if row.answer_message_id}
+        opened = sorted((row.opened_at, row.turn_id) for row in self.turns)
+        for call in self.document.session.tool_state.tool_calls if opened else ():
+            turn_id = asked.get(call.tool_call_id.rpartition(":")[0])
+            if turn_id is None:
+                place = bisect_right(opened, (call.called_at, ""))
+                turn_id = opened[min(place, len(opened) - 1)][1]
+            found[turn_id][call.status] += 1
+        return found
+
+
+def _with_report(call: CallRecord, report: Report | None) -> CallRecord:
+    if report is None:
+        return call
+    replay = report.extra.get("replay")
+    model = replay.get("model") if isinstance(replay, Mapping) else None
+    without = report.untouched
+    if without is not None:
+        call = replace(
+            call,
+            untouched=without.tokens,
+            untouched_prefix=without.prefix,
+            beside=without.by,
+            cause=cause_of(report),
+        )
+    return replace(
+        call,
+        model=model if isinstance(model, str) else "",
+        sent=report.token_used,
+        before=without.tokens if without is not None else report.tokens_before,
+        prefix=report.prefix_tokens_unchanged,
+        left_out=report.dropped + report.orphans_removed,
+        shortened=report.shortened,
+        over_budget=report.over_budget,
+        evidence=call.evidence.union(report.injected_evidence_ids),
+        redacted=frozenset(record.evidence_id for record in report.redactions),
+        degradations=tuple(dict.fromkeys(code.partition(":")[0] for code in report.degradations)),
+    )
+
+
+def _with_usage(call: CallRecord, usage: ModelUsage | None) -> CallRecord:
+    if usage is None:
+        return call
+    told = bool(usage.prompt_tokens) and not usage.params.get("estimated")
+    cached = next((n for name in CACHED if isinstance(n := usage.params.get(name), int)), None)
+    return replace(
+        call,
+        model=usage.model or call.model,
+        provider=usage.provider,
+        estimated=bool(usage.params.get("estimated")),
+        prompt=usage.prompt_tokens if told else None,
+        completion=usage.completion_tokens,
+        cached=cached,
+        from_cache=bool(usage.params.get("cached")),
+        latency_ms=usage.latency_ms or None,
+        first_token_ms=usage.first_token_latency_ms,
+    )
+
+
+def _agent(answer: Message | None) -> str:
+    author = answer.author if answer else None
+    return author.id if author and author.kind is AuthorKind.AGENT else ""
+
+
+def _tags(events: Iterable[Event]) -> dict[str, dict[str, str]]:
+    """The tags of each turn, by its id and by that of its request."""
+    found: dict[str, dict[str, str]] = {}
+    for event in events:
+        for key in (event.turn_id, event.request_id):
+            if key and event.tags:
+                found.setdefault(key, event.tags)
+    return found
+
+
+def _only(values: Iterable[str]) -> str:
+    """The value that all have, or `""`."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else ""

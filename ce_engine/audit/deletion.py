@@ -1,0 +1,220 @@
+"""Deletes what is stored of a session, a user, a piece of evidence, and verifies what is left (A-30, B-08)."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
+from ce_engine.ports.store import Store
+from ce_engine.runtime.waiting import STORE_S, answered
+from ce_engine.schema.events import Event, EventType, Verification, payload_mac, verify_log
+from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.report import Deleted, PutResult
+from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
+from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.turns.parts import Parts
+
+
+PURGE_S = 600.0
+"""How long it waits for the store to be rid of the bytes: a large file is written anew."""
+
+
+class Deletions(Parts):
+    """Deletes and verifies, in one session at a time and under its lock.
+
+    What is deleted is gone from the store, from what this process remembers, and from every byte of
+    the store's files; other processes forget it with their next call, and what they still record for
+    it is refused. Ids, times and counts stay, as envelopes of events, and each deletion is an event.
+    Whoever goes on with the id of a deleted session begins a new life of it, under a new key. What a
+    host itself still has, and sends again, is new there: delete it in the host first.
+
+    Deletions wait longer than the engine's other calls (seconds, not milliseconds), and are
+    repeatable: one that raised is completed by the next.
+    """
+
+    async def delete_session(self, session_id: Scope | str) -> Deleted:
+        """Delete all content of a session; a turn that is open in it records nothing any more (A-30).
+
+        Raises:
+            ScopeViolationError: the session belongs to another project.
+            StoreUnavailableError: the store cannot do it now; try again.
+        """
+        return await self._then_forgotten(self._delete_session(as_scope(session_id)))
+
+    async def delete_evidence(self, session_id: Scope | str, evidence_id: str) -> Deleted:
+        """Delete the content of a piece of evidence, and of the message that has it (A-30).
+
+        Its id, source and links stay, so that what rests on it can still be traced; its metadata says
+        when it was deleted. The same content, sent or retrieved again in this session, stays deleted.
+
+        Raises:
+            ScopeViolationError: the session belongs to another project.
+            StoreUnavailableError: the store cannot do it now; try again.
+        """
+        return await self._then_forgotten(self._delete_evidence(as_scope(session_id), evidence_id))
+
+    async def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
+        """Delete all sessions and settings of exactly this user, of every project, ephemeral ones too (B-08).
+
+        No user is the user `""`, and only that one. Other users' sessions are not touched.
+
+        Raises:
+            StoreUnavailableError: the store cannot do it now; try again.
+        """
+        return await self._then_forgotten(self._delete_user_data(account_id, user_id))
+
+    async def _then_forgotten(self, deletion: Coroutine[Any, Any, Deleted]) -> Deleted:
+        """Wait for a deletion, and empty what adapters remember of messages: it does not say whose."""
+        try:
+            return await self.loop.share(deletion)
+        finally:
+            for cache in list(self.caches):
+                cache.clear()
+
+    async def verify(self, session_id: Scope | str) -> Verification:
+        """Verify a session's event log, of a deleted session too: intact, deleted in part, tampered (B-01).
+
+        Raises:
+            SessionNotFoundError: nothing was ever recorded of it for this account and user.
+            ScopeViolationError: it belongs to another project.
+            ConfigError: it was recorded with another secret, without which nothing can be verified.
+            StoreUnavailableError: the store cannot be read now.
+        """
+        return await self.loop.share(self._verify(as_scope(session_id)))
+
+    async def _delete_session(self, scope: Scope) -> Deleted:
+        deleted = await self._erase(scope)
+        await self._purge()
+        return deleted
+
+    async def _delete_user_data(self, account_id: str, user_id: str) -> Deleted:
+        await self.flush(STORE_S)  # what does not land in time is noticed session by session
+        listed = await answered(
+            self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
+        )
+        # A store may take `None` for all users: nobody's data goes but this user's.
+        keys = {(info.account_id, info.user_id, info.session_id) for info in listed}
+        keys |= await self._originals.keys_of(account_id, user_id)
+        keys = {key for key in keys if key[:2] == (account_id, user_id)}
+        deleted = Deleted()
+        for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
+            scope = Scope(account_id=account_id, user_id=user_id, session_id=session_id)
+            deleted += await self._erase(scope, any_project=True)
+        deleted += Deleted(settings=await self._settings.delete(account_id, user_id))
+        await self._purge()
+        return deleted
+
+    async def _erase(self, scope: Scope, *, any_project: bool = False) -> Deleted:
+        """Delete a session's rows and what is remembered of it; the bytes are still to be purged."""
+        await self._land(scope)
+        what, result = {"what": "session"}, None
+        async with self._locks.hold(scope.key):
+            if await self._head(scope, any_project=any_project) is not None:
+                event = self._deletion(scope, what, self.store)
+                result = await self._delete(scope, DeleteSession(event))
+            self._sessions.forget(scope)
+            # After the rows, and whether or not there were any: an earlier deletion may have got so far.
+            await self._originals.delete(
+                scope, lambda store: [DeleteSession(self._deletion(scope, what, store))]
+            )
+        gone = result is not None and result.success
+        return Deleted(sessions=1, **result.removed) if result and gone else Deleted()
+
+    async def _delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
+        await self._land(scope)
+        async with self._locks.hold(scope.key):
+            if await self._head(scope) is None:
+                return Deleted()
+            what = {"what": "evidence", "evidence_id": evidence_id}
+            event = self._deletion(scope, what, self.store)
+            rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
+            result = await self._delete(scope, DeleteEvidence(evidence_id, event))
+            if self._sessions.known(scope) is not None:
+                self._sessions.drop(scope)
+                await self._sessions.view(scope, ephemeral=False)
+            ids = [evidence_id, *(row.message_id for row in rows if row.message_id)]
+            await self._originals.delete(
+                scope,
+                lambda store: [DeleteEvidence(i, self._deletion(scope, what, store)) for i in ids],
+            )
+        await self._purge()
+        return Deleted(**result.removed)
+
+    async def _delete(self, scope: Scope, write: DeleteSession | DeleteEvidence) -> PutResult:
+        try:
+            result = await answered(self.store.apply(scope, [write]))
+        except SessionNotFoundError:  # another process was faster
+            return PutResult(success=False, version=0)
+        wanted = self.config.observability.emit_events and self._announcer.is_heard
+        if result.removed and wanted:
+            self._announcer.tell(scope, [write.event])
+        return result
+
+    async def _purge(self) -> None:
+        try:
+            await answered(self.store.purge(), PURGE_S)
+            await self._originals.purge(PURGE_S)
+        except StoreUnavailableError as error:
+            raise StoreUnavailableError(
+                f"it is deleted, but bytes of it are still in the store's files: {error} Then delete "
+                "it once more."
+            ) from error
+
+    async def _land(self, scope: Scope) -> None:
+        """Wait, outside the lock, for what was handed over: the app's own calls wait for nobody."""
+        await self._settle(scope)
+        await self._journal.flush(STORE_S)
+        await self._originals.flush(STORE_S)
+
+    async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
+        """The head of a session that is there, when everything of it that was accepted has landed."""
+        if not await self._journal.settle(scope):
+            raise StoreUnavailableError(
+                "records of this session are still on their way to the store; delete it again"
+            )
+        state = await answered(
+            self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        )
+        if state is None:
+            return None
+        if not any_project:
+            check_project(scope, state.head.project_id)
+        return state.head
+
+    def _deletion(self, scope: Scope, payload: dict[str, Any], store: Store) -> Event:
+        """The event of a deletion. Its MAC is under the install's key: the session's own may go with it."""
+        event = Event(
+            event_type=EventType.DELETED,
+            session_id=scope.session_id,
+            account_id=scope.account_id,
+            user_id=scope.user_id,
+            event_id=self.ids.generate(),
+            ts=self.clock.now_iso(),
+            payload=payload,
+            redacted=True,
+            nonce=self.ids.generate()[:18],
+        )
+        event.payload_mac = payload_mac(event, chain_key(store.secret))
+        return event
+
+    async def _verify(self, scope: Scope) -> Verification:
+        await self._land(scope)
+        chain = await answered(self.store.chain(scope))
+        if chain is None:
+            raise SessionNotFoundError(
+                f"there is no session {scope.session_id!r} of this account and user to verify"
+            )
+        head = chain.head
+        check_project(scope, head.project_id)
+        secret = self.store.secret
+        key = None
+        if not head.is_deleted:
+            fingerprinter = Fingerprinter(secret, head.salt, scope)
+            key = fingerprinter.key
+            if fingerprinter.key_id != head.key_id:
+                raise ConfigError(
+                    f"session {scope.session_id!r} was recorded with another secret than this "
+                    "install has now. Give it that one: CE_SECRET, or the key file beside the store."
+                )
+        return verify_log(chain.events, head.chain_head, chain_key(secret), key)

@@ -1,0 +1,102 @@
+"""What was brought in for a call, piece by piece, and why (A-21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ce_engine.prepare.blocks.material import Material
+from ce_engine.schema.replay import BroughtIn, BroughtInBefore
+from ce_engine.schema.report import PruneDecision
+from ce_engine.text.relevance.terms import terms, tokens
+from ce_engine.turns.input.recall import Recall
+from ce_engine.turns.report.archive import Chosen
+
+
+THERE_ALREADY = "there_already"
+PAIR = 2
+"""Characters of the words that stand for those of unspaced scripts, at most."""
+
+KINDS = {"m": "message", "e": "evidence"}
+
+
+def brought_in(chosen: Chosen, recall: Recall) -> list[BroughtIn]:
+    """The pieces that went in for this call: what relevance chose, the best first, then what was given."""
+    materials = {material.id: material for material in chosen.materials}
+    found = [
+        piece
+        for decision in chosen.outcome.decisions
+        if decision.action != "dropped" and decision.reason != THERE_ALREADY
+        for piece in _piece(decision, materials, recall)
+    ]
+    return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
+
+
+def earlier(chosen: Chosen) -> list[BroughtInBefore]:
+    """What was brought in before, and stands where it was sent."""
+    costs = {
+        decision.block_id: decision.token_estimate
+        for decision in chosen.outcome.decisions
+        if decision.reason == THERE_ALREADY
+    }
+    return [
+        BroughtInBefore(
+            asked=anchor,
+            ids=[name.partition(":")[2] for name, _ in pin.refs],
+            tokens=costs[pin.refs[0][0]],
+        )
+        for anchor, pin in chosen.outcome.pins.items()
+        if pin.refs and pin.refs[0][0] in costs
+    ]
+
+
+def _piece(
+    decision: PruneDecision, materials: dict[str, Material], recall: Recall
+) -> Iterator[BroughtIn]:
+    name, is_part = decision.block_id, decision.action == "degraded"
+    material, candidate = materials.get(name), recall.candidate(name)
+    if material is not None:
+        yield BroughtIn(
+            id=name,
+            kind=material.section.partition("__")[0],
+            who=material.source,
+            at=material.at,
+            tokens=decision.token_estimate,
+            is_part=is_part,
+            score=material.score,
+            text=material.text,
+        )
+    elif candidate is not None:
+        features = recall.explain(name.partition(":")[2])
+        snippet = candidate.snippet
+        yield BroughtIn(
+            id=name.partition(":")[2],
+            kind=KINDS[name[:1]],
+            who=snippet.name or ("" if name[:1] == "e" else snippet.kind),
+            at=snippet.at,
+            tokens=decision.token_estimate,
+            is_part=is_part,
+            score=sum(features.values()),
+            features=features,
+            words=shared(recall.query, snippet.text),
+            text=snippet.text,
+        )
+
+
+def shared(query: str, text: str) -> list[str]:
+    """The words of a query that a text has, as it has them; of unspaced scripts the longest stretches."""
+    wanted = set(terms(query))
+    words = [
+        word
+        for word in dict.fromkeys(tokens(text))
+        if wanted.intersection(terms(word) if word.isascii() or len(word) > PAIR else [word])
+    ]
+    asked = query.lower()
+    found: list[str] = []
+    for word in words:
+        last = found[-1] if found else ""
+        if not word.isascii() and last and last[-1] == word[0] and last + word[1:] in asked:
+            found[-1] = last + word[1:]
+        elif not any(word in other and not word.isascii() for other in found):
+            found.append(word)
+    whole = [w for w in found if not any(w != o and w in o and not w.isascii() for o in found)]
+    return list(dict.fromkeys(whole))

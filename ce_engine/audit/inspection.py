@@ -1,0 +1,155 @@
+"""What would be sent now, layer by layer, for those who may look; nothing is sent, injected or recorded (D-08)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+
+from ce_engine.audit.trace import SETTLE_S
+from ce_engine.errors import InspectForbiddenError
+from ce_engine.schema.call import HostMessage, ModelCall, Prepared
+from ce_engine.schema.document import Message
+from ce_engine.schema.enums import Origin, Role
+from ce_engine.schema.events import EventType
+from ce_engine.schema.ids import UuidV4Generator, chain_key
+from ce_engine.schema.replay import Inspection
+from ce_engine.schema.rows import HEAD_ONLY
+from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.sessions.view import OpenTurn, SessionView
+from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.input.preparation import Preparation
+from ce_engine.turns.parts import Messages, Parts
+from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.report.archive import Chosen
+from ce_engine.turns.report.sent_parts import Shown
+
+
+Authorize = Callable[[Scope, str], bool]
+"""Whether an actor may inspect a session. It is called on the engine's own thread, and must be fast."""
+
+
+def only_the_owner(scope: Scope, actor: str) -> bool:
+    """The default: who inspects is the user whose session it is."""
+    return actor == scope.user_id
+
+
+class Inspecting(Parts):
+    """The part of the engine that shows what it would do."""
+
+    authorize: Authorize
+
+    async def inspect(
+        self, call: ModelCall | tuple[Scope | str, Message | str], *, actor: str
+    ) -> Inspection:
+        """What would be sent for a call, by layer with its tokens: a preparation that changes nothing.
+
+        Only with `observability.inspect` in the engine's own configuration, and for whom
+        `authorize(scope, actor)` allows it. The look is an event of the session, and so is a refused
+        one; events have digests only.
+
+        Args:
+            call: what a host would send; or a session and the question that would be asked in it by hand.
+            actor: who looks: by default the session's own user.
+
+        Raises:
+            InspectForbiddenError: it is switched off, or not for this actor.
+        """
+        return await self.loop.share(self._inspect(_as_call(call), actor))
+
+    async def _inspect(self, call: ModelCall, actor: str) -> Inspection:
+        allowed = self.config.observability.inspect and self.authorize(call.scope, actor)
+        if not allowed:
+            await self._audit(call.scope, EventType.ACCESS_DENIED, actor, "")
+            raise InspectForbiddenError(
+                "inspecting needs observability.inspect = true in the engine's configuration, and an "
+                "actor whom the engine's `authorize` allows to look: by default the session's own user"
+            )
+        await self.flush(SETTLE_S)
+        preparation, prepared, chosen = await self._tried(call)
+        made = str(preparation.archive.get("hash", ""))
+        await self._audit(call.scope, EventType.INSPECTED, actor, made)
+        shown = Shown(preparation.view, preparation.call, chosen, preparation.counter)
+        return shown.layers(prepared)
+
+    async def preview(self, call: ModelCall, *, messages: Messages | None = None) -> Prepared:
+        """The plan that `prepare` would give now, for a host that asks first whether a call fits.
+
+        Nothing is recorded, reserved or cut, nobody is asked for a summary, and there is no turn to
+        close: the handle is to be thrown away. It reads the session anew, so ask where it matters.
+
+        Args:
+            call: the call.
+            messages: gives its messages, as for `prepare`.
+        """
+        return await self.loop.share(self._preview(call, messages))
+
+    async def _preview(self, call: ModelCall, messages: Messages | None) -> Prepared:
+        if messages is not None:
+            call.messages = messages()
+        await self._settle(call.scope)
+        _, prepared, _ = await self._tried(call)
+        return prepared
+
+    async def _tried(self, call: ModelCall) -> tuple[Preparation, Prepared, Chosen]:
+        """Prepare a call on a view that nobody else has."""
+        config = call.config or self.config
+        async with self._locks.hold(call.scope.key):
+            view = await self._sessions.apart(call.scope)
+            known = self._sessions.known(call.scope)
+            if known is not None:
+                _take_after(view, known)
+        kept = await self._kept(call, view)
+        model = call.model_hint or config.model_hint
+        counter = Counter(self.estimator, model, config.provider_hint)
+        config, collected = await self._collector.gather(call, config, view, kept, counter.text)
+        records = self._records(view, call.scope, call.framework, config, call.tags)
+        records.heard = False
+        records.ingest.ids = UuidV4Generator()  # the next call gets ids as if nobody had looked
+        preparation = Preparation(call, config, records, counter, self.pruner, collected=collected)
+        return preparation, *await self._ran(preparation)
+
+    async def _audit(self, scope: Scope, kind: EventType, actor: str, made: str) -> None:
+        """Tell the session's log who looked; a session that is not there is not begun by it."""
+        state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        if state is None:
+            return
+        check_project(scope, state.head.project_id)
+        key = chain_key(self.store.secret)
+        who = hashlib.blake2b(actor.encode(), key=key, digest_size=16, person=b"actor").hexdigest()
+        payload = {"what": "inspect", "actor": who, **({"input": made} if made else {})}
+
+        def record(records: Records) -> None:
+            records.ingest.ids = UuidV4Generator()
+            records.events.append(records.ingest.event(kind, payload=payload))
+
+        await self._record(scope, record, wait=True)
+
+
+def _as_call(call: ModelCall | tuple[Scope | str, Message | str]) -> ModelCall:
+    if isinstance(call, ModelCall):
+        return call
+    session, asked = call
+    message = Message(role=Role.USER, content=asked) if isinstance(asked, str) else asked
+    return ModelCall(as_scope(session), [HostMessage(message, Origin.TASK)], by_hand=True)
+
+
+def _take_after(view: SessionView, known: SessionView) -> None:
+    """Give a view copies of what the process has under way: nothing that is shared may change."""
+    old = SessionView(known.scope, known.head, known.fingerprinter, None)
+    old.turns = {name: _copied(turn) for name, turn in known.turns.items()}
+    old.failed |= {n: _copied(turn) for n, turn in known.failed.items()}
+    old.tool_runs |= known.tool_runs
+    for name, memory in known.requests.items():
+        old.requests[name] = replace(
+            memory, evidence_ids=[*memory.evidence_ids], documents=[*memory.documents]
+        )
+    for name, lane in known.lanes.items():
+        view.lanes[name] = replace(lane, sent=[], places=[], bodies=deepcopy(lane.bodies))
+    view.adopt(old)
+
+
+def _copied(turn: OpenTurn) -> OpenTurn:
+    row = replace(turn.row, attempts=list(turn.row.attempts), report=dict(turn.row.report))
+    return replace(turn, row=row)

@@ -1,0 +1,335 @@
+"""A session as one of its turns knew it: messages and evidence up to it, and its call from the archive (A-21)."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.errors import ReplayUnavailableError
+from ce_engine.ports.pruner import Pruner
+from ce_engine.prepare.blocks.material import Collected, Material
+from ce_engine.prepare.reconcile.earlier_lanes import Lanes
+from ce_engine.prepare.tool_results.compact import GivenForms
+from ce_engine.schema.call import HostMessage, ModelCall
+from ce_engine.schema.document import Message
+from ce_engine.schema.enums import Origin, Priority, Role, TurnStatus
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.replay import ReplayProblem
+from ce_engine.schema.rows import CutMark, MessageRow, SessionState, TurnRow
+from ce_engine.schema.scope import Scope
+from ce_engine.sessions.view import SessionView
+from ce_engine.text.tokens import Calibration
+from ce_engine.text.tokens.call_tokens import PRIMING
+from ce_engine.turns.report.archive import (
+    Given,
+    expanded,
+    kind_of,
+    material_mac,
+    summary_mac,
+    system_mac,
+)
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(slots=True)
+class Past:
+    """A session as one of its turns knew it."""
+
+    scope: Scope
+    state: SessionState
+    turns: Sequence[TurnRow]
+    at: int
+    fingerprinter: Fingerprinter
+    archive: dict[str, Any] = field(init=False)
+    view: SessionView = field(init=False)
+    places: list[int | None] = field(default_factory=list)
+    macs: dict[int, str] = field(default_factory=dict)
+    system: dict[int, str] = field(default_factory=dict)
+    problems: list[ReplayProblem] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.archive = _archive(self.row)
+        self.view = SessionView(self.scope, self.state.head, self.fingerprinter, None)
+
+    @property
+    def row(self) -> TurnRow:
+        return self.turns[self.at]
+
+    @property
+    def question(self) -> int | None:
+        tip = self.row.tip_message_id
+        return self.view.log.by_message_id(tip) if tip else None
+
+    def say(self, code: str, detail: str) -> None:
+        self.problems.append(ReplayProblem(code=f"CONTEXT_REPLAY_{code}", detail=detail))
+
+    def is_equal(self, made: str) -> bool:
+        """Whether the hash of an input that was made again is the one that was sent; if not, something says why."""
+        equal: bool = made == self.archive["hash"]
+        if not equal and not self.is_explained:
+            self.say("UNEXPLAINED", "another release may choose or word its texts in another way")
+        return equal
+
+    def config(self) -> RuntimeConfig:
+        """The configuration that the turn had."""
+        return config_of(self.row, self.turns, self.fingerprinter)
+
+    # The session as it was
+
+    def set_up(self, system: Sequence[str]) -> None:
+        """Build the view as the turn knew it, and place the host's list in it."""
+        view, archive = self.view, self.archive
+        rows = self._until(self.state.rows, "messages", lambda r: r.message.message_id)
+        evidence = self._until(self.state.evidence, "evidence", lambda r: r.evidence.evidence_id)
+        known = {row.message.message_id for row in rows}
+        found = [r if r.message_id in known else replace(r, message_id=None) for r in evidence]
+        view.top_up(SessionState(self.state.head, rows, evidence=found))
+        self._keep_summaries()
+        withheld = sum(row.withheld for row in rows)
+        withheld += sum(not r.evidence.content and r.message_id is None for r in found)
+        if withheld:
+            self.say("WITHHELD", f"{withheld} texts are not there: deleted, or never redacted")
+        if self.fingerprinter.key_id != self.state.head.key_id:
+            self.say("SECRET", "recorded with another secret than this install has: no hash agrees")
+        if archive.get("live_task"):
+            self.say("LIVE_TASK", "a message was shortened by its live text, which is not stored")
+        self._place(system)
+        drop, shorten, budget = archive.get("marks") or (None, None, 0)
+        for kind, anchor in (("drop", drop), ("shorten", shorten)):
+            if anchor:
+                view.cuts[self.row.lane, kind, anchor] = CutMark(
+                    self.row.lane, kind, anchor, budget
+                )
+        if factor := archive.get("factor"):
+            view.lane(self.row.lane).calibration = Calibration.of(factor)
+        documents = [i for i in archive.get("documents", ()) if i in view.evidence]
+        memory = view.request(self.row.request_id)
+        memory.documents = [(i, view.evidence[i].evidence.content) for i in documents]
+        self._note_steps()
+
+    def _keep_summaries(self) -> None:
+        """The summaries that the turn knew, as far as they still say the same."""
+        wanted = dict(self.archive.get("summaries", ()))
+        for row in self.state.summaries:
+            if wanted.get(row.anchor_message_id) == summary_mac(self.fingerprinter, row):
+                self.view.summaries[row.anchor_message_id] = row
+        if gone := len(wanted) - len(self.view.summaries):
+            self.say("SUMMARY", f"{gone} summaries say something else since, or are gone")
+
+    def _until(
+        self, rows: Sequence[Row], name: str, id_of: Callable[[Row], str | None]
+    ) -> list[Row]:
+        """The rows that the turn knew."""
+        count, last = self.archive.get(name, (0, ""))
+        places = [at for at, row in enumerate(rows) if last and id_of(row) == last]
+        found = list(rows[: places[0] + 1] if places else rows[:count])
+        if len(found) != count:
+            self.say(
+                "LOG", f"the turn knew {count} {name}, and the store has {len(found)} up to there"
+            )
+        return found
+
+    def _place(self, system: Sequence[str]) -> None:
+        """Give every message of the host's list its entry, and system messages what is known of them."""
+        log, archive = self.view.log, self.archive
+        placed = expanded(log, archive.get("line", []))
+        if len(placed) != sum(count for _, count in archive.get("line", [])):
+            self.say("MESSAGES", "messages of the list are not in the store any more")
+        unstored = {int(index): mac for index, mac, _ in archive.get("system", ())}
+        rest = iter(placed)
+        for index in range(len(placed) + len(unstored)):
+            self.places.append(None if index in unstored else next(rest))
+        self.macs = unstored
+        for index, text in zip(unstored, system, strict=False):
+            self.system[index] = text
+            self.macs[index] = system_mac(self.fingerprinter, text)
+            if self.macs[index] != next(m for i, m, _ in archive["system"] if int(i) == index):
+                self.say("SYSTEM_CHANGED", f"system message {index} is not the one that was sent")
+        if len(system) < len(unstored):
+            missing = len(unstored) - len(system)
+            self.say(
+                "SYSTEM_NOT_GIVEN",
+                f"system messages are never stored; the text of {missing} is not given",
+            )
+            if archive.get("short_system"):
+                self.say("LIVE_TASK", "a system message was shortened, whose text is not given")
+
+    def _note_steps(self) -> None:
+        """Invocations that asked the same question twice, so that one step is no other's history."""
+        asked: Tally[tuple[int, str]] = Tally()
+        for turn in self.turns[: self.at + 1]:
+            n = self.view.log.by_message_id(turn.tip_message_id or "")
+            is_dead = turn.status in (TurnStatus.FAILED, TurnStatus.ABANDONED)
+            if n is None or not turn.request_id or self.view.log.parents[n] >= 0:
+                continue
+            if is_dead and turn is not self.row and turn.answer_message_id is None:
+                continue
+            asked[n, turn.request_id] += 1
+            if asked[n, turn.request_id] > 1:
+                self.view.note_several(turn.request_id)
+
+    # The call as it was
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether a problem is named that changes an input."""
+        return any(not problem.code.endswith("SYSTEM_NOT_GIVEN") for problem in self.problems)
+
+    def call(self) -> ModelCall:
+        archive, row = self.archive, self.row
+        return ModelCall(
+            self.scope,
+            [],
+            lane_key=row.lane or None,
+            request_id=row.request_id,
+            model_hint=archive.get("model"),
+            context_window=archive.get("window"),
+            framework=row.framework,
+            restore=not archive.get("closed", False),
+            by_hand=archive.get("by_hand", False),
+            role=archive.get("role", "agent"),
+            want=frozenset(archive.get("want", ())),
+        )
+
+    def messages(self, counted: str | None, estimator: str) -> list[HostMessage]:
+        """The host's list; as it was counted then, by the name `counted`, else to be counted anew."""
+        tokens = {int(index): n for index, _, n in self.archive.get("system", ())}
+        found = []
+        for index, place in enumerate(self.places):
+            if place is None:
+                message = Message(role=Role.SYSTEM, content=self.system.get(index, ""))
+                known = None if index in self.system else estimator
+                made = HostMessage(message, Origin.SYSTEM)
+                made.counted = (counted or known or "", tokens[index])
+            else:
+                made = self._message(index, self.view.rows[place])
+                made.counted = (counted or "", made.counted[1] if made.counted else 0)
+            found.append(made)
+        return found
+
+    def _message(self, index: int, row: MessageRow) -> HostMessage:
+        stored, other = row.message, self.archive.get("differs", {}).get(str(index), {})
+        made = HostMessage(
+            stored,
+            Origin(other.get("origin", row.origin)),
+            error=other.get("error", stored.status == "error"),
+            protected=other.get("protected", False),
+            more_call_ids=tuple(other.get("more_call_ids", ())),
+        )
+        made.counted = ("", self.archive.get("tokens", {}).get(str(index), row.tokens))
+        if other:
+            calls = [
+                asked.model_copy(update={"id": call_id or asked.id})
+                for asked, call_id in zip(stored.tool_calls or (), other["calls"], strict=False)
+            ]
+            update = {"tool_calls": calls or None, "tool_call_id": other["call_id"]}
+            made.message = stored.model_copy(update=update)
+        return made
+
+    def given(self) -> Given:
+        saved = {int(index): tokens for index, tokens in self.archive.get("saved", {}).items()}
+        forms = {int(index): tuple(each) for index, each in self.archive.get("forms", {}).items()}
+        results = GivenForms(forms, self.archive.get("fetches", False))
+        return Given(_extras(self.archive), saved, self.archive.get("now", ""), results)
+
+    def bring(self) -> Lanes | tuple[()]:
+        """The earlier lanes that could be brought in."""
+        log, found = self.view.log, self.archive.get("bring")
+        if not found:
+            return ()
+        before = log.by_message_id(found[0])
+        roots = frozenset(n for i in found[1] if (n := log.by_message_id(i)) is not None)
+        return Lanes(log, len(log) if before is None else before, self.row.lane, roots)
+
+    def known(self, collected: Collected) -> list[Material]:
+        """The materials that the turn had, as far as their sources still give the same."""
+        now = {m.id: m for m in collected.materials}
+        wanted = self.archive.get("materials", ())
+        stored = {
+            name: _material(plain) for name, plain in self.archive.get("contexts", {}).items()
+        }
+        found = []
+        for name, mac in wanted:
+            same = (each[name] for each in (now, stored) if name in each)
+            exact = (m for m in same if material_mac(self.fingerprinter, m) == mac)
+            material = next(exact, stored.get(name))
+            if material is not None:
+                found.append(material)
+        redacted = sum(
+            material_mac(self.fingerprinter, m) not in dict(wanted).values() for m in found
+        )
+        told = any(p.code.endswith("MATERIALS") for p in self.problems)
+        if len(found) < len(wanted) and not told:
+            gone = len(wanted) - len(found)
+            self.say("MATERIALS", f"{gone} of {len(wanted)} materials are gone or changed since")
+        if redacted and not told:
+            self.say(
+                "MATERIALS", f"{redacted} of {len(wanted)} materials are there as stored: redacted"
+            )
+        return found
+
+    def compare(self, estimator: str, pruner: Pruner) -> None:
+        """Name what this engine does in another way than the one that recorded."""
+        was = self.archive["estimator"]
+        if was != estimator:
+            self.say("ESTIMATOR", f"counted by {was!r} then, by {estimator!r} here")
+        if self.archive["pruner"] != kind_of(pruner):
+            self.say("PRUNER", f"{self.archive['pruner']} chose then, {kind_of(pruner)} does here")
+
+
+def config_of(
+    row: TurnRow, turns: Sequence[TurnRow], fingerprinter: Fingerprinter
+) -> RuntimeConfig:
+    """The configuration that a turn had: the first turn that had it keeps it.
+
+    Raises:
+        ReplayUnavailableError: the turn has no archive, or the configuration was never written.
+    """
+    digest = _archive(row)["config"]
+    for archive in (found.report.get("extra", {}).get("replay", {}) for found in turns):
+        if archive.get("config") == digest and "settings" in archive:
+            return RuntimeConfig(**archive["settings"])
+    if digest == fingerprinter.mac("config", "{}").hex():
+        return RuntimeConfig()
+    raise ReplayUnavailableError(
+        f"the configuration of turn {row.turn_id!r} is not in the store: the turn that it was "
+        "archived with was never written. Only other turns can be replayed."
+    )
+
+
+def newest(turns: Sequence[TurnRow], fingerprinter: Fingerprinter) -> int:
+    """The place of the newest turn that can be made again.
+
+    Raises:
+        ReplayUnavailableError: there is none; it says why the newest turn cannot.
+    """
+    for at in reversed(range(len(turns))):
+        with suppress(ReplayUnavailableError):
+            config_of(turns[at], turns, fingerprinter)
+            return at
+    config_of(turns[-1], turns, fingerprinter)
+    raise AssertionError
+
+
+def _material(plain: Mapping[str, Any]) -> Material:
+    return Material(**{**plain, "priority": Priority(plain["priority"])})
+
+
+def _extras(archive: Mapping[str, Any]) -> dict[str, int]:
+    return {"priming": PRIMING, **archive.get("extras", {})}
+
+
+def _archive(row: TurnRow) -> dict[str, Any]:
+    found = row.report.get("extra", {}).get("replay")
+    if not isinstance(found, dict):
+        raise ReplayUnavailableError(
+            f"turn {row.turn_id!r} has no archive to replay it from: it was a helper call, was recorded "
+            "by an older release, or with observability.include_reports_in_store = false."
+        )
+    return found

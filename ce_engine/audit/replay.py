@@ -1,0 +1,220 @@
+"""A turn's input once more, from what is stored, and with another configuration (A-21)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ce_engine.audit.explanation import brought_in, earlier
+from ce_engine.audit.past_session import Past, newest
+from ce_engine.audit.trace import SETTLE_S
+from ce_engine.config import RuntimeConfig
+from ce_engine.errors import ReplayUnavailableError, SessionNotFoundError, TurnNotFoundError
+from ce_engine.prepare.blocks.material import Collected
+from ce_engine.prepare.choose.prune import pruner_of
+from ce_engine.schema.call import ModelCall
+from ce_engine.schema.ids import SHORT_ID, Fingerprinter
+from ce_engine.schema.replay import Explanation, Replay
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.input.history import History
+from ce_engine.turns.input.preparation import Preparation
+from ce_engine.turns.input.recall import Recall
+from ce_engine.turns.input.stored_candidates import pins_again
+from ce_engine.turns.parts import Parts
+from ce_engine.turns.report.archive import Chosen
+from ce_engine.turns.report.sent_parts import Shown, difference
+
+
+EMBED_S = 60.0
+"""How long vectors may take: nobody waits for an answer meanwhile."""
+
+
+def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: str) -> int:
+    """The place of a turn by its number (from 1), its id or the start of that; `None` is the newest.
+
+    Raises:
+        TurnNotFoundError: none, or several, are meant.
+    """
+    if not turns:
+        raise TurnNotFoundError(f"session {session_id!r} has no turns: nothing was prepared in it")
+    if choice is None:
+        return len(turns) - 1
+    text = str(choice)
+    if text.isdecimal() and len(text) < SHORT_ID:
+        found = [int(text) - 1] if 0 < int(text) <= len(turns) else []
+    else:
+        found = [at for at, row in enumerate(turns) if text and row.turn_id.startswith(text)]
+    if len(found) != 1:
+        what = f"{len(found)} turns start with" if found else "no turn is"
+        raise TurnNotFoundError(
+            f"{what} {text!r} in session {session_id!r}. Give a number from 1 to {len(turns)}, or the "
+            "start of one turn's id."
+        )
+    return found[0]
+
+
+class Replaying(Parts):
+    """The part of the engine that makes a turn's input again; it writes nothing."""
+
+    async def replay(
+        self,
+        session_id: Scope | str,
+        turn: int | str | None = None,
+        config: RuntimeConfig | None = None,
+        system: str | Sequence[str] | None = None,
+    ) -> Replay:
+        """The input of a turn, made again from messages, evidence and the archived configuration.
+
+        Args:
+            session_id: whose; an id alone is a session of no account and no user.
+            turn: its number, from 1, its id or the start of that; if not given, the newest that can be
+                replayed.
+            config: what another configuration would have sent, in `instead`.
+            system: the host's system messages in order: they are never stored.
+
+        Raises:
+            SessionNotFoundError: there is no such session of this user.
+            TurnNotFoundError: it has no such turn.
+            ReplayUnavailableError: the turn has no archive.
+        """
+        given = [system] if isinstance(system, str) else list(system or ())
+        return await self.loop.share(self._replay(as_scope(session_id), turn, config, given))
+
+    async def _replay(
+        self,
+        scope: Scope,
+        turn: int | str | None,
+        config: RuntimeConfig | None,
+        system: Sequence[str],
+    ) -> Replay:
+        past, skipped = await self._past(scope, turn)
+        first, chosen, _ = await self._as_it_was(past, system)
+        made = chosen.hasher(past.view, past.config().locale).made(past.macs)
+        sent = Shown(past.view, first.call, chosen, first.counter).sent()
+        equal = past.is_equal(made)
+        replay = Replay(
+            turn=past.at + 1,
+            turn_id=past.row.turn_id,
+            recorded=past.archive["hash"],
+            hash=made,
+            equal=equal,
+            sent=sent,
+            skipped=skipped,
+        )
+        if config is not None:
+            second, other, _ = await self._again(past, config, first)
+            replay.instead = Shown(past.view, second.call, other, second.counter).sent()
+            replay.diff = difference(sent, replay.instead)
+        replay.problems = past.problems
+        return replay
+
+    async def explain(self, session_id: Scope | str, turn: int | str | None = None) -> Explanation:
+        """What was brought in for a turn, and why: chosen once more, with what each score is made of.
+
+        Args:
+            session_id: whose; an id alone is a session of no account and no user.
+            turn: its number, from 1, its id or the start of that; if not given, the newest that can be
+                replayed.
+
+        Raises:
+            SessionNotFoundError: there is no such session of this user.
+            TurnNotFoundError: it has no such turn.
+            ReplayUnavailableError: the turn has no archive.
+        """
+        return await self.loop.share(self._explain(as_scope(session_id), turn))
+
+    async def _explain(self, scope: Scope, turn: int | str | None) -> Explanation:
+        past, _ = await self._past(scope, turn)
+        _, chosen, recall = await self._as_it_was(past, ())
+        made = chosen.hasher(past.view, past.config().locale).made(past.macs)
+        return Explanation(
+            turn_id=past.row.turn_id,
+            asked=recall.query,
+            equal=past.is_equal(made),
+            problems=past.problems,
+            brought_in=brought_in(chosen, recall),
+            earlier=earlier(chosen),
+        )
+
+    async def _as_it_was(
+        self, past: Past, system: Sequence[str]
+    ) -> tuple[Preparation, Chosen, Recall]:
+        """Assemble a turn once more with its own configuration."""
+        past.set_up(system)
+        was = past.config()
+        lane = past.view.lane(past.row.lane)
+        lane.pins = pins_again(past.view, past.archive.get("pins", ()), was.locale)
+        return await self._again(past, was, None)
+
+    async def recorded_call(self, session_id: Scope | str) -> ModelCall | None:
+        """The newest call of a session that can be replayed, without its messages; `None` without one.
+
+        It has the configuration that was archived, the model and its window.
+
+        Raises:
+            SessionNotFoundError: there is no such session of this user.
+        """
+        return await self.loop.share(self._recorded_call(as_scope(session_id)))
+
+    async def _recorded_call(self, scope: Scope) -> ModelCall | None:
+        try:
+            past, _ = await self._past(scope, None)
+        except (ReplayUnavailableError, TurnNotFoundError):
+            return None
+        call = past.call()
+        call.config = past.config()
+        return call
+
+    async def _past(self, scope: Scope, turn: int | str | None) -> tuple[Past, int]:
+        """What is stored of a session, at a turn, and how many newer ones were passed over."""
+        await self.flush(SETTLE_S)
+        state = await self.store.state(scope)
+        if state is None:
+            raise SessionNotFoundError(
+                f"there is no session {scope.session_id!r} of this account and user to replay"
+            )
+        check_project(scope, state.head.project_id)
+        turns = await self.store.list_turns(scope)
+        at = find_turn(turns, turn, scope.session_id)
+        scope = replace(scope, agent_id="", project_id=state.head.project_id)
+        key = Fingerprinter(self.store.secret, state.head.salt, scope)
+        if turn is None:
+            at = newest(turns, key)
+        return Past(scope, state, turns, at, key), len(turns) - 1 - at if turn is None else 0
+
+    async def _again(
+        self, past: Past, config: RuntimeConfig, was: Preparation | None
+    ) -> tuple[Preparation, Chosen, Recall]:
+        """Assemble once more; with another configuration after it `was` made with its own."""
+        call, view = past.call(), past.view
+        counter = Counter(self.estimator, call.model_hint or config.model_hint)
+        records = self._records(view, past.scope, call.framework, config)
+        same = was is None or counter.name == was.counter.name
+        if was is None:
+            pruner = pruner_of(config, self.pruner)
+            past.compare(records.ingest.counted_by(counter.name), pruner)
+        elif not same:
+            past.say("RECOUNTED", "what is not stored as it was sent cannot be counted anew")
+        call.messages = past.messages(counter.name if same else None, counter.name)
+        collected = Collected()
+        if past.archive.get("materials"):
+            kept = await self._kept(call, view)
+            _, now = await self._collector.gather(call, config, view, kept, counter.text)
+            collected = Collected(past.known(now))
+        again = Preparation(call, config, records, counter, self.pruner, collected=collected)
+        again.passed = was is None and past.archive.get("passed", False)
+        again.question, again.places = past.question, past.places
+        again.history = History(view, call, counter, past.bring(), past.question)
+        given = past.given() if same else replace(past.given(), saved={})
+        texts, wanted = list(again.texts), past.archive.get("embedder", "")
+        here = records.ingest.name(self.embedder.name) if self.embedder is not None else ""
+        if not wanted or here != wanted:
+            if wanted and was is None:
+                past.say("EMBEDDER", f"chosen with vectors of {wanted!r} then, of {here!r} here")
+            return again, *await self._beside(lambda: again.choose(given), texts)
+        found = await self._chosen(again, texts, given, seconds=EMBED_S)
+        if again.vectors is None and was is None:
+            past.say("EMBEDDER", f"{wanted!r} embedded it then, and cannot here")
+        return again, *found

@@ -1,0 +1,257 @@
+"""From a message, a block or a ref to its evidence, and from there to the call that made it (A-03)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from ce_engine.errors import EvidenceNotFoundError, SelectorResolveError
+from ce_engine.ports.store import Store
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.workers import Workers
+from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
+from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.message_forest import Log
+from ce_engine.schema.rows import HEAD_ONLY, MessageRow, TurnRow
+from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.schema.selectors import RefSelector
+from ce_engine.schema.trace import EvidenceTrace, Trace
+from ce_engine.sessions.view import entry_of
+from ce_engine.text.overlap import Quotations
+from ce_engine.turns.report.archive import expanded
+
+
+SETTLE_S = 1.0
+"""How long a trace waits for what is not stored yet."""
+
+
+class StoreResolver:
+    """The default `ports.EvidenceResolver`: the evidence of one session, from its store.
+
+    With `loop`, the work is done there, and with `workers` the search beside it: a large text or a slow
+    pattern holds up neither the caller's loop nor the engine's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        scope: Scope,
+        selectors: RefSelector | None = None,
+        loop: LoopThread | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._selectors = selectors or RefSelector()
+        self._loop = loop
+        self._workers = workers
+
+    async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
+        """The text of evidence, or of the part that the selector names.
+
+        Raises:
+            EvidenceNotFoundError: there is none with this id in the session.
+            SelectorResolveError: the selector is malformed or matches nothing.
+        """
+        work = self._resolve(evidence_id, selector)
+        return await (work if self._loop is None else self._loop.share(work))
+
+    async def _resolve(self, evidence_id: str, selector: str | None) -> str:
+        found = await self._store.get_evidence(self._scope, evidence_id)
+        if found is None:
+            raise _not_found(evidence_id, self._scope)
+        content = found.content
+        if not selector or self._workers is None:
+            return self._selectors.extract(content, selector) if selector else content
+        return await self._workers.run(lambda: self._selectors.extract(content, selector))
+
+
+async def trace(
+    store: Store,
+    scope: Scope,
+    ref: Ref | str,
+    selectors: RefSelector | None = None,
+    workers: Workers | None = None,
+) -> Trace:
+    """Where a ref, or all refs of a message or a block, lead; see `Trace`.
+
+    Raises:
+        EvidenceNotFoundError: the session of this user has no message, block or evidence of this id.
+    """
+    name = ref if isinstance(ref, str) else ref.evidence_id
+    document = await store.get_session(scope)
+    if document is None:
+        raise _not_found(name, scope)
+    kind, refs = _refs(document, ref) or (None, [])
+    if kind is None:
+        raise _not_found(name, scope)
+    turns, events = await store.list_turns(scope), await store.list_events(scope)
+    session = _Session(document, turns, events, selectors or RefSelector())
+
+    def found() -> Trace:
+        evidence = [session.way_back(each) for each in refs]
+        seen_by = _seen_by(document.session.messages, name, turns) if kind == "message" else []
+        asked_for = [
+            call
+            for call in document.session.tool_state.tool_calls
+            if kind == "message" and call.tool_call_id.rpartition(":")[0] == name
+        ]
+        return Trace(id=name, kind=kind, evidence=evidence, seen_by=seen_by, asked_for=asked_for)
+
+    return found() if workers is None else await workers.run(found)
+
+
+def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnRow]) -> list[str]:
+    """The lanes that have a name, and whose turns were archived with the message in their list."""
+    log = Log()
+    for message in messages:  # what recognises them is not needed: their places are
+        log.add(entry_of(log, MessageRow(message, key=b"", loose_key=b"", origin="")))
+    n = log.by_message_id(message_id)
+    found: dict[str, None] = {}
+    for turn in turns:
+        line = turn.report.get("extra", {}).get("replay", {}).get("line", [])
+        if turn.lane and turn.lane not in found and n in expanded(log, line):
+            found[turn.lane] = None
+    return list(found)
+
+
+class Tracing(ABC):
+    """The part of the engine that answers where something came from."""
+
+    store: Store
+    loop: LoopThread
+    workers: Workers
+    selectors: RefSelector
+    """What reads selectors; `engine.selectors.register(...)` adds a kind."""
+
+    @abstractmethod
+    async def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything handed over is stored."""
+
+    async def trace(self, session_id: Scope | str, ref: Ref | str) -> Trace:
+        """Where a ref, or all refs of a message or a block (by its id), lead (A-03).
+
+        Raises:
+            EvidenceNotFoundError: the session of this user has no message, block or evidence of this id.
+            ScopeViolationError: the session belongs to another project.
+        """
+        return await self.loop.share(self._trace(as_scope(session_id), ref))
+
+    async def _trace(self, scope: Scope, ref: Ref | str) -> Trace:
+        await self.flush(SETTLE_S)
+        state = await self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
+        if state is not None:
+            check_project(scope, state.head.project_id)
+        return await trace(self.store, scope, ref, self.selectors, self.workers)
+
+    def resolver(self, session_id: Scope | str) -> StoreResolver:
+        """What finds the text of refs in a session."""
+        scope = as_scope(session_id)
+        return StoreResolver(self.store, scope, self.selectors, self.loop, self.workers)
+
+
+def _refs(document: SessionDocument, ref: Ref | str) -> tuple[str, Sequence[Ref]] | None:
+    """What the id is of, and the refs that it stands for; `None` if it is of nothing here."""
+    if isinstance(ref, Ref):
+        return ("evidence", [ref]) if ref.evidence_id in document.evidences else None
+    if ref in document.evidences:
+        return "evidence", [Ref(evidence_id=ref)]
+    for message in document.session.messages:
+        if message.message_id == ref:
+            return "message", message.refs or []
+    for block in document.context_blocks:
+        if block.block_id == ref:
+            return "block", block.refs
+    return None
+
+
+class _Session:
+    """The links of one session, looked up."""
+
+    def __init__(
+        self,
+        document: SessionDocument,
+        turns: Sequence[TurnRow],
+        events: Sequence[Event],
+        selectors: RefSelector,
+    ) -> None:
+        session = document.session
+        self._document = document
+        self._turns = turns
+        self._selectors = selectors
+        self._quotations = Quotations(document)
+        self._messages = {m.message_id: m for m in session.messages if m.message_id}
+        self._calls = {call.tool_call_id: call for call in session.tool_state.tool_calls}
+        self._usages = {usage.model_usage_id: usage for usage in session.model_usage}
+        self._ingested = {
+            event.payload.get("evidence_id"): event
+            for event in events
+            if event.event_type == EventType.EVIDENCE_INGESTED
+        }
+
+    def way_back(self, ref: Ref) -> EvidenceTrace:
+        evidence = self._document.evidences.get(ref.evidence_id)
+        found = EvidenceTrace(ref=ref, used_by=self._used_by(ref.evidence_id))
+        found.quoted_by = [
+            name
+            for name in found.used_by
+            if self._quotations.rests_on(self._messages[name], ref.evidence_id)
+        ]
+        if evidence is None:
+            return found
+        found.evidence = evidence
+        if ref.selector:
+            try:
+                found.text = self._selectors.extract(evidence.content, ref.selector)
+            except SelectorResolveError as error:
+                found.problem = str(error)
+        found.tool_call = self._calls.get(evidence.links.tool_call_id or "")
+        found.model_usage = self._usages.get(_usage_id(evidence) or "")
+        found.asked_by = self._asked_by(evidence.links.tool_call_id)
+        turn = self._turn(evidence, found)
+        if turn is not None:
+            found.turn_id, found.turn = turn.turn_id, self._turns.index(turn) + 1
+        return found
+
+    def _used_by(self, evidence_id: str) -> list[str]:
+        return [
+            message_id
+            for message_id, message in self._messages.items()
+            if any(ref.evidence_id == evidence_id for ref in message.refs or ())
+        ]
+
+    def _asked_by(self, tool_call_id: str | None) -> Message | None:
+        """The message that asked for the call: its id begins ours of the call."""
+        message_id, _, position = (tool_call_id or "").rpartition(":")
+        message = self._messages.get(message_id)
+        asked = message.tool_calls or () if message is not None else ()
+        return message if position.isdecimal() and int(position) < len(asked) else None
+
+    def _turn(self, evidence: Evidence, found: EvidenceTrace) -> TurnRow | None:
+        if found.asked_by is not None:
+            asking = found.asked_by.message_id
+            return next((turn for turn in self._turns if turn.answer_message_id == asking), None)
+        usage_id = _usage_id(evidence)
+        event = self._ingested.get(evidence.evidence_id)
+        turn_id = event.turn_id if event is not None else evidence.metadata.get("turn_id")
+        for turn in self._turns:
+            if turn.turn_id == turn_id or (usage_id and turn.model_usage_id == usage_id):
+                return turn
+        request = event.request_id if event is not None else ""
+        own = [turn for turn in self._turns if request and turn.request_id == request]
+        using = (turn for turn in own if turn.answer_message_id in found.used_by)
+        return next(using, own[0] if own else None)
+
+
+def _usage_id(evidence: Evidence) -> str | None:
+    """The usage that it came of; who records the usage later links it then."""
+    later = (link.get("model_usage_id") for link in evidence.metadata.get("links", ()))
+    return evidence.links.model_usage_id or next(filter(None, later), None)
+
+
+def _not_found(name: str, scope: Scope) -> EvidenceNotFoundError:
+    return EvidenceNotFoundError(
+        f"there is no evidence, message or block {name!r} in session {scope.session_id!r} of user "
+        f"{scope.user_id!r}. `ce show` and `store.list_evidences(scope)` name what is there; another "
+        "user's is not."
+    )

@@ -1,0 +1,1 @@
+"""What a session becomes when it is long: summaries, and vectors of its texts."""

@@ -1,1 +1,0 @@
-"""Tells what happened: events to those who listen, and a report for each turn."""

@@ -1,0 +1,1 @@
+"""Context blocks: made of a session's state, and rendered as text."""

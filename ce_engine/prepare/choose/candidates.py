@@ -1,0 +1,367 @@
+"""Which facts go in: what is given, and what relevance finds, best first, as much as fits (A-10, D-02)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.choose.pins import Pin
+from ce_engine.prepare.choose.prune import LEAST_CHARS
+from ce_engine.prepare.compose.render import (
+    Locale,
+    Snippet,
+    day_line,
+    day_told,
+    excerpt,
+    knowledge,
+    left_out,
+    snippet_line,
+    some_of,
+)
+from ce_engine.prepare.compose.sections import FRAMING
+from ce_engine.prepare.sources import Candidate, Sources
+from ce_engine.schema.document import ContextBlock, Ref
+from ce_engine.schema.enums import BlockType, Priority
+from ce_engine.schema.report import PruneDecision
+from ce_engine.text.quote import quote
+
+
+FLOOR = 0.15
+"""Share of its kind's best score that a candidate needs; 0.15 costs no recall, 0.25 some where there is room."""
+
+ALWAYS = 4
+"""The best few candidates are let through whatever they score: an answer may share no word with its question."""
+
+LONG, CHARS_A_TOKEN = 20_000, 4
+"""A longer text is not counted for saying that it did not go in; it has about a token for so many characters."""
+
+TOLD = 200
+"""Pieces that nobody looked at which have a decision each; the rest have one together."""
+
+FEW, SHORT = 16, 16
+"""As many candidates are looked at first as fill the room with this many tokens each, and at least so many."""
+
+
+NEAR = 0.85
+"""Share of the score of the nearest message that goes out which another needs to be added to a prefix."""
+
+LEAST = 8
+"""Tokens that a sentence needs to say anything."""
+
+MESSAGE = "m:"
+"""What ids of candidates that are messages begin with; scores compare within one kind."""
+
+
+@dataclass(slots=True)
+class Nominated:
+    """Candidates with their blocks, and the tokens that are left.
+
+    `missed`: one did not fit, or not as a whole; `excerpts` are the ids of the latter, and `decisions` tells
+    of each of the others why it is not among them; after `tell`, of all.
+    """
+
+    chosen: list[tuple[Candidate, ContextBlock]]
+    left: int
+    missed: bool = False
+    excerpts: set[str] = field(default_factory=set)
+    decisions: list[PruneDecision] = field(default_factory=list)
+
+    def take(self, candidate: Candidate, cost: int) -> None:
+        """Let a candidate in, for so many tokens."""
+        self.left -= cost
+        self.chosen.append((candidate, candidate_block(candidate, cost)))
+
+    def tell(self, pruned: Mapping[str, PruneDecision], went: Collection[str]) -> None:
+        """Take in what the pruner decided on the chosen, of which some `went` in, by their ids."""
+        for name, decision in pruned.items():
+            if decision.action != "dropped" and name not in went:
+                decision.action, decision.reason = "dropped", "over_budget"
+            elif decision.action == "kept" and name in self.excerpts:
+                decision.action, decision.reason = "degraded", "excerpt"
+        self.decisions = [*pruned.values(), *self.decisions]
+
+
+@dataclass(slots=True)
+class Headings:
+    """The days and years that have a heading, and what one more costs; `today` alone has none."""
+
+    sources: Sources
+    locale: Locale
+    today: str = ""
+    days: set[str] = field(default_factory=lambda: {""})
+
+    def cost(self, day: str) -> int:
+        """Tokens of the headings that something of a day brings with it."""
+        if day in self.days or (day == self.today and self.days == {""}):
+            return 0
+        is_first = self.days == {"", self.today, self.today[:4]}
+        return self._cost(day) + (self._cost(self.today) if is_first else 0)
+
+    def _cost(self, day: str) -> int:
+        year = day[:4] if day[:4] in self.days else ""
+        kind = "heading of a day" if year else "heading of a year"
+        cost = self.sources.costs.get(kind)
+        if cost is None:
+            cost = self.sources.count(f"{day_line(day, self.locale, year)}\n")
+            self.sources.costs[kind] = cost
+        return cost
+
+
+class Shorter:
+    """The best sentences of what is too long for the room.
+
+    A long document must not take all of it: the best sentences of several say more.
+    """
+
+    def __init__(self, query: str, sources: Sources, locale: Locale, left: int) -> None:
+        self.query, self.sources, self.locale = query, sources, locale
+        self.cap = max(240, left)
+        self.wanted: frozenset[str] | None = None
+
+    def is_long(self, whole: Candidate, room: int) -> bool:
+        """Whether a candidate has more than `cap` characters or, where it is to have it, does not fit `room`."""
+        is_over = room > 0 and cost_of(whole, self.sources, self.locale) > room
+        return is_over or len(whole.snippet.text) > self.cap
+
+    def fitting(self, whole: Candidate, room: int) -> Candidate:
+        """The best sentences within `cap` characters and `room` tokens; too much where few fit or none."""
+        short, frame = self._of(whole, self.cap), self._cost(with_text(whole, ""))
+        while (cost := self._cost(short)) > room >= frame + LEAST:
+            chars = len(short.snippet.text) * (room - frame) // (cost - frame) * 9 // 10
+            closer = self._of(whole, chars)
+            if not closer.sentences and chars < LEAST_CHARS:
+                break
+            short = closer
+        return short
+
+    def _cost(self, candidate: Candidate) -> int:
+        return cost_of(candidate, self.sources, self.locale, known=False)
+
+    def _of(self, whole: Candidate, chars: int) -> Candidate:
+        """Some sentences; the beginning of one that is too long says nothing again."""
+        if self.wanted is None:
+            self.wanted = frozenset(self.sources.terms(self.query))
+        text = whole.snippet.text
+        part = excerpt(text, self.wanted, self.sources.terms, chars)
+        return replace(
+            whole,
+            snippet=replace(whole.snippet, text=some_of(text, part) if part else text[:chars]),
+            sentences=part,
+            stored=whole.stored and bool(part),
+        )
+
+
+def nominate(
+    found: Sequence[Candidate], query: str, *, left: int, most: int, headings: Headings, stays: bool
+) -> Nominated:
+    """Take candidates, at most `most`, while `left` tokens last; long ones as excerpts.
+
+    Where what goes in `stays`, what is stored goes in only as it can be rendered again; values of a result go in
+    whole or not.
+    One that must go in (`Priority.MUST`) goes in whole, whatever is left.
+    """
+    sources, locale, seen = headings.sources, headings.locale, set[tuple[str, str]]()
+    left -= sources.count(quote(knowledge([], locale), locale)) + FRAMING
+    made = Nominated([], left)
+    shorter = Shorter(query, sources, locale, left)
+    for place, whole in enumerate(found):
+        text, must = _said(whole.snippet), whole.priority is Priority.MUST
+        if (is_again := text in seen) or (place >= most and not must):
+            why = "duplicate" if is_again else "over_limit"
+            made.decisions.append(lost(whole, sources, locale, why))
+            continue
+        seen.add(text)
+        has_room = must or made.left > FRAMING
+        # The best of all goes in as far as it fits, rather than a worse one or none.
+        room = 0 if made.chosen else left - headings.cost(day_told(whole.snippet))
+        may_be_cut = has_room and not (must or whole.snippet.says_all)
+        is_excerpt = may_be_cut and shorter.is_long(whole, room)
+        candidate = shorter.fitting(whole, room or left) if is_excerpt else whole
+        has_room &= candidate.stored or not (stays and whole.stored)
+        cost = cost_of(candidate, sources, locale, known=not is_excerpt) if has_room else 0
+        day = day_told(candidate.snippet) if 0 < cost <= made.left else ""
+        cost += headings.cost(day)
+        if not has_room or (cost > made.left and not must):
+            made.decisions.append(lost(whole, sources, locale, "over_budget"))
+            made.missed = True
+            continue
+        if is_excerpt:
+            made.excerpts.add(whole.id)
+        made.missed |= is_excerpt
+        headings.days |= {day, day[:4]}
+        made.take(candidate, cost)
+    return made
+
+
+def _said(snippet: Snippet) -> tuple[str, str]:
+    """What must not be said twice: of values of a result, with the call that they answer."""
+    return snippet.name if snippet.says_all else "", snippet.text
+
+
+def candidate_block(candidate: Candidate, tokens: int) -> ContextBlock:
+    """The block that a candidate is to a pruner."""
+    snippet = candidate.snippet
+    evidence = bool(snippet.evidence_id) or snippet.kind == "document"
+    return ContextBlock(
+        block_id=candidate.id,
+        block_type=BlockType.EVIDENCE if evidence else BlockType.CONVERSATION,
+        priority=candidate.priority,
+        token_estimate=tokens,
+        content=snippet.text,
+        refs=[Ref(evidence_id=snippet.evidence_id)] if snippet.evidence_id else [],
+        created_at=snippet.at or None,
+        sensitivity=candidate.sensitivity,
+    )
+
+
+def lost(candidate: Candidate, sources: Sources, locale: Locale, why: str) -> PruneDecision:
+    """The decision on a candidate that does not go in."""
+    chars = len(candidate.snippet.text)
+    tokens = cost_of(candidate, sources, locale) if chars <= LONG else chars // CHARS_A_TOKEN
+    return PruneDecision(block_id=candidate.id, action="dropped", reason=why, token_estimate=tokens)
+
+
+def not_looked_at(
+    rest: Sequence[tuple[str, int]], there: Collection[str], why: str
+) -> list[PruneDecision]:
+    """Decisions on evidence that nobody looked at; on what is beyond `TOLD` pieces, one.
+
+    Args:
+        rest: ids and characters.
+        there: ids of candidates that stand in the input already.
+        why: the reason.
+    """
+    told = [
+        PruneDecision(
+            block_id=name, action="dropped", reason=why, token_estimate=chars // CHARS_A_TOKEN
+        )
+        for name, chars in rest
+        if name not in there
+    ]
+    beyond = told[TOLD:]
+    if beyond:
+        beyond[0].count = len(beyond)
+        beyond[0].token_estimate = sum(decision.token_estimate for decision in beyond)
+    return [*told[:TOLD], *beyond[:1]]
+
+
+def with_text(candidate: Candidate, text: str) -> Candidate:
+    """The candidate with another text: for this call alone."""
+    snippet = replace(candidate.snippet, text=text, says_all=False)
+    return replace(candidate, snippet=snippet, stored=False)
+
+
+def cost_of(candidate: Candidate, sources: Sources, locale: Locale, *, known: bool = True) -> int:
+    """Tokens of a candidate's line; counted once where it is stored and is `known` to be whole."""
+    snippet = candidate.snippet
+    name = f"{candidate.id} {snippet.evidence_id}" if candidate.stored and known else ""
+    cost = sources.costs.get(name)
+    if cost is None:
+        cost = sources.count(f"{snippet_line(snippet, locale)}\n")
+        if name:
+            sources.costs[name] = cost
+    return cost
+
+
+def pin_of(
+    chosen: Iterable[Candidate], locale: Locale, today: str, steps: Sequence[Sequence[str]] = ()
+) -> Pin | None:
+    """What stays of those that go out: what is stored; the others are for one call alone.
+
+    Args:
+        chosen: in their order.
+        locale: the language.
+        today: the day of the message that it stands before.
+        steps: those of this turn that are left out: of each the evidence of its results.
+    """
+    stored = [candidate for candidate in chosen if candidate.stored]
+    if not (stored or steps):
+        return None
+    snippets = [candidate.snippet for candidate in stored]
+    parts = [knowledge(snippets, locale, today) if stored else "", left_out(steps, locale)]
+    return Pin(
+        quote("\n".join(filter(None, parts)), locale),
+        locale,
+        tuple((candidate.id, candidate.sentences) for candidate in stored),
+        tuple(dict.fromkeys(s.evidence_id for s in snippets if s.evidence_id)),
+        tuple(map(tuple, steps)),
+    )
+
+
+def parted(
+    chosen: Sequence[Candidate], make: Callable[[Sequence[Candidate]], Pin | None] | None
+) -> tuple[Pin | None, list[Snippet]]:
+    """What will stay before the question, if one can be made, and what is for this call alone, by time."""
+    ordered = sorted(chosen, key=lambda found: (found.snippet.at, found.order))
+    pin = make(ordered) if make is not None else None
+    return pin, [found.snippet for found in ordered if pin is None or not found.stored]
+
+
+def worth_adding(
+    found: Sequence[Candidate], pinned: Collection[str], nearest: Callable[[], float] | None
+) -> list[Candidate]:
+    """What is not there yet, and of messages only what is about as near as those that are there.
+
+    Args:
+        found: candidates.
+        pinned: ids of those that stand before earlier questions.
+        nearest: gives the score of the nearest message that goes out; `None` to take what there is.
+    """
+    new = [candidate for candidate in found if candidate.id not in pinned]
+    if nearest is None or not any(candidate.id.startswith(MESSAGE) for candidate in new):
+        return new
+    there = [c.score for c in found if c.id in pinned and c.id.startswith(MESSAGE)]
+    least = NEAR * max([nearest(), *there])
+    return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
+
+
+def with_results(
+    settled: Sequence[Candidate],
+    found: Iterable[Candidate],
+    results: Iterable[Candidate],
+    *,
+    best: bool,
+) -> list[Candidate]:
+    """Tool results, and what is relevant behind them, but for notes, given facts and the `best`, which stand before.
+
+    The best are one of each kind, for their scores do not compare, the shorter first. Of what was `found`, what is not `settled` was taken out by a conflict. Answers say again what was in results.
+    """
+    notes = [c for c in settled if not c.stored]
+    others = [c for c in settled if c.stored]
+    rest = (c for c in others if c.snippet.kind != "assistant")
+    out = {each.id for each in found} - {each.id for each in settled}
+    firsts = {each.id[: len(MESSAGE)]: each for each in reversed(others)} if best else {}
+    chosen: dict[str, Candidate] = {}
+    shorter = sorted(firsts.values(), key=lambda c: len(c.snippet.text))
+    for each in (*notes, *shorter, *results, *rest):
+        if each.id not in out:
+            chosen.setdefault(each.id, each)
+    return list(chosen.values())
+
+
+def given(materials: Sequence[Material]) -> list[Candidate]:
+    """Facts that a source gave, best first; before all what must go in."""
+    found = [
+        Candidate(
+            m.id,
+            Snippet("document", m.text, m.source, m.at, m.evidence_id),
+            m.score or 0.0,
+            order,
+            priority=m.priority,
+            sensitivity=m.sensitivity,
+        )
+        for order, m in enumerate(materials)
+    ]
+    return sorted(found, key=lambda c: (c.priority is not Priority.MUST, -c.score))
+
+
+def relevant(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, best first, without those that are far behind the best one of their kind."""
+    best: dict[str, float] = {}
+    kept: list[Candidate] = []
+    for candidate in candidates:
+        top = best.setdefault(candidate.id[:2], candidate.score)
+        if candidate.score >= FLOOR * top or len(kept) < ALWAYS:
+            kept.append(candidate)
+    return kept

@@ -1,0 +1,256 @@
+"""Evidence that disagrees: one field, several sources, different values, and what is done about it (A-18)."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Context, Decimal
+from typing import Any
+
+from ce_engine.config import ConflictStrategy
+from ce_engine.prepare.blocks.material import Material
+from ce_engine.schema.document import Evidence
+from ce_engine.schema.enums import Priority, SourceKind
+from ce_engine.schema.ids import SHORT_ID
+from ce_engine.schema.report import ConflictRecord
+from ce_engine.text.quote import entry, heading, one_line, short_line
+
+
+CONFLICT = "CONTEXT_EVIDENCE_CONFLICT"
+"""The warning where sources disagree and all of them go out."""
+
+NOTE_ID = "conflicts"
+MAX_CHARS = 100_000
+"""Characters of a JSON text that are looked into."""
+MAX_FIELDS = 100
+"""Fields of one piece of evidence that are compared."""
+MAX_CLAIMS = 40
+"""Pieces of evidence that are compared on one field, the last ones."""
+MAX_VALUE_CHARS = 80
+_WORDS = {
+    "en": {
+        "header": "Sources disagree",
+        "line": "{field}: {values}",
+        "value": "{value} (evidence {id}, {source})",
+    },
+    "zh": {
+        "header": "来源之间相互矛盾",
+        "line": "{field}：{values}",
+        "value": "{value}（证据 {id}，{source}）",
+    },
+}
+
+
+@dataclass(slots=True)
+class Settled:
+    """What goes out after conflicts were looked for, and what there is to tell about them."""
+
+    materials: list[Material]
+    conflicts: list[ConflictRecord] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A piece of evidence says that a field has a value; `about` are the ids of what it speaks of."""
+
+    evidence: Evidence
+    value: str
+    plain: str
+    source: tuple[str, str, str]
+    about: Mapping[str, str]
+    named: bool = False
+    """The field says itself what it speaks of: a declared one, or one inside a named object."""
+
+    def disputes(self, other: _Claim) -> bool:
+        """Whether the two speak of one thing, from two sources, and say different things."""
+        return (
+            self.plain != other.plain
+            and self.source != other.source
+            and self._is_about_the_same(other)
+        )
+
+    def _is_about_the_same(self, other: _Claim) -> bool:
+        """Two nameless objects without an id in common may speak of anything."""
+        shared = False
+        for name, value in self.about.items():
+            found = other.about.get(name)
+            if found is not None and found != value:
+                return False
+            shared = shared or found is not None
+        return self.named or shared
+
+
+def settle_conflicts(
+    materials: Sequence[Material],
+    evidences: Sequence[Evidence],
+    strategy: ConflictStrategy = "keep_both_and_warn",
+    locale: str = "en",
+) -> Settled:
+    """Look for fields on which evidence of different sources disagrees, and settle them.
+
+    A field is what `metadata["field"]` names (its value `metadata["value"]`, else the content), else a
+    path of keys in a JSON object. Objects whose ids differ (`id`, `order_id`, `orderId`) speak of
+    different things, and so do objects that have neither an id in common nor a name. Where the strategy cannot tell who is right, both stay, and a note says so.
+
+    Args:
+        materials: the candidates; those of evidence that loses are left out.
+        evidences: what may disagree: the materials' evidence, and what goes out otherwise.
+        strategy: who is right.
+        locale: language of the note.
+    """
+    settled = Settled([])
+    gone: set[str] = set()
+    lines: list[str] = []
+    shown = {material.evidence_id for material in materials if material.evidence_id}
+    for name, claims in _claims(evidences).items():
+        for dispute in _disputes(claims):
+            ids = [claim.evidence.evidence_id for claim in dispute]
+            if not shown.intersection(ids):
+                continue
+            lost = [claim.evidence.evidence_id for claim in _losers(dispute, strategy)]
+            gone.update(lost)
+            settled.conflicts.append(
+                ConflictRecord(
+                    evidence_ids=ids,
+                    field_path=name,
+                    resolution=strategy if lost else "keep_both_and_warn",
+                    detail=f"left out: {', '.join(lost)}" if lost else "",
+                )
+            )
+            if not lost:
+                lines.append(_line(name, dispute, locale))
+    settled.materials = [item for item in materials if item.evidence_id not in gone]
+    if lines:
+        settled.warnings.append(CONFLICT)
+        text = "\n".join([heading(_WORDS[locale]["header"]), *lines])
+        note = Material(NOTE_ID, "knowledge__context", text, "conflicts", Priority.HIGH)
+        settled.materials.append(note)
+    return settled
+
+
+def may_claim(metadata: Mapping[str, Any], content: str) -> bool:
+    """Whether evidence can say anything of a field."""
+    return bool(metadata.get("field")) or content.lstrip()[:1] == "{"
+
+
+def _claims(evidences: Sequence[Evidence]) -> dict[str, list[_Claim]]:
+    found: dict[str, list[_Claim]] = defaultdict(list)
+    for evidence in evidences:
+        declared = evidence.metadata.get("field")
+        if isinstance(declared, str) and declared:
+            value = str(evidence.metadata.get("value", evidence.content))
+            found[declared].append(_claim(evidence, value, {}, named=True))
+            continue
+        fields = _fields(evidence.content)
+        about = {name: _plain(value) for name, value in fields.items() if _is_id(name)}
+        for name, value in fields.items():
+            found[name].append(_claim(evidence, value, about, named=name.count(".") > 1))
+    return found
+
+
+def _claim(evidence: Evidence, value: str, about: Mapping[str, str], *, named: bool) -> _Claim:
+    """A claim with what is compared of it, made once: it is compared with many."""
+    told = evidence.source
+    source = (str(told.kind), told.name, told.uri)
+    return _Claim(evidence, value, _plain(value), source, about, named)
+
+
+def _fields(content: str) -> dict[str, str]:
+    """The plain values of a JSON object by their path of keys; empty for any other text."""
+    if len(content) > MAX_CHARS or not content.lstrip().startswith("{"):
+        return {}
+    try:
+        return dict(list(_walk(json.loads(content), "$"))[:MAX_FIELDS])
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _walk(item, f"{path}.{key}")
+    elif isinstance(value, str | bool | int | float):
+        yield path, value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_id(path: str) -> bool:
+    key = path.rpartition(".")[2]
+    return key.lower() in ("id", "uuid", "key") or key.endswith(("_id", "Id", "ID"))
+
+
+def _plain(value: str) -> str:
+    """A value as it is compared: `12`, `12.0` and `"12"` are equal, and so are `Paid` and `paid `.
+
+    Ids of many digits are told apart to the last one.
+    """
+    try:
+        number = Decimal(value)
+        return str(number.normalize(Context(prec=len(value)))) if number else "0"
+    except ArithmeticError:
+        return " ".join(value.split()).casefold()
+
+
+def _disputes(claims: Sequence[_Claim]) -> Iterator[list[_Claim]]:
+    """Claims that disagree, with those that hang together by disagreeing, in their order."""
+    claims = claims[-MAX_CLAIMS:]
+    sources = {claim.source for claim in claims}
+    left = list(range(len(claims))) if len(sources) > 1 else []
+    while left:
+        group, new = set(), {left[0]}
+        while new:
+            group |= new
+            new = {
+                n
+                for n in left
+                if n not in group and any(claims[n].disputes(claims[m]) for m in new)
+            }
+        left = [n for n in left if n not in group]
+        if len(group) > 1:
+            yield [claims[n] for n in sorted(group)]
+
+
+def _losers(dispute: Sequence[_Claim], strategy: ConflictStrategy) -> list[_Claim]:
+    """Who is wrong, by the strategy; nobody where it cannot tell."""
+    if strategy == "prefer_tool_over_rag":
+        tools = [claim for claim in dispute if claim.evidence.source.kind is SourceKind.TOOL]
+        values = {claim.plain for claim in tools}
+        rest = [claim for claim in dispute if claim.plain not in values]
+        others = {claim.evidence.source.kind for claim in rest} - {SourceKind.RAG}
+        return rest if len(values) == 1 and not others else []
+    if strategy == "prefer_latest_by_at":
+        times = [_at(claim.evidence) for claim in dispute]
+        newest = max((time for time in times if time is not None), default=None)
+        pairs = zip(dispute, times, strict=True)
+        latest = {claim.plain for claim, time in pairs if time == newest}
+        if None in times or len(latest) != 1:
+            return []
+        return [claim for claim in dispute if claim.plain not in latest]
+    return []
+
+
+def _at(evidence: Evidence) -> datetime | None:
+    """Since when it holds (`effective_at`), else when it was recorded."""
+    told = evidence.metadata.get("effective_at") or evidence.metadata.get("created_at")
+    try:
+        moment = datetime.fromisoformat(str(told))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _line(name: str, dispute: Sequence[_Claim], locale: str) -> str:
+    words = _WORDS[locale]
+    values = [
+        words["value"].format(
+            value=one_line(claim.value)[:MAX_VALUE_CHARS],
+            id=claim.evidence.evidence_id[:SHORT_ID],
+            source=short_line(claim.evidence.source.name) or claim.evidence.source.kind,
+        )
+        for claim in dispute
+    ]
+    shown = short_line(name.removeprefix("$."))
+    return entry(words["line"].format(field=shown, values="; ".join(values)))

@@ -1,0 +1,184 @@
+"""Where a lane is cut when it is over the budget: once, deep, and the same cut until it is exceeded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ce_engine.prepare.choose.pins import Pins
+from ce_engine.prepare.line import Below, Group, Item, Line, asked_before
+
+
+Shortened = Callable[[Item], int]
+"""Tokens of a tool result in its short form; its own tokens where there is nothing to gain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The lane's standing cut, as anchors' message ids, made for `budget` tokens.
+
+    What is `below` it, where that is known, is not among the items of the line. `pins` stay until it moves.
+    """
+
+    drop: str | None = None
+    shorten: str | None = None
+    budget: int = 0
+    below: Below | None = None
+    pins: Pins = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Cut:
+    """What of the line goes out.
+
+    `dropped` and `shortened` are positions of groups; `tokens` is what the kept groups cost.
+    `marks` is the cut to remember, `moved` whether it is a new one, `stands` whether it is the lane's.
+    """
+
+    dropped: set[int] = field(default_factory=set)
+    shortened: set[int] = field(default_factory=set)
+    tokens: int = 0
+    marks: Marks = field(default_factory=Marks)
+    moved: bool = False
+    stands: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How deep a new cut goes: to `low_water` of what may stay; older talk to `tail` tokens, where that is less."""
+
+    low_water: float
+    tail: int | None = None
+
+
+def choose_cut(
+    line: Line,
+    *,
+    room: int,
+    depth: Depth,
+    reserve: int,
+    budget: int,
+    marks: Marks,
+    short: Shortened,
+    least: int | None = None,
+) -> Cut:
+    """Choose what is left out (decisions 6 and 8).
+
+    With room for all, nothing is. Else `reserve` tokens are kept for what relevance brings in
+    again; a standing cut that still fits is kept; a new one goes down to the `depth`: past
+    conversation first, then tool results of the current turn are shortened, oldest first,
+    then whole groups of it go, oldest first. What must stay is never touched.
+    """
+    groups, below = line.groups, line.below
+    total = sum(group.tokens for group in groups)
+    if total + (below.tokens if below else 0) <= room:
+        return Cut(tokens=total, marks=marks)
+    state = _State(groups, short, total)
+    must = sum(group.tokens for group in groups if group.must)
+    ceiling = max(min(room, must), room - reserve)
+    kept = ceiling if least is None else max(ceiling, room - least)
+    if marks.budget and budget < marks.budget * 1.25:
+        state.replay(marks)
+        if (below or state.dropped or state.shortened) and state.tokens <= kept:
+            shortened = state.shortened - state.dropped
+            return Cut(state.dropped, shortened, state.tokens, marks, stands=True)
+    state.deepen(line, int(ceiling * depth.low_water), ceiling, depth.tail)
+    made = Marks(
+        drop=_anchor_after(groups, state.dropped),
+        shorten=_anchor_after(groups, state.shortened),
+        budget=budget,
+    )
+    return Cut(state.dropped, state.shortened - state.dropped, state.tokens, made, moved=True)
+
+
+class _State:
+    """Groups as they are dropped and shortened, with what the rest costs."""
+
+    def __init__(self, groups: Sequence[Group], short: Shortened, total: int) -> None:
+        self.groups = groups
+        self.short = short
+        self.tokens = total
+        self.dropped: set[int] = set()
+        self.shortened: set[int] = set()
+
+    def cost(self, position: int) -> int:
+        group = self.groups[position]
+        if position not in self.shortened:
+            return group.tokens
+        return sum(self.short(item) if item.is_tool_result else item.tokens for item in group.items)
+
+    def drop(self, position: int) -> None:
+        if position not in self.dropped and not self.groups[position].must:
+            self.tokens -= self.cost(position)
+            self.dropped.add(position)
+
+    def shorten(self, position: int) -> None:
+        group = self.groups[position]
+        if group.must or len(group.items) < 2 or position in self.shortened | self.dropped:
+            return
+        before = self.cost(position)
+        self.shortened.add(position)
+        gained = before - self.cost(position)
+        if gained <= 0:
+            self.shortened.discard(position)
+        self.tokens -= max(0, gained)
+
+    def replay(self, marks: Marks) -> None:
+        """Apply a standing cut; an anchor that is gone voids it."""
+        anchors = {group.anchor: position for position, group in enumerate(self.groups)}
+        drop = anchors.get(marks.drop, 0) if marks.drop else 0
+        shorten = anchors.get(marks.shorten, 0) if marks.shorten else 0
+        asked = asked_before(self.groups, drop)
+        for position in range(drop):
+            if position != asked:
+                self.drop(position)
+        for position in range(shorten):
+            self.shorten(position)
+
+    def deepen(self, line: Line, target: int, ceiling: int, tail: int | None) -> None:
+        past = [p for p, group in enumerate(self.groups) if group.past]
+        self._drop_past(past, target)
+        if tail is not None:
+            self._drop_talk([p for p in past if p not in self.dropped], tail)
+        current = range(line.task + 1 if line.task is not None else len(past), len(self.groups))
+        for position in current:
+            if self.tokens <= target:
+                return
+            self.shorten(position)
+        for position in current:
+            if self.tokens <= target:
+                return
+            self.drop(position)
+        if self.tokens > ceiling:  # nothing was before the task, or its place is not known
+            for position in range(len(self.groups)):
+                self.drop(position)
+
+    def _drop_past(self, past: Sequence[int], target: int) -> None:
+        for position in past:
+            if self.tokens <= target and self.groups[position].begins_turn:
+                return
+            self.drop(position)
+
+    def _drop_talk(self, past: Sequence[int], tail: int) -> None:
+        """Let older turns go down to `tail` tokens, not the newest, nor one that used tools and what follows.
+
+        Results of tools are asked for again in the next turns.
+        """
+        turns = [at for at in past if self.groups[at].begins_turn]
+        said = sum(self.cost(at) for at in past)
+        for turn, following in pairwise(turns):
+            gone = range(turn, following)
+            if said <= tail or any(len(self.groups[at].items) > 1 for at in gone):
+                return
+            for position in gone:
+                said -= self.cost(position)
+                self.drop(position)
+
+
+def _anchor_after(groups: Sequence[Group], gone: set[int]) -> str | None:
+    """The first group behind the last one that is gone."""
+    if not gone:
+        return None
+    last = max(gone)
+    return groups[last + 1].anchor if last + 1 < len(groups) else None

@@ -1,0 +1,106 @@
+"""What was decided about the line, told as runs: neighbours of one fate are one decision (A-17, decision 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from operator import itemgetter
+
+from ce_engine.prepare.choose.cut import Cut
+from ce_engine.prepare.compose.shorter_texts import ShorterTexts
+from ce_engine.prepare.line import Item, Line
+from ce_engine.schema.enums import Origin
+from ce_engine.schema.report import PruneDecision
+
+
+def decisions(
+    line: Line,
+    cut: Cut,
+    shorter: ShorterTexts,
+    pruned: Mapping[int, str],
+    cost: Callable[[int], int],
+) -> list[PruneDecision]:
+    """Tell what became of every group and of every result without a call.
+
+    Args:
+        line: the line.
+        cut: what of it goes out.
+        shorter: texts that something is left out of.
+        pruned: why groups are dropped that the cut left, by position.
+        cost: tokens of a group as it goes out, by position.
+    """
+    fates = [_fate(line, cut, position, shorter, pruned) for position in range(len(line.groups))]
+    told: list[PruneDecision] = []
+    if below := line.below:
+        told.append(
+            PruneDecision(
+                block_id=below.anchor,
+                action="dropped",
+                reason="below_cut",
+                count=below.groups,
+                token_estimate=below.tokens,
+            )
+        )
+    for (action, reason), run in groupby(enumerate(fates), key=itemgetter(1)):
+        positions = [position for position, _ in run]
+        made = PruneDecision(
+            block_id=line.groups[positions[0]].anchor or f"#{positions[0]}",
+            action=action,
+            reason=reason,
+            count=len(positions),
+            token_estimate=sum(map(cost, positions)),
+        )
+        if told and (told[-1].action, told[-1].reason) == (action, reason):
+            told[-1].count += made.count
+            told[-1].token_estimate += made.token_estimate
+        else:
+            told.append(made)
+    told += (
+        _told(item, "degraded", shorter[item.key].reason, shorter[item.key].saved)
+        for item in line.system
+        if item.key in shorter
+    )
+    told += (_told(orphan, "dropped", _why(orphan)) for orphan in line.orphans)
+    return told
+
+
+def _told(item: Item, action: str, reason: str, saved: int = 0) -> PruneDecision:
+    return PruneDecision(
+        block_id=item.message_id or f"#{item.index}",
+        action=action,
+        reason=reason,
+        token_estimate=item.tokens - saved,
+    )
+
+
+def _why(orphan: Item) -> str:
+    if orphan.origin is Origin.SYSTEM:
+        return "repeated_system_message"
+    return "orphaned_tool_result" if orphan.is_tool_result else "unanswered_tool_call"
+
+
+def _fate(
+    line: Line, cut: Cut, position: int, shorter: ShorterTexts, pruned: Mapping[int, str]
+) -> tuple[str, str]:
+    """What became of a group, and why."""
+    group, was_cut = line.groups[position], bool(cut.dropped or line.below)
+    if position in pruned:
+        return "dropped", pruned[position]
+    if position in cut.dropped:
+        return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
+    if position in cut.shortened:
+        return "degraded", "older_tool_result"
+    for item in group.items:
+        if item.key in shorter:
+            return "degraded", shorter[item.key].reason
+    return "kept", "never_out" if group.must and was_cut else "fits"
+
+
+def steps_left_out(line: Line, cut: Cut, evidence_of: Callable[[Item], str]) -> list[list[str]]:
+    """The steps of the current turn that are left out: of each the evidence of its results."""
+    gone = (line.groups[position] for position in sorted(cut.dropped))
+    return [
+        [each for each in map(evidence_of, group.items[1:]) if each]
+        for group in gone
+        if not group.past and len(group.items) > 1
+    ]

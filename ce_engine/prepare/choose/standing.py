@@ -1,0 +1,228 @@
+"""What is put in whatever the messages say: rules, settings, tasks, a summary; each within its layer's share (D-02)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+
+from ce_engine.config import BudgetConfig
+from ce_engine.prepare.blocks.material import LAYERS, Material, block_of
+from ce_engine.prepare.choose.budget import share, shares
+from ce_engine.prepare.choose.prune import RANK
+from ce_engine.prepare.choose.pruner_guard import Chooser, is_cut
+from ce_engine.prepare.compose.sections import Sections
+from ce_engine.schema.document import ContextBlock
+from ce_engine.schema.enums import Layer
+from ce_engine.schema.report import PruneDecision
+
+
+FACTS = "knowledge__context"
+"""The section whose materials compete with what relevance nominates; all others stand."""
+
+LINE = 2
+"""Tokens that a line costs beyond its text: a number, a dash, the line's end."""
+
+TRIMMED = (Layer.SETTINGS, Layer.IMMEDIATE, Layer.RULES)
+"""The layers of what stands, in the order in which they are trimmed."""
+
+Near = Callable[[Mapping[str, str]], Mapping[str, float]]
+"""How near texts are to the question, by name."""
+
+Rank = tuple[bool, int, float, float]
+
+
+@dataclass(slots=True)
+class Standing:
+    """`contexts` by section, what they cost in `tokens`, and by layer; `warnings` are codes.
+
+    `rules_dropped` are the ids of the rules that do not go out.
+    """
+
+    contexts: dict[str, str] = field(default_factory=dict)
+    tokens: int = 0
+    layers: dict[Layer, int] = field(default_factory=dict)
+    truncated: set[Layer] = field(default_factory=set)
+    decisions: list[PruneDecision] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    rules_dropped: list[str] = field(default_factory=list)
+
+
+def stand(
+    materials: Sequence[Material],
+    *,
+    room: int | None,
+    said: int,
+    most: int,
+    budget: BudgetConfig,
+    sections: Sections,
+    chooser: Chooser,
+    near: Near,
+) -> Standing:
+    """Choose among the materials of all sections but the facts, and render them.
+
+    With room for all of it and what was `said`, all goes in that the pruner lets in. Else the layers'
+    shares bind: settings go by their score, the lowest first; rules as `_Standing` has it. What
+    must be kept stays in any case.
+
+    Args:
+        materials: in the order of their sources.
+        room: tokens for messages and materials together; `None` is no limit.
+        said: tokens of the line's messages.
+        most: tokens that all sections together may have, whatever the shares say: beside what may
+            never be left out. Only what must be kept goes beyond.
+        budget: shares and minima of the layers.
+        sections: renders and counts; what stands around texts counts as the first one's layer.
+        chooser: the call's pruner.
+        near: asked for rules, where not all of them go in.
+    """
+    standing = [m for m in materials if m.section != FACTS]
+    if not standing:
+        return Standing()
+    chosen = _Standing(standing, sections, chooser, near)
+    wanted = {Layer.IMMEDIATE: said}
+    for material in standing:
+        layer = LAYERS[material.section]
+        wanted[layer] = wanted.get(layer, 0) + chosen.costs[material.id]
+    allotted = wanted if room is None else shares(room, budget, wanted)
+    allotted = {**allotted, Layer.IMMEDIATE: wanted[Layer.IMMEDIATE] - said}  # the cut makes room
+    chosen.choose(allotted)
+    made = chosen.within(most)
+    over = room is not None and wanted.get(Layer.RULES, 0) > share(Layer.RULES, room, budget)
+    if over or Layer.RULES in made.truncated:
+        made.warnings.append("CONTEXT_RULES_OVERBUDGET")
+    return made
+
+
+class _Standing:
+    """Materials as they are chosen.
+
+    Rules go in by steps: the owner's own before those that a program, a source or a text gave, and of
+    each the more important first. In a step the nearest to the question come first; where one of a step
+    had no room, none of a lower step takes its place (D-02, D-06).
+    """
+
+    def __init__(
+        self, standing: Sequence[Material], sections: Sections, chooser: Chooser, near: Near
+    ) -> None:
+        self.standing = standing
+        self.sections = sections
+        self.chooser = chooser
+        self._near = near
+        self.costs = {m.id: sections.count(m.text) + LINE for m in standing}
+        self.kept: dict[str, Material] = {}
+        self.decisions: dict[str, PruneDecision] = {}
+
+    def choose(self, allotted: Mapping[Layer, int]) -> None:
+        for layer in dict.fromkeys(LAYERS.values()):
+            found = [m for m in self.standing if LAYERS[m.section] is layer]
+            left = allotted.get(layer, 0)
+            for step in _steps(found) if layer is Layer.RULES else [found]:
+                tokens, is_whole = self._take(step, left)
+                left = left - tokens if is_whole or layer is not Layer.RULES else 0
+
+    def _take(self, step: Sequence[Material], left: int) -> tuple[int, bool]:
+        """Let the pruner choose; return the tokens of what stays, and whether none had to go for its room."""
+        if sum(self.costs[m.id] for m in step) > left or self.chooser.has_tiers:
+            step = sorted(step, key=self._rank)
+        fates = self.chooser.choose(
+            [block_of(m, self.costs[m.id]) for m in reversed(step)], left, self._price
+        )
+        for material in step:
+            fate = fates[material.id]
+            if fate.decision.reason == "over_budget":
+                fate.decision.reason = "over_layer_budget"
+            self.decisions[material.id] = fate.decision
+            if fate.stays:
+                text = material.text if fate.text is None else fate.text
+                self.kept[material.id] = replace(material, text=text)
+        told = [self.decisions[m.id] for m in step]
+        is_whole = all(each.reason != "over_layer_budget" for each in told)
+        return sum(d.token_estimate for d in told if d.action != "dropped"), is_whole
+
+    def _price(self, block: ContextBlock) -> int:
+        return self.sections.count(block.content) + LINE
+
+    def within(self, most: int) -> Standing:
+        """The texts, without as much as must go for all of them to be within `most` tokens."""
+        made = self._rendered()
+        while made.tokens > most and (more := self._least(made.tokens - most)):
+            for material in more:
+                del self.kept[material.id]
+                told = self.decisions[material.id]
+                told.action, told.reason = "dropped", "over_budget"
+            made = self._rendered()
+        gone = [m for m in self.standing if m.id not in self.kept]
+        made.truncated = {LAYERS[m.section] for m in self.standing if is_cut(self.decisions[m.id])}
+        made.rules_dropped = [m.id for m in gone if LAYERS[m.section] is Layer.RULES]
+        made.decisions = [self.decisions[m.id] for m in sorted(self.standing, key=_importance)]
+        return made
+
+    def _rendered(self) -> Standing:
+        """The sections' texts, and what they cost."""
+        made = Standing()
+        stays = [self.kept[m.id] for m in self.standing if m.id in self.kept]
+        for section, layer in LAYERS.items():
+            found = [m for m in stays if m.section == section]
+            for context in dict.fromkeys(m.context for m in found):
+                text = self.sections.text(context, [m for m in found if m.context == context])
+                made.contexts[context] = text
+                tokens = self.sections.count(text) + LINE
+                made.tokens += tokens
+                made.layers[layer] = made.layers.get(layer, 0) + tokens
+        if made.layers:
+            around = self.sections.around(made.contexts)
+            made.tokens += around
+            made.layers[next(iter(made.layers))] += around
+        return made
+
+    def _least(self, over: int) -> list[Material]:
+        """What goes next so that it is `over` tokens less: settings, then tasks and summary, then rules (D-02)."""
+        left = [m for m in self.kept.values() if m.priority not in self.chooser.must]
+        left.sort(key=self._rank, reverse=True)
+        found: list[Material] = []
+        for material in sorted(left, key=lambda m: TRIMMED.index(LAYERS[m.section])):
+            if over <= 0:
+                break
+            found.append(material)
+            over -= self.decisions[material.id].token_estimate
+        return self._needed(found, -over)
+
+    def _needed(self, found: list[Material], spare: int) -> list[Material]:
+        """Those without which it is still too much; where rules have to go, nothing stays in their place."""
+        if any(LAYERS[m.section] is Layer.RULES for m in found):
+            return found
+        needed = []
+        for material in reversed(found):
+            tokens = self.decisions[material.id].token_estimate
+            if tokens > spare:
+                needed.append(material)
+            else:
+                spare -= tokens
+        return needed
+
+    def _rank(self, material: Material) -> Rank:
+        """Best first."""
+        priority, score = _importance(material)
+        if LAYERS[material.section] is not Layer.RULES:
+            return False, priority, 0.0, score
+        return not material.owned, priority, -self._nearness.get(material.id, 0.0), score
+
+    @cached_property
+    def _nearness(self) -> Mapping[str, float]:
+        return self._near({m.id: m.text for m in self.standing if LAYERS[m.section] is Layer.RULES})
+
+
+def _importance(material: Material) -> tuple[int, float]:
+    return RANK[material.priority], -(material.score or 0.0)
+
+
+def _steps(found: Sequence[Material]) -> Iterator[list[Material]]:
+    """Rules of one kind and priority together, best first."""
+
+    def step(material: Material) -> tuple[bool, int]:
+        return not material.owned, RANK[material.priority]
+
+    for _, together in groupby(sorted(found, key=step), key=step):
+        yield list(together)

@@ -1,0 +1,1 @@
+"""Puts what was chosen together: texts, their order, the plan."""

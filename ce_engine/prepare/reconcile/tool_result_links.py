@@ -1,0 +1,103 @@
+"""Which call a tool result of the host's list belongs to, and which stored result it is."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from ce_engine.prepare.reconcile.match import NEW, Incoming
+from ce_engine.schema.message_forest import Log
+
+
+Ids = set[str | None]
+"""The ids of a result's call: the host's, and the one that the call had when it was stored."""
+
+
+class Results:
+    """Matches tool results as leaves under their call, in any order, each stored one at most once.
+
+    A result belongs to the call before it in the list. One whose call the host cut away (an orphan)
+    is looked for among all results; at the end of the list it belongs to the newest call with its id.
+    """
+
+    def __init__(self, log: Log, placed: Sequence[int | None]) -> None:
+        self.log = log
+        self._placed = placed
+        self._added: dict[int, list[str | None]] = {}
+
+    def match(
+        self, m: Incoming, own: int | None, asked: Sequence[str], below: int | None
+    ) -> tuple[int, int | None]:
+        """The entry that result `m` is, or `NEW`, and the call that it answers, if that is known.
+
+        Args:
+            m: the result.
+            own: the stored message before it in the list.
+            asked: the ids of the calls of that message, as the list has them: they may have changed.
+            below: the next stored message of the line.
+        """
+        call, ids = own, {m.call_id}
+        if call is None or (m.call_id is not None and m.call_id not in asked):
+            call = self.log.caller(m.call_id) if below is None else None
+        else:
+            ids.add(self._stored_id(call, m.call_id, asked))
+        n = self._find(m, call, ids, below)
+        if n != NEW:
+            self._used.add(n)
+        elif call is not None:
+            self._added.setdefault(call, []).append(m.call_id)
+        return n, call
+
+    @cached_property
+    def _used(self) -> set[int]:
+        """The entries that are taken: at the first result those of the messages before it."""
+        return {n for n in self._placed if n is not None}
+
+    def _stored_id(self, call: int, call_id: str | None, asked: Sequence[str]) -> str | None:
+        """The id that the call had when it was stored: the same position among the calls."""
+        calls = self.log.entries[call].calls
+        if call_id is None or call_id in calls or len(calls) != len(asked):
+            return call_id
+        return calls[asked.index(call_id)]
+
+    def _find(self, m: Incoming, call: int | None, ids: Ids, below: int | None) -> int:
+        if call is None:
+            return self._anywhere(m, below)
+        n = self._equal(call, ids, m.key)
+        if n != NEW or self._has_room(call, ids):
+            return n
+        n = self._anywhere(m, below)
+        return n if n != NEW else self._edited(call, ids)
+
+    def _unused(self, call: int) -> Iterator[int]:
+        return (r for r in self.log.results(call) if r not in self._used)
+
+    def _equal(self, call: int, ids: Ids, key: bytes) -> int:
+        """The result of the call with this id and content; else with this content where an id is missing."""
+        entries = self.log.entries
+        equal = [r for r in self._unused(call) if entries[r].key == key]
+        named = [r for r in equal if entries[r].call_id in ids]
+        nameless = equal if None in ids else [r for r in equal if entries[r].call_id is None]
+        return next(iter(named or nameless), NEW)
+
+    def _has_room(self, call: int, ids: Ids) -> bool:
+        """Whether the call still waits for a result that this one can be."""
+        calls = self.log.entries[call].calls
+        there = [self.log.entries[r].call_id for r in self.log.results(call)]
+        there += self._added.get(call, [])
+        if None in ids:
+            return len(there) < len(calls)
+        return sum(i in ids for i in there) < sum(i in ids for i in calls)
+
+    def _edited(self, call: int, ids: Ids) -> int:
+        """The result of the same call with other content: the host shortened or cleared it."""
+        entries = self.log.entries
+        return next((r for r in self._unused(call) if entries[r].call_id in ids), NEW)
+
+    def _anywhere(self, m: Incoming, below: int | None) -> int:
+        """The newest result with this id and content, of any call, older than the next known message."""
+        equal = self.log.results_by_key(m.key)
+        i = len(equal) if below is None else bisect_left(equal, below)
+        older = (n for n in reversed(equal[:i]) if n not in self._used)
+        return next((n for n in older if self.log.entries[n].call_id == m.call_id), NEW)

@@ -1,0 +1,1 @@
+"""Tool results in fewer tokens."""

@@ -1,0 +1,1 @@
+"""What owners set for a project: constraints, budgets, and other settings."""

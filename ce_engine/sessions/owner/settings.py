@@ -1,0 +1,171 @@
+"""What owners set for a project, remembered between calls and read anew only when it moved (D-04, D-06)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ce_engine.config import BudgetConfig, RuntimeConfig
+from ce_engine.errors import (
+    ConfigError,
+    SchemaValidationError,
+    StoreUnavailableError,
+    VersionConflictError,
+)
+from ce_engine.ports.store import Store
+from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.waiting import answered
+from ce_engine.schema.enums import Priority
+from ce_engine.schema.rows import Placeholder
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import CONSTRAINTS, Constraint, Setting, Versions
+from ce_engine.sessions.view import Bounded
+from ce_engine.text.tokens.call_tokens import FALLBACK
+
+
+BUDGET = "budget"
+MAX_OWNERS = 1000
+Key = tuple[str, str, str]
+Change = Callable[[Any], Awaitable[Any]]
+"""From the stored value (`None` if there is none) to the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The settings of one owner in one project, at a version of theirs."""
+
+    version: int = 0
+    constraints: Sequence[Constraint] = ()
+    budget: BudgetConfig | None = None
+    warnings: Sequence[str] = ()
+
+    def budgeted(self, config: RuntimeConfig) -> RuntimeConfig:
+        """The configuration with the stored budget, where it gives none itself; its own fields win."""
+        if self.budget is None or config.budget_is_given:
+            return config
+        stored = {name: getattr(self.budget, name) for name in self.budget.model_fields_set}
+        given = {name: getattr(config.budget, name) for name in config.budget.model_fields_set}
+        try:
+            budget = BudgetConfig(**{**stored, **given})
+        except ConfigError:  # the two do not go together: what is stored was meant for such calls
+            budget = self.budget
+        return config.model_copy(update={"budget": budget})
+
+
+class Settings:
+    """Reads and writes settings. What was read is remembered until their version moves."""
+
+    def __init__(self, store: Store, journal: Journal) -> None:
+        self._store = store
+        self._journal = journal
+        self._known: Bounded[Key, Owned] = Bounded(MAX_OWNERS)
+        self._changing = KeyedLocks()
+
+    async def owned(self, scope: Scope, version: int | None) -> Owned:
+        """The settings for a model call, within the store's deadline; without the store, the last known.
+
+        Args:
+            scope: whose, and of which project.
+            version: theirs, if the session's cheap read told it already.
+
+        Raises:
+            StoreUnavailableError: the store is away, and nothing is known.
+        """
+        key = _key(scope)
+        known = self._known.get(key)
+        try:
+            if version is None:
+                found = await self._journal.read(lambda: self._store.version(scope), Versions)
+                version = found.settings
+            if known is None or known.version != version:
+                known = await self._load(scope, version)
+                self._known[key] = known
+        except StoreUnavailableError:
+            if known is None:
+                raise
+        return known
+
+    async def _load(self, scope: Scope, version: int) -> Owned:
+        if not version:
+            return Owned()
+        store, read = self._store, self._journal.read
+        constraints = await read(lambda: store.get_setting(scope, CONSTRAINTS), Setting | None)
+        budget = await read(lambda: store.get_setting(scope, BUDGET), Setting | None)
+        warnings = []
+        rules: Sequence[Constraint] = ()
+        limit: BudgetConfig | None = None
+        try:
+            rules = in_order(parsed(constraints.value)[0]) if constraints else ()
+        except SchemaValidationError:
+            warnings.append(f"CONTEXT_SOURCE_MALFORMED: {CONSTRAINTS}")
+        try:
+            limit = BudgetConfig(**budget.value) if budget else None
+        except (ConfigError, TypeError):
+            warnings.append(FALLBACK)
+        return Owned(version, rules, limit, warnings)
+
+    async def get(self, scope: Scope, name: str) -> Setting | None:
+        """A setting as it is stored now."""
+        return await answered(self._store.get_setting(scope, name))
+
+    async def put(self, scope: Scope, name: str, value: Any, expected_version: int | None) -> int:
+        """Store a setting; its new version."""
+        return await answered(self._store.put_setting(scope, name, value, expected_version))
+
+    async def change(self, scope: Scope, name: str, change: Change) -> None:
+        """Change a setting as it is stored now; once more if another process was faster.
+
+        Raises:
+            VersionConflictError: others were faster twice.
+        """
+        async with self._changing.hold((*_key(scope), name)):
+            try:
+                await self._change(scope, name, change)
+            except VersionConflictError:
+                await self._change(scope, name, change)
+
+    async def _change(self, scope: Scope, name: str, change: Change) -> None:
+        found = await self.get(scope, name)
+        value, version = found if found is not None else (None, 0)
+        await self.put(scope, name, await change(value), version)
+
+    async def delete(self, account_id: str, user_id: str) -> int:
+        """Delete all settings of a user, and what is remembered of them; how many."""
+        gone = await answered(self._store.delete_settings(account_id, user_id))
+        for key in [key for key in self._known if key[:2] == (account_id, user_id)]:
+            del self._known[key]
+        return gone
+
+
+_ORDER = list(Priority)
+
+
+def in_order(constraints: Sequence[Constraint]) -> list[Constraint]:
+    """In the order in which they go out: most important first, then the oldest."""
+    return sorted(constraints, key=lambda constraint: _ORDER.index(constraint.priority))
+
+
+def parsed(value: Any) -> tuple[list[Constraint], list[Placeholder]]:
+    """Stored constraints, oldest first, and the placeholders that they were given.
+
+    Raises:
+        SchemaValidationError: what is stored is neither.
+    """
+    if value is None:
+        return [], []
+    try:
+        known = [
+            Placeholder(str(label), bytes.fromhex(mac), int(number))
+            for label, mac, number in value["placeholders"]
+        ]
+        return [Constraint.model_validate(item) for item in value["items"]], known
+    except (ValueError, KeyError, TypeError) as error:
+        raise SchemaValidationError(
+            f"what is stored as constraints is none ({type(error).__name__}). It was left as it is."
+        ) from None
+
+
+def _key(scope: Scope) -> Key:
+    return scope.account_id, scope.user_id, scope.project_id

@@ -1,0 +1,343 @@
+"""What the engine remembers of a session between calls, so that a call costs what is new (decision 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from weakref import ReferenceType, ref
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.ports.redaction import SessionRedactor
+from ce_engine.prepare.choose.pins import Pins
+from ce_engine.prepare.line import Below
+from ce_engine.runtime.bounded import Bounded as Bounded
+from ce_engine.schema.call import HostMessage, TurnHandle
+from ce_engine.schema.document import ContextBlock, Task, ToolCall, may_be_found
+from ce_engine.schema.enums import Origin
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.message_forest import Entry, Log
+from ce_engine.schema.report import PutResult, Report
+from ce_engine.schema.rows import (
+    CutMark,
+    EvidenceRow,
+    MessageRow,
+    SessionHead,
+    SessionState,
+    SummaryRow,
+    TurnRow,
+)
+from ce_engine.schema.scope import Scope
+from ce_engine.sessions.bodies import LaneBodies
+from ce_engine.sessions.invocation import RequestMemory
+from ce_engine.sessions.search import Searchable
+from ce_engine.sessions.spending import Spending
+from ce_engine.text.tokens import Calibration
+
+
+VIEW_BYTES, ENTRY_BYTES = 14_000, 3_000
+"""What a view costs, and an entry beside its text: row, entry, indexes (measured with tracemalloc)."""
+
+MAX_REMEMBERED = 64
+"""Lanes, failed turns and requests that a view remembers."""
+
+MAX_RUNS = 1000
+
+SEVERAL = -1
+"""In place of a root: an invocation that asked its model in several lines of conversation."""
+
+Batches = Bounded[str, set[str]]
+"""Of each of an app's batches the invocations that are its items."""
+
+Facts = Bounded[tuple[str, str], object]
+"""What was recorded here, by kind and id."""
+
+
+@dataclass(slots=True)
+class LaneMemory:
+    """The last bodies of a lane, and the list that the host sent, weakly held."""
+
+    bodies: LaneBodies = field(default_factory=LaneBodies)
+    sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
+    places: list[int | None] = field(default_factory=list)
+    calibration: Calibration = field(default_factory=Calibration)
+    below: Below | None = None
+    """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
+    pins: Pins = field(default_factory=dict)
+    summary: object = None
+    """The coverage whose summary stands for what the cut leaves out."""
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A turn of this process. `question` is the newest entry of the line, the answer's parent."""
+
+    handle: TurnHandle
+    row: TurnRow
+    question: int | None
+    report: Report
+    since: int = 0  # the length of the log when the call was prepared
+    config: RuntimeConfig | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    chunks: dict[int, str] = field(default_factory=dict)
+    restores: bool = False  # the host sent no history: what was said before is brought in
+    task_id: str = ""
+    sub_task_id: str = ""
+
+
+class SessionView(Searchable):
+    """One session: its log with the rows, indexes, evidence, cuts, open turns and lanes."""
+
+    settings: int | None = None
+    """The version of its owner's settings, as the last cheap read told."""
+    degraded: Sequence[str] = ()  # codes, outside a turn; the next report has them
+    kept: tuple[Sequence[Task], Sequence[ContextBlock]] | None = None
+    """The session's tasks and blocks; `None` until they are read, and whenever they may be others."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        head: SessionHead,
+        fingerprinter: Fingerprinter,
+        redactor: SessionRedactor | None,
+    ) -> None:
+        super().__init__()
+        self.scope = scope
+        self.head = head
+        self.fingerprinter = fingerprinter
+        self.redactor = redactor
+        self.created = head.version > 0
+        self.by_dedup: dict[bytes, str] = {}
+        self.by_message: dict[str, str] = {}
+        self.cuts: dict[tuple[str, str, str], CutMark] = {}
+        self.summaries: dict[str, SummaryRow] = {}
+        self.coverages: dict[str, object] = {}
+        self.stale_turns: list[TurnRow] = []
+        self.turns: dict[str, OpenTurn] = {}
+        self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
+        self.failed, self.batches = Bounded[int, OpenTurn](MAX_REMEMBERED), Batches(MAX_REMEMBERED)
+        self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
+        self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
+        self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
+        self.names, self.facts = Bounded[str, str](MAX_RUNS), Facts(MAX_RUNS)
+        self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
+        self._lines, self.spending = dict[str, int](), Spending()
+        self.last_seq, self.last_evidence, self.bytes = 0, 0, VIEW_BYTES
+        # Digests of messages by entry, and of configurations with the turn that has the whole of each.
+        self.digests, self.configs = dict[int, str](), dict[str, str]()
+        self._costs: tuple[tuple[str, str], dict[str, int]] = (("", ""), {})
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of memory, with those of vectors, of the live values behind placeholders and of runs' documents."""
+        live = self.redactor.held_bytes if self.redactor is not None else 0
+        vectors = self.vectors.bytes if self.vectors is not None else 0
+        return self.bytes + live + vectors + sum(m.bytes for m in self.requests.values())
+
+    # What the store has
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store is known to have the session row."""
+        return self.head.version > 0
+
+    def landed(self, result: PutResult) -> None:
+        """A group of ours is stored. If another process wrote in between, the next read tops up."""
+        if not result.success:  # refused: somebody deleted the session
+            self.head.salt = b""
+        elif result.version == self.head.version + 1:
+            self.head.version = result.version
+
+    def top_up(self, state: SessionState) -> None:
+        """Take in what is newer in the store; what is known already gets its `seq`."""
+        self.head = state.head
+        self.created = True
+        self.kept = None
+        for row in state.rows:
+            assert row.message.message_id is not None
+            seq = row.message.seq or 0
+            self.last_seq = max(self.last_seq, seq)
+            n = self.log.by_message_id(row.message.message_id)
+            if n is None:
+                self.add_row(row)
+            else:
+                self.log[n].seq = seq
+                self.rows[n].message.seq = seq
+        for item in state.evidence:
+            self.last_evidence = max(self.last_evidence, item.seq)
+            if item.evidence.evidence_id not in self.evidence:
+                self.add_evidence(item)
+        for mark in state.cuts:
+            self.cuts[mark.lane_key, mark.kind, mark.anchor_message_id] = mark
+        self.summaries |= {row.anchor_message_id: row for row in state.summaries}
+        self.stale_turns = [turn for turn in state.open_turns if turn.turn_id not in self.turns]
+
+    def add_row(self, row: MessageRow) -> int:
+        """Put a message into the log; return its position."""
+        n = self.log.add(entry_of(self.log, row))
+        self.rows.append(row)
+        if row.request_id and not row.aside:
+            self._went_on(row.request_id, self.log.root(n))
+        self.bytes += 2 * len(row.message.content) + ENTRY_BYTES
+        return n
+
+    def add_evidence(self, row: EvidenceRow) -> None:
+        evidence = row.evidence
+        self.evidence[evidence.evidence_id] = row
+        self.by_dedup[row.dedup_key] = evidence.evidence_id
+        if row.message_id is not None:
+            self.by_message[row.message_id] = evidence.evidence_id
+        elif evidence.content and may_be_found(evidence):
+            self.document_ids.append(evidence.evidence_id)
+        self.bytes += 2 * len(evidence.content) + ENTRY_BYTES
+
+    def put_in_message(self, evidence_id: str, message_id: str) -> None:
+        """The content of evidence that is here already stands in a message, too."""
+        self.evidence[evidence_id] = replace(self.evidence[evidence_id], message_id=message_id)
+        self.by_message[message_id] = evidence_id
+        self.forget_document(evidence_id)
+
+    def costs_of(self, counter: str, locale: str) -> dict[str, int]:
+        """Tokens of what was nominated before, as a line; those of the last counter and language."""
+        if self._costs[0] != (counter, locale):
+            self._costs = ((counter, locale), {})
+        return self._costs[1]
+
+    # Lanes, requests, turns
+
+    def lane(self, name: str) -> LaneMemory:
+        return self.lanes.setdefault(name, LaneMemory())
+
+    def pin(self, name: str, pins: Pins) -> None:
+        """Keep what stays before the messages of a lane."""
+        lane = self.lane(name)
+        before, now = (sum(len(pin.text) for pin in each.values()) for each in (lane.pins, pins))
+        self.bytes += 2 * (now - before)
+        lane.pins = pins
+
+    def remember_sent(
+        self, name: str, messages: Sequence[HostMessage], places: list[int | None]
+    ) -> None:
+        """Keep where the messages of a lane's list sit, for the next list that begins with them."""
+        lane = self.lane(name)
+        lane.sent, lane.places = [ref(message) for message in messages], places
+
+    def known_places(self, name: str, messages: Sequence[HostMessage]) -> list[int | None]:
+        """Places of the leading messages that are the very objects of the lane's last list."""
+        lane = self.lanes.get(name)
+        if lane is None:
+            return []
+        count = 0
+        for known, message in zip(lane.sent, messages, strict=False):
+            # The host's own instructions may hold the time: they sit nowhere, whatever they say.
+            told = message.origin is Origin.SYSTEM and lane.places[count] is None
+            if known() is not message and not told:
+                break
+            count += 1
+        return lane.places[:count] if count >= 2 else []
+
+    def request(self, request_id: str) -> RequestMemory:
+        """The memory of one invocation; old ones are forgotten."""
+        return self.requests.setdefault(request_id, RequestMemory())
+
+    def note_step(self, question: int, request_id: str) -> None:
+        """Note a call; the same question answered twice for one invocation is asked by two of its steps."""
+        log, opened = self.log, self.turns.values()
+        if log.parents[question] >= 0 or not request_id:
+            return  # a list with history: an agent's next step, or the next turn
+        asked = any(t.question == question and t.row.request_id == request_id for t in opened)
+        answers = (n for n in log.children(question) if log[n].role == "assistant")
+        if asked or any(self.rows[n].request_id == request_id for n in answers):
+            self.note_several(request_id)
+
+    def note_several(self, request_id: str) -> None:
+        self._lines[request_id] = SEVERAL
+
+    def _went_on(self, request_id: str, root: int) -> None:
+        if self._lines.setdefault(request_id, root) != root:
+            self.note_several(request_id)
+
+    def is_step(self, n: int, request_id: str) -> bool:
+        """Whether an entry is no history for a request: of itself, or a step of an invocation with several.
+
+        What one prompt of a chain was asked and answered is no history of another one.
+        """
+        by = self.rows[n].request_id
+        return bool(by) and (by == request_id or self._lines.get(by) == SEVERAL)
+
+    def batch_mates(self, batch: str, request_id: str) -> frozenset[str]:
+        """The other items of a batch so far, as the invocations that they are; this one is noted."""
+        if not batch:
+            return frozenset()
+        mates = self.batches.setdefault(batch, set())
+        mates.add(request_id)
+        return frozenset(mates - {request_id})
+
+    def documents_of_others(self, request_id: str, mates: frozenset[str]) -> frozenset[str]:
+        """Documents that are no history of an invocation: of its batch, or of one that waits for an answer."""
+        waiting = mates | {turn.row.request_id for turn in self.turns.values()}
+        theirs, told = set[str](), set[str]()
+        for by in self.requests.keys() - {request_id}:
+            group = theirs if by in waiting or by not in self._lines else told
+            group.update(name for name, _ in self.requests[by].documents)
+        return frozenset(theirs - told)
+
+    def lines_of(self, requests: Iterable[str]) -> frozenset[int]:
+        """The roots of the lanes in which invocations asked; one with several is no history anyway."""
+        return frozenset(self._lines.get(each, SEVERAL) for each in requests) - {SEVERAL}
+
+    def under_way(self) -> SessionView:
+        """A view of what this process has under way alone, for `adopt`."""
+        left = SessionView(self.scope, self.head, self.fingerprinter, None)
+        left.turns, left.failed = self.turns, self.failed
+        for turn in (*left.turns.values(), *left.failed.values()):
+            # What was decided one by one is most of it, and stored: nobody asks the turn for it again.
+            turn.report = turn.report.model_copy(update={"prune_decisions": []})
+        left.requests, left.tool_runs = self.requests, self.tool_runs
+        left.batches, left.spending = self.batches, self.spending
+        return left
+
+    def adopt(self, old: SessionView) -> None:
+        """Take over what this process has under way from the view that this one replaces."""
+        for turn in old.turns.values():
+            self.turns[turn.row.turn_id] = self._moved(turn)
+        for turn in old.failed.values():
+            moved = self._moved(turn)
+            if moved.question is not None:
+                self.failed[moved.question] = moved
+        self.requests, self.tool_runs = old.requests, old.tool_runs
+        self.batches, self.spending = old.batches, old.spending
+        self.stale_turns = [turn for turn in self.stale_turns if turn.turn_id not in self.turns]
+
+    def _moved(self, turn: OpenTurn) -> OpenTurn:
+        """The turn with its question's place in this log; a question that is gone is none."""
+        tip = turn.row.tip_message_id
+        turn.question = self.log.by_message_id(tip) if tip else None
+        turn.since = len(self.log)
+        return turn
+
+    def in_flight(self) -> frozenset[int]:
+        """Entries that an open turn of this process is answering."""
+        return frozenset(turn.question for turn in self.turns.values() if turn.question is not None)
+
+
+def entry_of(log: Log, row: MessageRow) -> Entry:
+    """A stored message as the next entry of a log."""
+    message, find = row.message, log.by_message_id
+    assert message.message_id is not None
+    return Entry(
+        message_id=message.message_id,
+        key=row.key,
+        role=str(message.role),
+        parent=find(message.parent_id) if message.parent_id else None,
+        speaker=row.speaker,
+        calls=tuple(call.id or "" for call in message.tool_calls or ()),
+        call_id=message.tool_call_id,
+        host_id=row.host_id,
+        loose_key=row.loose_key or None,
+        replaces=find(message.replaces) if message.replaces else None,
+        variant_of=find(message.variant_of) if message.variant_of else None,
+        aside=row.aside,
+        tokens=row.tokens,
+        seq=message.seq,
+        lane_key=row.lane_key,
+    )

@@ -1,0 +1,1 @@
+"""Stores that keep a session as one document: in memory, in files."""

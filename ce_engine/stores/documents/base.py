@@ -1,0 +1,178 @@
+"""A store of sessions that are whole in memory when they are read: all reads, over one way to look."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from ce_engine.schema.document import (
+    ContextBlock,
+    Evidence,
+    Meta,
+    Session,
+    SessionDocument,
+    Task,
+    TaskState,
+    TodoList,
+    ToolState,
+)
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.events import Event
+from ce_engine.schema.report import BlockFilter, EvidenceFilter
+from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
+from ce_engine.stores import rules
+from ce_engine.stores.base import BaseStore
+from ce_engine.stores.codec import fresh
+from ce_engine.stores.documents.session import Kept, copy_message, copy_summary, copy_turn
+from ce_engine.stores.owner_settings import Owned, version_of
+
+
+T = TypeVar("T")
+Key = tuple[str, str, str]
+
+
+class KeptStore(BaseStore):
+    """The reads of a store that holds `Kept` sessions; see `ports.Store` for the contract."""
+
+    @abstractmethod
+    async def _look(self, scope: Scope, look: Callable[[Kept | None], T]) -> T:
+        """What `look` finds in the session, which it does not change; `None` is no session."""
+
+    async def _find(self, scope: Scope, look: Callable[[Kept], T]) -> T | None:
+        """What `look` finds in a session that is not deleted; `None` is no such session."""
+        return await self._look(
+            scope, lambda kept: None if kept is None or kept.head.is_deleted else look(kept)
+        )
+
+    async def state(
+        self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
+    ) -> SessionState | None:
+        return await self._find(scope, lambda kept: _state(kept, after_seq, after_evidence))
+
+    async def get_session(self, scope: Scope) -> SessionDocument | None:
+        return await self._find(scope, lambda kept: _document(scope, kept))
+
+    async def get_evidence(self, scope: Scope, evidence_id: str) -> Evidence | None:
+        rows = await self.evidence_rows(scope, [evidence_id])
+        return rows[0].evidence if rows else None
+
+    async def list_evidences(
+        self, scope: Scope, filter: EvidenceFilter | None = None
+    ) -> list[Evidence]:
+        rows = await self._find(
+            scope, lambda kept: [kept.with_content(row) for row in kept.evidence.values()]
+        )
+        return rules.chosen_evidence((row.evidence for row in rows or ()), filter)
+
+    async def evidence_rows(self, scope: Scope, ids: Sequence[str]) -> list[EvidenceRow]:
+        wanted = set(ids)
+        rows = await self._find(
+            scope,
+            lambda kept: [kept.with_content(r) for n, r in kept.evidence.items() if n in wanted],
+        )
+        return rows or []
+
+    async def list_context_blocks(
+        self, scope: Scope, filter: BlockFilter | None = None
+    ) -> list[ContextBlock]:
+        blocks = await self._find(
+            scope, lambda kept: [fresh(block) for block in kept.blocks.values()]
+        )
+        return rules.chosen_blocks(blocks or (), filter)
+
+    async def list_tasks(self, scope: Scope) -> list[Task]:
+        tasks = await self._find(scope, lambda kept: [fresh(t) for t in kept.tasks.values()])
+        return tasks or []
+
+    async def list_turns(self, scope: Scope) -> list[TurnRow]:
+        turns = await self._find(
+            scope, lambda kept: [copy_turn(turn) for turn in kept.turns.values()]
+        )
+        return turns or []
+
+    async def list_events(self, scope: Scope) -> list[Event]:
+        found = await self.chain(scope)
+        return found.events if found else []
+
+    async def chain(self, scope: Scope) -> EventChain | None:
+        return await self._look(scope, lambda kept: None if kept is None else _chain(kept))
+
+
+def versions(kept: Kept | None, owned: Owned, scope: Scope) -> Versions:
+    """The answer to the cheap read, of a session and what its owner set."""
+    settings = version_of(owned, scope.project_id)
+    if kept is None or kept.head.is_deleted:
+        return Versions(settings=settings)
+    return Versions(kept.head.version, kept.head.epoch, settings)
+
+
+def listed(
+    sessions: Iterable[tuple[Key, Kept]], user_id: str | None, ephemeral: bool
+) -> list[SessionInfo]:
+    """Lines of `ce sessions`, newest first; of two at the same time, the one made later."""
+    found = [
+        (kept.head.updated_at, kept.made_at, number, _info(key, kept))
+        for number, (key, kept) in enumerate(sessions)
+        if not kept.head.is_deleted
+        and user_id in (None, key[1])
+        and (ephemeral or not kept.head.ephemeral)
+    ]
+    return [info for *_, info in sorted(found, reverse=True)]
+
+
+def _chain(kept: Kept) -> EventChain:
+    return EventChain(replace(kept.head), [fresh(event) for event in kept.events])
+
+
+def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:
+    turns, evidence = kept.turns.values(), kept.evidence.values()
+    return SessionState(
+        head=replace(kept.head),
+        rows=[copy_message(row) for row in kept.messages if (row.message.seq or 0) > after_seq],
+        cuts=[replace(mark) for mark in kept.cuts.values()],
+        summaries=[copy_summary(row) for row in kept.summaries.values()],
+        open_turns=[copy_turn(turn) for turn in turns if turn.status is TurnStatus.OPEN],
+        evidence=[kept.with_content(row) for row in evidence if row.seq > after_evidence],
+        placeholders=list(kept.placeholders.values()),
+    )
+
+
+def _document(scope: Scope, kept: Kept) -> SessionDocument:
+    head = kept.head
+    summary = rules.newest_summary(kept.summaries.values(), kept.summary)
+    times = {"created_at": head.created_at, "updated_at": head.updated_at}
+    session = Session(
+        session_id=scope.session_id,
+        messages=[fresh(row.message) for row in kept.messages],
+        summary=fresh(summary) if summary else None,
+        task_state=TaskState(todo_list=TodoList(tasks=[fresh(t) for t in kept.tasks.values()])),
+        tool_state=ToolState(tool_calls=[fresh(row.call) for row in kept.calls.values()]),
+        model_usage=[fresh(usage) for usage in kept.usages.values()],
+    )
+    return SessionDocument(
+        session=session,
+        evidences={name: kept.with_content(row).evidence for name, row in kept.evidence.items()},
+        context_blocks=[fresh(block) for block in kept.blocks.values()],
+        meta=Meta.model_validate({**kept.meta.model_dump(), **times}),
+    )
+
+
+def _info(key: tuple[str, str, str], kept: Kept) -> SessionInfo:
+    account_id, user_id, session_id = key
+    return SessionInfo(
+        session_id=session_id,
+        user_id=user_id,
+        account_id=account_id,
+        frameworks=sorted(kept.frameworks - {""}),
+        messages=len(kept.messages),
+        tool_calls=len(kept.calls),
+        evidences=len(kept.evidence),
+        turns=len(kept.turns),
+        ephemeral=kept.head.ephemeral,
+        created_at=kept.head.created_at,
+        updated_at=kept.head.updated_at,
+    )

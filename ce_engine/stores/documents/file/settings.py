@@ -1,0 +1,119 @@
+"""What owners set: a file `settings.json` beside the folders of a user's sessions, replaced whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar
+
+from ce_engine.schema.settings import Setting
+from ce_engine.stores import private
+from ce_engine.stores.documents.file import faults, log
+from ce_engine.stores.documents.file.names import safe
+from ce_engine.stores.documents.file.shelf import Shelf
+from ce_engine.stores.owner_settings import Owned, Owner
+
+
+T = TypeVar("T")
+
+FILE = "settings.json"
+_DRAFT = f"{FILE}.new"
+_KEPT_OWNERS = 256
+_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
+
+
+class SettingsFiles:
+    """Reads without a lock from any thread; one thread writes."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._cache: OrderedDict[Path, tuple[log.Identity, Owned]] = OrderedDict()
+        self._mutex = Lock()
+
+    def read(self, owner: Owner) -> Owned:
+        """The owner's settings; a file that did not change is not read again."""
+        path = self._folder(owner) / FILE
+        identity = log.identity(path)
+        if identity is None:
+            return {}
+        with self._mutex:
+            known = self._cache.get(path)
+        if known is not None and known[0] == identity:
+            return known[1]
+        owned = _load(path, owner)
+        with self._mutex:
+            self._cache[path] = identity, owned
+            while len(self._cache) > _KEPT_OWNERS:
+                self._cache.popitem(last=False)
+        return owned
+
+    def change(
+        self, owner: Owner, change: Callable[[Owned], tuple[Owned, T]], deadline: float
+    ) -> T:
+        """Write what `change` makes of the settings, which nobody else writes meanwhile."""
+        folder = self._folder(owner)
+        with self._shelf.locked(folder, deadline):
+            # From the file: two writes within a tick of its clock may look like none.
+            old = _load(folder / FILE, owner)
+            new, result = change(old)
+            if new != old:
+                _write(folder, owner, new)
+            return result
+
+    def remove_remains(self, deadline: float) -> None:
+        """Take away what killed writers left."""
+        for draft in list(self._shelf.root.glob(f"*/*/{_DRAFT}")):
+            with self._shelf.locked(draft.parent, deadline):
+                draft.unlink(missing_ok=True)
+
+    def _folder(self, owner: Owner) -> Path:
+        return self._shelf.own(self._shelf.root.joinpath(*map(safe, owner)))
+
+
+def _load(path: Path, owner: Owner) -> Owned:
+    text = log.content(path)
+    if not text and log.identity(path) is None:
+        return {}
+    try:
+        record = json.loads(text or b"")
+        if record["format"] != log.FORMAT:
+            raise faults.newer(path, record["format"], log.FORMAT)
+        if (record["account_id"], record["user_id"]) != owner:
+            raise faults.damaged(path, "it is of another user")
+        return {
+            (str(item["project_id"]), str(item["name"])): Setting(
+                item.get("value"), int(item["version"])
+            )
+            for item in record["settings"]
+        }
+    except _NO_RECORD as error:
+        raise faults.damaged(path, type(error).__name__) from None
+
+
+def _write(folder: Path, owner: Owner, owned: Owned) -> None:
+    path, draft = folder / FILE, folder / _DRAFT
+    lines = [
+        {"project_id": project, "name": name, **setting._asdict()}
+        for (project, name), setting in owned.items()
+    ]
+    account_id, user_id = owner
+    page = {
+        "format": log.FORMAT,
+        "account_id": account_id,
+        "user_id": user_id,
+        "settings": lines,
+    }
+    try:
+        with open(draft, "wb", buffering=0, opener=private.opener) as file:
+            log.write_all(file, log.page(page))
+            os.fsync(file.fileno())
+        log.move(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise

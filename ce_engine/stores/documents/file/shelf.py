@@ -1,0 +1,174 @@
+"""All sessions of a file store: their folders, their locks, and the last ones in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from ce_engine.errors import ContextEngineError
+from ce_engine.schema.report import PutResult
+from ce_engine.schema.scope import Scope
+from ce_engine.stores import private
+from ce_engine.stores.documents.base import Key
+from ce_engine.stores.documents.file import faults, log
+from ce_engine.stores.documents.file.lock import held
+from ce_engine.stores.documents.file.names import folder_of, safe
+from ce_engine.stores.documents.session import Kept
+
+
+T = TypeVar("T")
+
+MARK = "ce-store.txt"
+_ABOUT = (
+    "Sessions of ce-integrations: a folder an account, in it one a user, in it one a session.\n"
+    "session.json is a snapshot, journal.jsonl holds the writes since. To delete a session, delete "
+    "its folder.\n"
+)
+_LOCK = "lock"
+_LEVELS = 3
+"""Account, user, session."""
+
+_KEPT_SESSIONS = 32
+
+
+class Shelf:
+    """Reads without a lock from any thread; one thread writes. Errors of the system come as they are."""
+
+    def __init__(self, root: Path, timeout_s: float) -> None:
+        self.root = root
+        self._timeout_s = timeout_s
+        self._cache: OrderedDict[Path, log.Loaded] = OrderedDict()
+        self.written: OrderedDict[Path, None] = OrderedDict()
+        """The folders that were written to last."""
+        self._mutex = threading.Lock()
+
+    def read(self, scope: Scope) -> Kept | None:
+        """The session; `None` if there is none yet, but could be."""
+        folder = folder_of(self.root, scope.key)
+        found = self._load(folder)
+        if found is None and not self.root.is_dir():
+            self._check_parent()
+        return found.kept if found else None
+
+    def change(
+        self,
+        scope: Scope,
+        change: Callable[[Kept | None], tuple[Kept | None, PutResult]],
+        deadline: float,
+    ) -> PutResult:
+        """Write what `change` makes of the session, which nobody else writes meanwhile."""
+        folder = folder_of(self.root, scope.key)
+        with self.locked(folder, deadline):
+            old = self._load(folder)
+            kept, result = change(old.kept if old else None)
+            if kept is not None:
+                write = log.write_snapshot if result.removed else log.write
+                self._remember(folder, write(folder, scope.key, old, kept))
+                _put_last(self.written, folder, None)
+            return result
+
+    def of_account(self, account_id: str, user_id: str | None) -> Iterator[tuple[Key, Kept]]:
+        """All sessions of an account, or of one user of it."""
+        account = self.root / safe(account_id)
+        users = _folders(account) if user_id is None else [account / safe(user_id)]
+        for user in users:
+            for folder in _folders(user):
+                found = self._load(folder, remember=False)
+                if found is not None:
+                    yield found.key, found.kept
+        if not self.root.is_dir():
+            self._check_parent()
+
+    def check(self) -> None:
+        """Prove that the folder is ours and takes files."""
+        self._make_root()
+        trial = self.root / f".trial-{threading.get_ident()}"
+        open(trial, "wb", opener=private.opener).close()
+        trial.unlink()
+
+    def purge(self, deadline: float) -> None:
+        """Take away what killed writers left, of all sessions: drafts, and lines that do not count."""
+        for folder in (f for a in _folders(self.root) for u in _folders(a) for f in _folders(u)):
+            if not log.has_remains(folder):
+                continue
+            with self.locked(folder, deadline):
+                log.remove_remains(folder, self._load(folder, remember=False))
+
+    def tidy(self, deadline: float) -> None:
+        """Bring the snapshots of sessions that were written here up to date: people open those."""
+        for folder in self.written:
+            with suppress(OSError, ContextEngineError), self.locked(folder, deadline):
+                found = self._load(folder)
+                if found is not None and found.offset:
+                    log.write_snapshot(folder, found.key, found, found.kept)
+        self.written.clear()
+
+    def _load(self, folder: Path, *, remember: bool = True) -> log.Loaded | None:
+        with self._mutex:
+            known = self._cache.get(folder)
+        found = log.load(self.own(folder), known)
+        if found is not None and folder_of(self.root, found.key) != folder:
+            raise faults.damaged(folder / log.SNAPSHOT, "it is of another session")
+        if remember or known:
+            self._remember(folder, found)
+        return found
+
+    def _remember(self, folder: Path, found: log.Loaded | None) -> None:
+        with self._mutex:
+            if found is None:
+                self._cache.pop(folder, None)
+            else:
+                _put_last(self._cache, folder, found)
+
+    @contextmanager
+    def locked(self, folder: Path, deadline: float) -> Iterator[None]:
+        """Hold the lock of a folder, which is made if it is not there."""
+
+        def make() -> None:
+            self._make_root()
+            private.make_folders(self.root, folder)
+
+        try:
+            with held(self.own(folder) / _LOCK, deadline, make):
+                yield
+        except TimeoutError:
+            raise faults.locked(folder, self.root, self._timeout_s) from None
+
+    def own(self, folder: Path) -> Path:
+        """The folder, which no link may lead to: one to the root is the user's own business."""
+        parts = (folder, *folder.parents)
+        private.refuse_links(*(p for p in parts[:_LEVELS] if p != self.root))
+        return folder
+
+    def _make_root(self) -> None:
+        self.root.mkdir(private.FOLDER_MODE, exist_ok=True)
+        mark = self.root / MARK
+        if mark.exists():
+            return
+        others = [path.name for path in self.root.iterdir() if not path.name.startswith(".")]
+        if others and not mark.exists():  # another process may have been first
+            raise faults.foreign(self.root, others)
+        with open(mark, "w", encoding="utf-8", opener=private.opener) as file:
+            file.write(_ABOUT)
+
+    def _check_parent(self) -> None:
+        if self.root.exists() or not self.root.parent.is_dir():
+            raise NotADirectoryError
+
+
+def _put_last(items: OrderedDict[Path, T], folder: Path, item: T) -> None:
+    items[folder] = item
+    items.move_to_end(folder)
+    if len(items) > _KEPT_SESSIONS:
+        items.popitem(last=False)
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return sorted(folder for folder in path.iterdir() if folder.is_dir())
+    except FileNotFoundError:
+        return []

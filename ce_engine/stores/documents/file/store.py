@@ -1,0 +1,194 @@
+"""The file store: every read and write is one function on a thread of the store's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
+from weakref import finalize
+
+from ce_engine.errors import StoreUnavailableError
+from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.schema.report import PutResult
+from ce_engine.schema.rows import SessionInfo, Write
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting, Versions
+from ce_engine.stores import owner_settings as owned
+from ce_engine.stores import places, secret
+from ce_engine.stores.documents.base import KeptStore, listed, versions
+from ce_engine.stores.documents.file import faults
+from ce_engine.stores.documents.file.settings import SettingsFiles
+from ce_engine.stores.documents.file.shelf import Shelf
+from ce_engine.stores.documents.session import Kept, changed
+from ce_engine.stores.fork import survive_fork
+from ce_engine.stores.threads import Lane, outcome, stop_all
+from ce_engine.stores.urls import folder_path
+
+
+T = TypeVar("T")
+
+_READERS = 2
+_PURGE_S = 5.0
+"""How long a purge waits for other writers."""
+_LAST_WORDS_S = 5.0
+"""How long an exiting interpreter waits for writes that were accepted."""
+
+
+class FileStore(KeptStore):
+    """Sessions as files in a folder; several processes may share it. See `ports.Store` for the contract.
+
+    Opening is lazy: the folder is made with the first write, inside one that must be there. A
+    locked session is tried again for `lock_timeout_s` seconds; reads wait for no lock. Listing reads
+    every session of the user: for many thousands an SQL store is faster.
+
+    Raises:
+        StoreUrlError: the URL names no folder.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lock_timeout_s: float = 0.2,
+        clock: Clock | None = None,
+        ids: IdGenerator | None = None,
+    ) -> None:
+        super().__init__(clock=clock, ids=ids)
+        self._url = url
+        self._timeout_s = lock_timeout_s
+        self._shelf = Shelf(folder_path(url), lock_timeout_s)
+        self._settings = SettingsFiles(self._shelf)
+        self._secret: bytes | None = None
+        self._hands = [_Hand() for _ in range(1 + _READERS)]
+        self._writer = Lane("writer", self._hands[:1])
+        self._readers = Lane("reader", self._hands[1:])
+        self._resting: list[_Hand] = []
+        finalize(self, stop_all, (self._readers, self._writer), _LAST_WORDS_S)
+        survive_fork(self)
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def secret(self) -> bytes:
+        if self._secret is None:
+            self._secret = secret.from_environment() or secret.beside(self._shelf.root)
+        return self._secret
+
+    def check_place(self) -> None:
+        places.check_folder(self._shelf.root)
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        now = self._clock.now_iso()
+
+        def change(old: Kept | None) -> tuple[Kept | None, PutResult]:
+            return changed(scope, old, writes, expected_version, now, lambda: self.secret)
+
+        if not writes:
+            return (await self._look(scope, change))[1]
+        deadline = self._deadline()
+        return await self._run(self._writer, lambda: self._shelf.change(scope, change, deadline))
+
+    async def version(self, scope: Scope) -> Versions:
+        def look() -> Versions:
+            mine = self._settings.read(owned.owner_of(scope))
+            return versions(self._shelf.read(scope), mine, scope)
+
+        return await self._run(self._readers, look)
+
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None:
+        def look() -> Setting | None:
+            return owned.found(self._settings.read(owned.owner_of(scope)), scope, name)
+
+        return await self._run(self._readers, look)
+
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int:
+        def change(old: owned.Owned) -> tuple[owned.Owned, int]:
+            return owned.put(old, scope, name, value, expected_version)
+
+        owner, deadline = owned.owner_of(scope), self._deadline()
+        return await self._run(self._writer, lambda: self._settings.change(owner, change, deadline))
+
+    async def delete_settings(self, account_id: str, user_id: str) -> int:
+        owner, deadline = (account_id, user_id), self._deadline()
+
+        def work() -> int:
+            if not self._settings.read(owner):
+                return 0
+            return self._settings.change(owner, owned.emptied, deadline)
+
+        return await self._run(self._writer, work)
+
+    async def list_sessions(
+        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+    ) -> list[SessionInfo]:
+        def look() -> list[SessionInfo]:
+            return listed(self._shelf.of_account(account_id, user_id), user_id, ephemeral)
+
+        return await self._run(self._readers, look)
+
+    async def purge(self) -> None:
+        deadline = monotonic() + max(self._timeout_s, _PURGE_S)
+        await self._run(self._writer, lambda: self._shelf.purge(deadline))
+        await self._run(self._writer, lambda: self._settings.remove_remains(deadline))
+
+    async def check(self) -> None:
+        await self._run(self._writer, self._shelf.check)
+
+    async def close(self) -> None:
+        if self._shelf.written:
+            deadline = self._deadline()
+            with suppress(StoreUnavailableError):  # it is closed already
+                await self._run(self._writer, lambda: self._shelf.tidy(deadline))
+        for lane in (self._readers, self._writer):
+            for end in lane.stop():
+                await outcome(end)
+
+    async def _look(self, scope: Scope, look: Callable[[Kept | None], T]) -> T:
+        return await self._run(self._readers, lambda: look(self._shelf.read(scope)))
+
+    async def _run(self, lane: Lane[_Hand], work: Callable[[], T]) -> T:
+        root = self._shelf.root
+        return await outcome(lane.submit(lambda hand: hand.run(work, root)))
+
+    def _deadline(self) -> float:
+        return monotonic() + self._timeout_s
+
+    def before_fork(self) -> None:
+        # A child must not find a mutex held by a thread that it has not, nor half a write.
+        self._resting = [hand for hand in self._hands if hand.lock.acquire(timeout=_LAST_WORDS_S)]
+
+    def after_fork(self, *, child: bool) -> None:
+        for hand in self._resting:
+            hand.lock.release()
+        if child:
+            self._shelf = Shelf(self._shelf.root, self._timeout_s)
+            self._settings = SettingsFiles(self._shelf)
+            self._hands = [_Hand() for _ in range(1 + _READERS)]
+            self._writer.reset(self._hands[:1])
+            self._readers.reset(self._hands[1:])
+
+
+class _Hand:
+    """What a thread works with: a lock, so that a fork can wait until it is at rest."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def run(self, work: Callable[[], T], root: Path) -> T:
+        with self.lock:
+            try:
+                return work()
+            except (OSError, UnicodeEncodeError) as error:
+                raise faults.explain(error, root) from error
+
+    def close(self) -> None:
+        """A thread keeps no file open."""

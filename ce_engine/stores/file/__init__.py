@@ -1,8 +1,0 @@
-"""Sessions as readable files in a folder: a JSON snapshot and a JSONL journal each."""
-
-from __future__ import annotations
-
-from ce_engine.stores.file.store import FileStore
-
-
-__all__ = ["FileStore"]

@@ -1,0 +1,174 @@
+"""One SQLite file: its connections, and its schema made or brought up to date when it is opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine, insert, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from ce_engine.errors import MigrationError, StoreUnavailableError, StoreUrlError
+from ce_engine.stores import private
+from ce_engine.stores.tables import faults, tables
+from ce_engine.stores.tables.migrations import HEAD, KNOWN
+
+
+_PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA synchronous = NORMAL")
+
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
+
+BESIDE = ("-wal", "-shm", "-journal")
+"""The ends of the names of the files that SQLite makes beside the database."""
+
+Identity = tuple[int, int]
+"""Device and number of a file: another file at the same path has another one."""
+
+
+class Database:
+    """Opens connections to one file; they begin no transaction by themselves and wait for no lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._engine = create_engine(
+            URL.create("sqlite+pysqlite", database=str(path)),
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args={"isolation_level": None, "check_same_thread": False, "timeout": 0},
+        )
+
+    def connect(self) -> Connection:
+        """A connection to a file whose schema is current; a file that is not there is made.
+
+        Raises:
+            StoreUnavailableError: the file holds tables of another program.
+            MigrationError: the file is of a newer release.
+        """
+        self._make_private()
+        connection = self._engine.connect()
+        try:
+            for pragma in _PRAGMAS:
+                connection.exec_driver_sql(pragma)
+            self._make_current(connection)
+            connection.rollback()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _make_private(self) -> None:
+        """See that SQLite opens a file of this user's, whose mode its other files get from it."""
+        name = self.path.name
+        try:
+            for each in (self.path, *(self.path.with_name(name + end) for end in BESIDE)):
+                if private.is_link(each):
+                    raise faults.is_link(self.path, each)
+            private.make_file(self.path)
+        except OSError:
+            raise faults.cannot_open(self.path) from None
+
+    def identity(self) -> Identity | None:
+        """Which file is at the path now; `None` if there is none that can be seen."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def exists(self) -> bool:
+        """Whether there is a file to read; false if there is none yet, but could be.
+
+        Raises:
+            StoreUnavailableError: there is none and there cannot be.
+        """
+        try:
+            self.path.stat()
+        except FileNotFoundError:
+            if self.path.parent.is_dir():
+                return False
+            raise faults.cannot_open(self.path) from None
+        except OSError:
+            raise faults.cannot_open(self.path) from None
+        return True
+
+    def check_kind(self) -> None:
+        """See that a file that is there can be a store: no locks, no waiting, nothing made beside it.
+
+        SQLite itself looks: who opens and closes its file otherwise drops the locks that the process has.
+
+        Raises:
+            StoreUrlError: it is no database, or one of another program.
+        """
+        name = self.path.name
+        if not self.path.is_file() or any(
+            self.path.with_name(name + end).exists() for end in BESIDE
+        ):
+            return  # a journal may mend what stands in the file, and says that somebody uses it
+        try:
+            uri = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+                names = [name for (name,) in connection.execute(_TABLES)]
+        except sqlite3.Error as error:
+            if faults.is_no_database(error):
+                raise StoreUrlError(f"{faults.explain(error, self.path)}. See: ce doctor") from None
+            return
+        if tables.revisions.name not in names and (said := self._of_another(names)):
+            raise StoreUrlError(f"{said} See: ce doctor")
+
+    def _make_current(self, connection: Connection) -> None:
+        found = _revision(connection)
+        if found == HEAD:
+            return
+        if found is not None and found not in KNOWN:
+            raise MigrationError(
+                f"the store's file {str(self.path)!r} has schema {found!r}; this release knows "
+                f"{', '.join(KNOWN)}. It was left as it is: use the release of ce-integrations "
+                "that wrote it, or a newer one."
+            )
+        if found is None:
+            self._check_empty(connection)
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        upgrade = _upgrader() if found else None  # before the lock: it is slow to import
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        now = _revision(connection)  # another process may have been first
+        if now is None:
+            tables.metadata.create_all(connection, checkfirst=False)
+            connection.execute(insert(tables.revisions), {"version_num": HEAD})
+        elif now != HEAD:
+            (upgrade or _upgrader())(connection)
+        connection.commit()
+
+    def _check_empty(self, connection: Connection) -> None:
+        if said := self._of_another(connection.exec_driver_sql(_TABLES).scalars()):
+            raise StoreUnavailableError(said)
+
+    def _of_another(self, names: Iterable[str]) -> str:
+        """Say that a file with these tables is another program's; nothing if it is not."""
+        foreign = [name for name in names if name not in tables.metadata.tables]
+        if not foreign:
+            return ""
+        return (
+            f"the SQLite file {str(self.path)!r} holds tables of another program "
+            f"({', '.join(foreign[:3])}). It was left as it is: name a file of its own."
+        )
+
+
+def _upgrader() -> Callable[[Connection], None]:
+    from ce_engine.stores.tables.migrations.upgrade import upgrade  # noqa: PLC0415 - imports Alembic
+
+    return upgrade
+
+
+def _revision(connection: Connection) -> str | None:
+    """The schema's revision; `None` where there is no schema of ours."""
+    try:
+        found: str | None = connection.execute(select(tables.revisions)).scalar()
+    except OperationalError as error:
+        if "no such table" in str(error.orig):
+            return None
+        raise
+    return found

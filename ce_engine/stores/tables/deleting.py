@@ -1,0 +1,106 @@
+"""How a session, or a piece of evidence, is deleted, and how its bytes leave the file (A-30)."""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+
+from sqlalchemy import Connection
+
+from ce_engine.schema.rows import DeleteEvidence
+from ce_engine.stores import rules
+from ce_engine.stores.tables import reads, rows, tables
+from ce_engine.stores.tables import statements as sql
+from ce_engine.stores.tables.change import Change
+
+
+_PAUSE_S = 0.02
+_COUNTED = (tables.messages, tables.evidence, tables.tool_calls, tables.turns)
+
+
+def delete_session(change: Change) -> None:
+    """Delete all rows of the session and its key; its events keep their envelopes."""
+    rules.check_there(change.scope, change.made)
+    this = {"this": change.this}
+    counts = {table: change.put(command, [this]) for table, command in sql.CLEAR.items()}
+    change.removed = {
+        name: counts[table] for name, table in zip(rules.REMOVED, _COUNTED, strict=True)
+    }
+    change.put(sql.EMPTY_EVENTS, [this])
+    change.put(sql.END_SESSION, [this])
+    change.frameworks = set()
+    _deleted(change)
+
+
+def delete_evidence(change: Change, write: DeleteEvidence) -> bool:
+    """Delete the content of a piece of evidence; false if there is none."""
+    rules.check_there(change.scope, change.made)
+    for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
+        gone = rules.without_content(row.evidence, change.now)
+        if gone is None:
+            continue
+        values = {"this": change.this, "one": write.evidence_id}
+        change.put(sql.EMPTY_EVIDENCE, [values | {"body": rows.evidence_body(gone)}])
+        if row.message_id is not None:
+            _empty_message(change, row.message_id)
+        blocks = reads.blocks(change.connection, change.this)
+        left = rules.not_resting_on(blocks, write.evidence_id)
+        if len(left) < len(blocks):
+            items = [rows.item_values(change.this, "block_id", block) for block in left]
+            change.refill(tables.blocks, sql.PUT_BLOCKS, items)
+        change.removed = {"evidences": 1 + _delete_summaries(change)}
+        _deleted(change)
+        return True
+    return False
+
+
+def _empty_message(change: Change, message_id: str) -> None:
+    """Its text goes, and what was kept of its pictures and files."""
+    this = {"this": change.this, "one": message_id}
+    extra = dict(change.connection.execute(sql.EXTRA_OF_MESSAGE, this).scalar() or {})
+    extra.pop("attachments", None)
+    change.put(sql.EMPTY_MESSAGE, [this | {"extra": extra}])
+
+
+def _delete_summaries(change: Change) -> int:
+    this, count = {"this": change.this}, 0
+    change.put(sql.CLEAR[tables.summaries], [this])
+    change.put(sql.SET_SUMMARY, [this | {"summary": None}])
+    for row in reads.evidence(change.connection, change.this):
+        gone = rules.without_content(row.evidence, change.now)
+        if rules.is_summary(row.evidence) and gone is not None:
+            values = {"one": gone.evidence_id, "body": rows.evidence_body(gone)}
+            count += change.put(sql.EMPTY_EVIDENCE, [this | values])
+    return count
+
+
+def _deleted(change: Change) -> None:
+    change.head.epoch += 1
+    mark(change.connection)
+
+
+# What was deleted still stands in free parts of the file and in the write-ahead log. That it does is
+# marked in the transaction that deletes, so that a purge which was not made, or not to its end, is
+# made by the next.
+
+_MARK = "PRAGMA user_version = 1"
+_CLEAR_MARK = "PRAGMA user_version = 0"
+
+
+def mark(connection: Connection) -> None:
+    """Say that something was deleted."""
+    connection.exec_driver_sql(_MARK)
+
+
+def to_purge(connection: Connection) -> bool:
+    """Whether something was deleted since the last purge."""
+    return bool(connection.exec_driver_sql("PRAGMA user_version").scalar())
+
+
+def empty_log(connection: Connection, deadline: float) -> bool:
+    """Move the write-ahead log into the file, and cut it off; false if somebody reads it all the time."""
+    while connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]:
+        if monotonic() > deadline:
+            return False
+        sleep(_PAUSE_S)
+    connection.exec_driver_sql(_CLEAR_MARK)
+    return True

@@ -1,0 +1,312 @@
+"""What is read: functions of a connection, each in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, func, literal, or_, select
+
+from ce_engine.schema.document import (
+    ContextBlock,
+    Evidence,
+    Meta,
+    ModelUsage,
+    Session,
+    SessionDocument,
+    Summary,
+    Task,
+    TaskState,
+    TodoList,
+    ToolState,
+)
+from ce_engine.schema.report import BlockFilter, EvidenceFilter
+from ce_engine.schema.rows import (
+    CutMark,
+    EventChain,
+    EvidenceRow,
+    MessageRow,
+    Placeholder,
+    SessionInfo,
+    SessionState,
+    SummaryRow,
+    TurnRow,
+)
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
+from ce_engine.stores import rules
+from ce_engine.stores.tables import rows, tables
+from ce_engine.stores.tables.command import Query
+
+
+M = TypeVar("M", bound=BaseModel)
+
+_s, _m, _e, _t = tables.sessions, tables.messages, tables.evidence, tables.turns
+_THIS: BindParameter[int] = bindparam("this")
+"""The number of the session's row."""
+
+
+def of_key(table: Table = _s) -> Any:
+    """The condition that binds a read to (account, user, session), exactly (B-03)."""
+    return and_(
+        table.c.account_id == bindparam("account_id"),
+        table.c.user_id == bindparam("user_id"),
+        table.c.session_id == bindparam("session_id"),
+    )
+
+
+def key_values(scope: Scope) -> dict[str, str]:
+    """The values of `of_key`."""
+    account_id, user_id, session_id = scope.key
+    return {"account_id": account_id, "user_id": user_id, "session_id": session_id}
+
+
+_IS_THERE = _s.c.salt != literal(b"")
+"""The session was not deleted: its events are all that is left of one that was."""
+_NUMBER = select(_s.c.id).where(of_key())
+_SETTINGS = (
+    select(func.coalesce(func.sum(tables.settings.c.version), 0))
+    .where(*(tables.settings.c[n] == bindparam(n) for n in ("account_id", "user_id", "project_id")))
+    .scalar_subquery()
+)
+_ONE = select(literal(1).label("one")).subquery()
+_VERSION = Query(
+    select(_s.c.version, _s.c.epoch, _SETTINGS).select_from(
+        _ONE.outerjoin(_s, and_(of_key(), _IS_THERE))
+    )
+)
+"""Also answers where there is no session: its owner may have settings."""
+_ANY_HEAD = select(_s.c.id, *rows.HEAD).where(of_key())
+_HEAD = _ANY_HEAD.where(_IS_THERE)
+_SESSION = select(_s.c.id, _s.c.created_at, _s.c.updated_at, _s.c.summary, _s.c.meta).where(
+    of_key(), _IS_THERE
+)
+_MESSAGES = (
+    select(*rows.MESSAGE)
+    .where(_m.c.session == _THIS, _m.c.seq > bindparam("after"))
+    .order_by(_m.c.seq)
+)
+_WITH_MESSAGE = _e.outerjoin(
+    _m, and_(_m.c.session == _e.c.session, _m.c.message_id == _e.c.message_id)
+)
+_ANY_EVIDENCE = (
+    select(*rows.EVIDENCE, _m.c.content).select_from(_WITH_MESSAGE).where(_e.c.session == _THIS)
+)
+_EVIDENCE = _ANY_EVIDENCE.where(_e.c.seq > bindparam("after")).order_by(_e.c.seq)
+_EVIDENCE_BY_ID = _ANY_EVIDENCE.where(
+    _e.c.evidence_id.in_(bindparam("ids", expanding=True))
+).order_by(_e.c.seq)
+_CUTS = select(*rows.CUT).where(tables.cuts.c.session == _THIS).order_by(tables.cuts.c.id)
+_TURNS = select(*rows.TURN).where(_t.c.session == _THIS).order_by(_t.c.id)
+_OPEN_TURNS = _TURNS.where(tables.OPEN_TURN)
+_PLACEHOLDERS = (
+    select(*rows.PLACEHOLDER)
+    .where(tables.placeholders.c.session == _THIS)
+    .order_by(tables.placeholders.c.id)
+)
+_EVENTS = select(*rows.EVENT).where(tables.events.c.session == _THIS).order_by(tables.events.c.seq)
+_CALLS = (
+    select(*rows.CALL).where(tables.tool_calls.c.session == _THIS).order_by(tables.tool_calls.c.id)
+)
+_ITEMS = {
+    table: select(table.c[name], table.c.body).where(table.c.session == _THIS).order_by(table.c.id)
+    for table, name in (
+        (tables.blocks, "block_id"),
+        (tables.tasks, "task_id"),
+        (tables.model_usage, "model_usage_id"),
+        (tables.summaries, "anchor_message_id"),
+    )
+}
+
+
+def number(connection: Connection, scope: Scope) -> int | None:
+    """The number of the session's row; with `None` the queries below find nothing."""
+    found: int | None = connection.execute(_NUMBER, key_values(scope)).scalar()
+    return found
+
+
+def version(connection: Connection, scope: Scope) -> Versions:
+    """What moved, of the session and its owner's settings."""
+    values = {**key_values(scope), "project_id": scope.project_id}
+    found = _VERSION.first(connection, values)
+    assert found is not None
+    return Versions(found[0] or 0, found[1] or 0, found[2])
+
+
+def state(
+    connection: Connection, scope: Scope, after_seq: int, after_evidence: int
+) -> SessionState | None:
+    """The head, what is newer, and what is open."""
+    found = connection.execute(_HEAD, key_values(scope)).first()
+    if found is None:
+        return None
+    this, *head = found
+    return SessionState(
+        head=rows.head(head),
+        rows=messages(connection, this, after_seq),
+        cuts=[CutMark(*row) for row in connection.execute(_CUTS, {"this": this})],
+        summaries=summaries(connection, this),
+        open_turns=[rows.turn_row(r) for r in connection.execute(_OPEN_TURNS, {"this": this})],
+        evidence=evidence(connection, this, after_evidence),
+        placeholders=[Placeholder(*r) for r in connection.execute(_PLACEHOLDERS, {"this": this})],
+    )
+
+
+def messages(connection: Connection, this: int | None, after: int = 0) -> list[MessageRow]:
+    """Rows after the number `after`, in order."""
+    found = connection.execute(_MESSAGES, {"this": this, "after": after})
+    return [rows.message_row(row) for row in found]
+
+
+def evidence(connection: Connection, this: int | None, after: int = 0) -> list[EvidenceRow]:
+    """Rows after the number `after`, in order."""
+    found = connection.execute(_EVIDENCE, {"this": this, "after": after})
+    return [rows.evidence_row(row) for row in found]
+
+
+def _items(connection: Connection, this: int | None, table: Table, kind: type[M]) -> list[M]:
+    select_ = _ITEMS[table]
+    name = select_.selected_columns.keys()[0]
+    return [rows.item(kind, name, row) for row in connection.execute(select_, {"this": this})]
+
+
+def list_tasks(connection: Connection, scope: Scope) -> list[Task]:
+    """In order of arrival."""
+    return _items(connection, number(connection, scope), tables.tasks, Task)
+
+
+def summaries(connection: Connection, this: int | None) -> list[SummaryRow]:
+    """In order of arrival."""
+    found = connection.execute(_ITEMS[tables.summaries], {"this": this})
+    return [rows.summary_row(row) for row in found]
+
+
+def session(connection: Connection, scope: Scope) -> SessionDocument | None:
+    """The whole document."""
+    found = connection.execute(_SESSION, key_values(scope)).first()
+    if found is None:
+        return None
+    this, created_at, updated_at, summary, meta = found
+    calls = connection.execute(_CALLS, {"this": this})
+    tasks = _items(connection, this, tables.tasks, Task)
+    body = Session(
+        session_id=scope.session_id,
+        messages=[row.message for row in messages(connection, this)],
+        summary=rules.newest_summary(
+            summaries(connection, this), Summary.model_validate(summary) if summary else None
+        ),
+        task_state=TaskState(todo_list=TodoList(tasks=tasks)),
+        tool_state=ToolState(tool_calls=[rows.call_row(row).call for row in calls]),
+        model_usage=_items(connection, this, tables.model_usage, ModelUsage),
+    )
+    times = {"created_at": created_at, "updated_at": updated_at}
+    return SessionDocument(
+        session=body,
+        evidences={row.evidence.evidence_id: row.evidence for row in evidence(connection, this)},
+        context_blocks=blocks(connection, this),
+        meta=Meta.model_validate({**(meta or {}), **times}),
+    )
+
+
+def _count(table: Table) -> Any:
+    return (
+        select(func.count()).select_from(table).where(table.c.session == _s.c.id).scalar_subquery()
+    )
+
+
+_SESSIONS = (
+    select(
+        _s.c.session_id,
+        _s.c.user_id,
+        _s.c.account_id,
+        _s.c.frameworks,
+        _count(_m),
+        _count(tables.tool_calls),
+        _count(_e),
+        _count(_t),
+        _s.c.ephemeral,
+        _s.c.created_at,
+        _s.c.updated_at,
+    )
+    .where(
+        _IS_THERE,
+        _s.c.account_id == bindparam("account_id"),
+        or_(bindparam("all_users"), _s.c.user_id == bindparam("user_id")),
+        or_(bindparam("all_kinds"), ~_s.c.ephemeral),
+    )
+    .order_by(_s.c.updated_at.desc(), _s.c.id.desc())
+)
+
+
+def list_sessions(
+    connection: Connection, account_id: str, user_id: str | None, ephemeral: bool
+) -> list[SessionInfo]:
+    """The account's sessions, newest first; of all users if `user_id` is `None`."""
+    values = {
+        "account_id": account_id,
+        "user_id": user_id or "",
+        "all_users": user_id is None,
+        "all_kinds": ephemeral,
+    }
+    found = [SessionInfo(*row) for row in connection.execute(_SESSIONS, values)]
+    for info in found:
+        info.frameworks = sorted(info.frameworks or ())
+    return found
+
+
+def list_evidences(
+    connection: Connection, scope: Scope, filter: EvidenceFilter | None
+) -> list[Evidence]:
+    """In order of arrival."""
+    this = number(connection, scope)
+    return rules.chosen_evidence((row.evidence for row in evidence(connection, this)), filter)
+
+
+def chunks(ids: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
+    """The ids in parts: databases bound the number of parameters."""
+    return (ids[start : start + size] for start in range(0, len(ids), size))
+
+
+def evidence_rows(connection: Connection, scope: Scope, ids: Sequence[str]) -> list[EvidenceRow]:
+    """In order of arrival."""
+    return evidence_by_id(connection, number(connection, scope), ids)
+
+
+def evidence_by_id(
+    connection: Connection, this: int | None, ids: Sequence[str]
+) -> list[EvidenceRow]:
+    """In order of arrival."""
+    found: list[EvidenceRow] = []
+    for part in chunks(list(dict.fromkeys(ids))):
+        values = {"this": this, "ids": part}
+        found += [rows.evidence_row(row) for row in connection.execute(_EVIDENCE_BY_ID, values)]
+    return sorted(found, key=lambda row: row.seq)
+
+
+def list_blocks(
+    connection: Connection, scope: Scope, filter: BlockFilter | None
+) -> list[ContextBlock]:
+    """In order of arrival."""
+    return rules.chosen_blocks(blocks(connection, number(connection, scope)), filter)
+
+
+def blocks(connection: Connection, this: int | None) -> list[ContextBlock]:
+    """In order of arrival."""
+    return _items(connection, this, tables.blocks, ContextBlock)
+
+
+def list_turns(connection: Connection, scope: Scope) -> list[TurnRow]:
+    """In order of opening."""
+    this = number(connection, scope)
+    return [rows.turn_row(row) for row in connection.execute(_TURNS, {"this": this})]
+
+
+def chain(connection: Connection, scope: Scope) -> EventChain | None:
+    """The events in order of `seq`, and the head, of a deleted session too."""
+    found = connection.execute(_ANY_HEAD, key_values(scope)).first()
+    if found is None:
+        return None
+    this, *head = found
+    events = connection.execute(_EVENTS, {"this": this})
+    return EventChain(rows.head(head), [rows.event_of(scope, row) for row in events])

@@ -1,0 +1,97 @@
+"""How a whole document, or some fields of its session, take the place of what is stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ce_engine.schema.document import Session, SessionDocument
+from ce_engine.schema.rows import ToolCallRow
+from ce_engine.stores import rules
+from ce_engine.stores.codec import compact
+from ce_engine.stores.tables import reads, rows, tables
+from ce_engine.stores.tables import statements as sql
+from ce_engine.stores.tables.change import Change
+
+
+def replace_document(
+    change: Change, document: SessionDocument, fields: frozenset[str] | None
+) -> None:
+    """Replace the named fields of the session; everything without names."""
+    names = frozenset(Session.model_fields) if fields is None else fields
+    change.head.epoch += 1
+    if fields is None:  # before the messages: their old contents tell which evidence is unchanged
+        _replace_evidence(change, document)
+        _replace_blocks_and_meta(change, document)
+    session = document.session
+    if names & rules.SUMMED_UP:
+        sql.CLEAR[tables.summaries].run(change.connection, {"this": change.this})
+    if "messages" in names:
+        _replace_messages(change, session)
+    if "summary" in names:
+        summary = compact(session.summary) if session.summary else None
+        change.put(sql.SET_SUMMARY, [{"this": change.this, "summary": summary}])
+    if "task_state" in names:
+        items = [
+            rows.item_values(change.this, "task_id", task)
+            for task in session.task_state.todo_list.tasks
+        ]
+        change.refill(tables.tasks, sql.PUT_TASKS, items)
+    if "tool_state" in names:
+        _replace_calls(change, session)
+    if "model_usage" in names:
+        _replace_usage(change, session)
+
+
+def _replace_messages(change: Change, session: Session) -> None:
+    known = {
+        str(row.message.message_id): row for row in reads.messages(change.connection, change.this)
+    }
+    new, change.head.last_seq = rules.replaced(session.messages, known, change.head.last_seq)
+    values = [rows.message_values(change.this, row) for row in new]
+    change.refill(tables.messages, sql.NEW_MESSAGES, values)
+
+
+def _replace_evidence(change: Change, document: SessionDocument) -> None:
+    known = {
+        row.evidence.evidence_id: row for row in reads.evidence(change.connection, change.this)
+    }
+    new = rules.kept_evidence(document.evidences.values(), known, document.session.messages)
+    values = [rows.evidence_values(change.this, row) for row in new]
+    change.refill(tables.evidence, sql.NEW_EVIDENCE, values)
+    change.head.last_evidence = max(change.head.last_evidence, len(new))
+
+
+def _replace_blocks_and_meta(change: Change, document: SessionDocument) -> None:
+    blocks = [rows.item_values(change.this, "block_id", block) for block in document.context_blocks]
+    change.refill(tables.blocks, sql.PUT_BLOCKS, blocks)
+    meta = document.meta
+    values = {
+        "this": change.this,
+        "meta": compact(meta, {"created_at", "updated_at"}) if meta else None,
+        "created_at": (meta.created_at or None) if meta else None,
+    }
+    change.put(sql.SET_META, [values])
+    if meta and meta.updated_at:
+        change.updated_at = meta.updated_at
+
+
+def _replace_calls(change: Change, session: Session) -> None:
+    found = change.connection.execute(sql.ALL_CALLS, {"this": change.this})
+    known = {row.call.tool_call_id: row for row in map(rows.call_row, found)}
+    values = [
+        rows.call_values(
+            change.this, replace(known.get(call.tool_call_id, ToolCallRow(call)), call=call)
+        )
+        for call in session.tool_state.tool_calls
+    ]
+    change.refill(tables.tool_calls, sql.PUT_CALLS, values)
+
+
+def _replace_usage(change: Change, session: Session) -> None:
+    turns = dict(map(tuple, change.connection.execute(sql.KNOWN_USAGE, {"this": change.this})))
+    values = [
+        rows.item_values(change.this, "model_usage_id", usage)
+        | {"turn_id": turns.get(usage.model_usage_id)}
+        for usage in session.model_usage
+    ]
+    change.refill(tables.model_usage, sql.NEW_USAGE, values)

@@ -1,0 +1,269 @@
+"""Rows of the schema to values of the columns, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+from sqlalchemy import Column
+
+from ce_engine.schema.document import Evidence, Message, Summary, ToolCall
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.events import Event
+from ce_engine.schema.rows import (
+    CutMark,
+    EvidenceRow,
+    MessageRow,
+    Placeholder,
+    SessionHead,
+    SummaryRow,
+    ToolCallRow,
+    TurnRow,
+)
+from ce_engine.schema.scope import Scope
+from ce_engine.stores.codec import compact
+from ce_engine.stores.tables import tables
+
+
+M = TypeVar("M", bound=BaseModel)
+Values = dict[str, Any]
+
+HEAD = [
+    tables.sessions.c[name]
+    for name in (
+        "version",
+        "epoch",
+        "last_seq",
+        "last_event_seq",
+        "chain_head",
+        "salt",
+        "key_id",
+        "ephemeral",
+        "created_at",
+        "updated_at",
+        "project_id",
+    )
+]
+
+
+def head(values: Sequence[Any]) -> SessionHead:
+    """From the columns `HEAD`."""
+    return SessionHead(*values)
+
+
+_IN_MESSAGE = ("message_id", "parent_id", "at", "seq", "content", "role")
+_OF_ROW = (
+    "key",
+    "loose_key",
+    "origin",
+    "speaker",
+    "lane_key",
+    "turn_id",
+    "request_id",
+    "host_id",
+    "aside",
+    "tokens",
+    "counted_by",
+    "length",
+    "framework",
+    "has_sensitive",
+    "withheld",
+    "redactor_version",
+    "late",
+)
+MESSAGE = [tables.messages.c[name] for name in (*_IN_MESSAGE, "extra", *_OF_ROW)]
+_IN_COLUMNS = frozenset(_IN_MESSAGE)
+
+
+def message_values(session: int, row: MessageRow) -> Values:
+    """The columns of a message."""
+    message = row.message
+    values: Values = {name: getattr(row, name) for name in _OF_ROW}
+    values |= {name: getattr(message, name) for name in _IN_MESSAGE}
+    return values | {"session": session, "extra": compact(message, _IN_COLUMNS)}
+
+
+def message_row(values: Sequence[Any]) -> MessageRow:
+    """From the columns `MESSAGE`."""
+    message_id, parent_id, at, seq, content, role, extra, *rest = values
+    fields = {
+        "role": role,
+        "content": content,
+        "message_id": message_id,
+        "parent_id": parent_id,
+        "at": at,
+        "seq": seq,
+    }
+    if extra:
+        fields |= extra
+    return MessageRow(Message.model_validate(fields), *rest)
+
+
+_OF_EVIDENCE = (
+    "dedup_key",
+    "tokens",
+    "turn_id",
+    "message_id",
+    "lane_key",
+    "project_id",
+    "shared",
+    "redactor_version",
+    "seq",
+)
+EVIDENCE: list[Column[Any]] = [
+    tables.evidence.c[name] for name in ("evidence_id", "body", "content", *_OF_EVIDENCE)
+]
+
+
+def evidence_values(session: int, row: EvidenceRow) -> Values:
+    """The columns of a piece of evidence, without content that a message has."""
+    evidence = row.evidence
+    values: Values = {name: getattr(row, name) for name in _OF_EVIDENCE}
+    return values | {
+        "session": session,
+        "evidence_id": evidence.evidence_id,
+        "content": evidence.content if row.message_id is None else "",
+        "body": evidence_body(evidence),
+    }
+
+
+def evidence_body(evidence: Evidence) -> Values:
+    """The fields that have no column of their own."""
+    return compact(evidence, {"evidence_id", "content"})
+
+
+def evidence_row(values: Sequence[Any]) -> EvidenceRow:
+    """From the columns `EVIDENCE` and the content of the message that has it."""
+    evidence_id, body, content, *rest, of_message = values
+    fields = {**body, "evidence_id": evidence_id, "content": of_message or content}
+    return EvidenceRow(Evidence.model_validate(fields), *rest)
+
+
+def item_values(session: int, name: str, thing: BaseModel) -> Values:
+    """A thing as its id and its other fields."""
+    return {"session": session, name: getattr(thing, name), "body": compact(thing, {name})}
+
+
+def item(kind: type[M], name: str, values: Sequence[Any]) -> M:
+    """A thing from its id and its other fields."""
+    item_id, body = values
+    return kind.model_validate({**body, name: item_id})
+
+
+_OF_CALL = ("host_call_id", "message_id", "turn_id", "ended", "redactor_version")
+CALL: list[Column[Any]] = [
+    tables.tool_calls.c[name] for name in ("tool_call_id", "body", *_OF_CALL)
+]
+
+
+def call_values(session: int, row: ToolCallRow) -> Values:
+    """The columns of a tool call."""
+    values: Values = {name: getattr(row, name) for name in _OF_CALL}
+    return values | {
+        "session": session,
+        "tool_call_id": row.call.tool_call_id,
+        "body": compact(row.call, {"tool_call_id"}),
+    }
+
+
+def call_row(values: Sequence[Any]) -> ToolCallRow:
+    """From the columns `CALL`."""
+    tool_call_id, body, *rest = values
+    return ToolCallRow(ToolCall.model_validate({**body, "tool_call_id": tool_call_id}), *rest)
+
+
+_OF_TURN = tuple(TurnRow.__dataclass_fields__)
+TURN: list[Column[Any]] = [tables.turns.c[name] for name in _OF_TURN]
+
+
+def turn_values(session: int, row: TurnRow) -> Values:
+    """The columns of a turn."""
+    values: Values = {name: getattr(row, name) for name in _OF_TURN}
+    return values | {"session": session, "status": row.status.value}
+
+
+def turn_row(values: Sequence[Any]) -> TurnRow:
+    """From the columns `TURN`."""
+    row = TurnRow(*values)
+    row.status = TurnStatus(row.status)
+    row.attempts = row.attempts or []
+    row.report = row.report or {}
+    return row
+
+
+_OF_SUMMARY = ("tips", "lane_key", "tokens", "counted_by", "evidence_id", "redactor_version")
+
+
+def summary_values(session: int, row: SummaryRow) -> Values:
+    """The columns of a summary."""
+    body: Values = {name: getattr(row, name) for name in _OF_SUMMARY}
+    body["summary"] = compact(row.summary)
+    return {"session": session, "anchor_message_id": row.anchor_message_id, "body": body}
+
+
+def summary_row(values: Sequence[Any]) -> SummaryRow:
+    """From the name of a summary and its other fields."""
+    anchor, body = values
+    return SummaryRow(anchor, **{**body, "summary": Summary.model_validate(body["summary"])})
+
+
+_OF_CUT = ("lane_key", "kind", "anchor_message_id", "budget", "made_at")
+CUT: list[Column[Any]] = [tables.cuts.c[name] for name in _OF_CUT]
+
+
+def cut_values(session: int, mark: CutMark) -> Values:
+    """The columns of a mark."""
+    return {"session": session} | {name: getattr(mark, name) for name in _OF_CUT}
+
+
+PLACEHOLDER: list[Column[Any]] = [tables.placeholders.c[n] for n in ("label", "mac", "number")]
+
+
+def placeholder_values(session: int, item: Placeholder) -> Values:
+    """The columns of a placeholder."""
+    return {"session": session, "label": item.label, "mac": item.mac, "number": item.number}
+
+
+_OF_EVENT = (
+    "seq",
+    "event_id",
+    "event_type",
+    "kind",
+    "turn_id",
+    "task_id",
+    "tool_call_id",
+    "model_usage_id",
+    "request_id",
+    "ts",
+    "redacted",
+    "token_estimate",
+    "nonce",
+    "payload_mac",
+    "hash",
+    "payload",
+)
+EVENT: list[Column[Any]] = [tables.events.c[name] for name in (*_OF_EVENT, "extra")]
+_SCOPE = ("account_id", "user_id", "session_id")
+_OUT_OF_EXTRA = frozenset({*_OF_EVENT, *_SCOPE})
+
+
+def event_values(session: int, scope: Scope, event: Event) -> Values:
+    """Columns of an event; its scope is kept only where it is not the session's own."""
+    values: Values = {name: getattr(event, name) for name in _OF_EVENT}
+    extra = compact(event, _OUT_OF_EXTRA)
+    own = [getattr(event, name) for name in _SCOPE]
+    if own != list(scope.key):
+        extra["scope"] = own
+    values |= {"session": session, "extra": extra, "event_id": event.event_id or None}
+    return values
+
+
+def event_of(scope: Scope, values: Sequence[Any]) -> Event:
+    """From the columns `EVENT`."""
+    columns, extra = values[:-1], values[-1] or {}
+    fields: Values = dict(zip(_OF_EVENT, columns, strict=True))
+    fields["event_id"] = fields["event_id"] or ""
+    fields["payload"] = fields["payload"] or {}
+    fields |= zip(_SCOPE, extra.pop("scope", scope.key), strict=True)
+    return Event.model_validate({**fields, **extra})

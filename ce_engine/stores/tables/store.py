@@ -1,0 +1,236 @@
+"""The SQL store: every transaction is one function on a thread of the store's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any, TypeVar
+from weakref import finalize
+
+from sqlalchemy import Connection, update
+from sqlalchemy.exc import IntegrityError
+
+from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument, Task
+from ce_engine.schema.events import Event
+from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
+from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting, Versions
+from ce_engine.stores import places, secret
+from ce_engine.stores.base import BaseStore
+from ce_engine.stores.fork import survive_fork
+from ce_engine.stores.tables import deleting, reads, settings, tables
+from ce_engine.stores.tables.database import Database
+from ce_engine.stores.tables.faults import damaged, locked
+from ce_engine.stores.tables.link import Link, Work
+from ce_engine.stores.tables.writes import apply as apply_group
+from ce_engine.stores.threads import Lane, outcome, stop_all
+from ce_engine.stores.urls import sqlite_path
+
+
+T = TypeVar("T")
+
+_READERS = 3
+"""For what may take long: a whole session, a list of them. Single rows have a reader of their own, so
+that no call waits while another session is read (D-13)."""
+_PURGE_S = 5.0
+"""How long a purge waits for others to let go of the file."""
+_LAST_WORDS_S = 5.0
+"""How long an exiting interpreter waits for writes that were accepted."""
+
+_TOUCH = update(tables.revisions).values(version_num=tables.revisions.c.version_num)
+
+_never_closed: list[Link] = []
+"""A forked child's copies of connections that were busy in the parent: closing them would harm it."""
+
+
+class SqlStore(BaseStore):
+    """Sessions in an SQLite file; several processes may share it. See `ports.Store` for the contract.
+
+    Opening is lazy: the file is looked at with the first read and made with the first write. A
+    locked file is tried again for `lock_timeout_s` seconds.
+
+    Raises:
+        StoreUrlError: the URL names no SQLite file.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lock_timeout_s: float = 0.2,
+        clock: Clock | None = None,
+        ids: IdGenerator | None = None,
+    ) -> None:
+        super().__init__(clock=clock, ids=ids)
+        self._url = url
+        self._timeout_s = lock_timeout_s
+        self._database = Database(sqlite_path(url))
+        self._secret: bytes | None = None
+        self._links = self._new_links()
+        self._writer = Lane("writer", self._links[:1])
+        self._lookups = Lane("lookup", self._links[1:2])
+        self._readers = Lane("reader", self._links[2:])
+        self._resting: list[Link] = []
+        finalize(self, stop_all, (self._lookups, self._readers, self._writer), _LAST_WORDS_S)
+        survive_fork(self)
+
+    def _new_links(self) -> list[Link]:
+        links = [Link(self._database) for _ in range(2 + _READERS)]
+        for link in links:
+            link.peers = links
+        return links
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def secret(self) -> bytes:
+        if self._secret is None:
+            self._secret = secret.from_environment() or secret.beside(self._database.path)
+        return self._secret
+
+    def check_place(self) -> None:
+        places.check_file(self._database.path)
+        self._database.check_kind()
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        now = self._clock.now_iso()
+
+        def work(connection: Connection, *, repeats: bool = False) -> PutResult:
+            return apply_group(
+                connection,
+                scope,
+                writes,
+                expected_version,
+                now,
+                lambda: self.secret,
+                repeats=repeats,
+            )
+
+        try:
+            return await self._write(work)
+        except IntegrityError:  # written before, by an attempt of which nobody heard
+            return await self._write(partial(work, repeats=True))
+
+    async def state(
+        self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
+    ) -> SessionState | None:
+        return await self._read(lambda c: reads.state(c, scope, after_seq, after_evidence), None)
+
+    async def version(self, scope: Scope) -> Versions:
+        return await self._read(lambda c: reads.version(c, scope), Versions(), begin="")
+
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None:
+        return await self._read(lambda c: settings.get(c, scope, name), None, begin="")
+
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int:
+        return await self._write(lambda c: settings.put(c, scope, name, value, expected_version))
+
+    async def delete_settings(self, account_id: str, user_id: str) -> int:
+        return await self._write(lambda c: settings.delete(c, account_id, user_id))
+
+    async def get_session(self, scope: Scope) -> SessionDocument | None:
+        return await self._read(lambda c: reads.session(c, scope), None)
+
+    async def list_sessions(
+        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+    ) -> list[SessionInfo]:
+        return await self._read(
+            lambda c: reads.list_sessions(c, account_id, user_id, ephemeral), []
+        )
+
+    async def get_evidence(self, scope: Scope, evidence_id: str) -> Evidence | None:
+        rows = await self.evidence_rows(scope, [evidence_id])
+        return rows[0].evidence if rows else None
+
+    async def list_evidences(
+        self, scope: Scope, filter: EvidenceFilter | None = None
+    ) -> list[Evidence]:
+        return await self._read(lambda c: reads.list_evidences(c, scope, filter), [])
+
+    async def evidence_rows(self, scope: Scope, ids: Sequence[str]) -> list[EvidenceRow]:
+        return await self._read(lambda c: reads.evidence_rows(c, scope, ids), [])
+
+    async def list_context_blocks(
+        self, scope: Scope, filter: BlockFilter | None = None
+    ) -> list[ContextBlock]:
+        return await self._read(lambda c: reads.list_blocks(c, scope, filter), [])
+
+    async def list_tasks(self, scope: Scope) -> list[Task]:
+        return await self._read(lambda c: reads.list_tasks(c, scope), [])
+
+    async def list_turns(self, scope: Scope) -> list[TurnRow]:
+        return await self._read(lambda c: reads.list_turns(c, scope), [])
+
+    async def list_events(self, scope: Scope) -> list[Event]:
+        found = await self.chain(scope)
+        return found.events if found else []
+
+    async def chain(self, scope: Scope) -> EventChain | None:
+        return await self._read(lambda c: reads.chain(c, scope), None)
+
+    async def purge(self) -> None:
+        await outcome(self._writer.submit(self._purge))
+
+    def _purge(self, link: Link) -> None:
+        """Write the file anew without what is free in it, and empty the write-ahead log."""
+        path, timeout_s = self._database.path, max(self._timeout_s, _PURGE_S)
+        deadline = monotonic() + timeout_s
+        if not self._database.exists():
+            return
+        if not link.run("BEGIN", deleting.to_purge, deadline, timeout_s):
+            return
+        empty_log = partial(deleting.empty_log, deadline=deadline)
+        if not link.run("VACUUM", empty_log, deadline, timeout_s):
+            raise locked(path, timeout_s)
+
+    async def check(self) -> None:
+        await self._write(lambda connection: connection.execute(_TOUCH).rowcount)
+
+    async def close(self) -> None:
+        for lane in (self._lookups, self._readers, self._writer):
+            for end in lane.stop():
+                await outcome(end)
+
+    async def _write(self, work: Work[T]) -> T:
+        return await outcome(self._writer.submit(self._job("BEGIN IMMEDIATE", work)))
+
+    async def _read(self, work: Work[T], if_no_file: T, *, begin: str = "BEGIN") -> T:
+        """Read in one transaction; one statement of one row needs none (`begin=""`)."""
+        job, database = self._job(begin, work), self._database
+
+        def read(link: Link) -> T:
+            try:
+                return job(link) if database.exists() else if_no_file
+            except (ValueError, TypeError, LookupError) as error:  # of what was stored
+                raise damaged(database.path, error) from error
+
+        return await outcome((self._readers if begin else self._lookups).submit(read))
+
+    def _job(self, begin: str, work: Work[T]) -> Callable[[Link], T]:
+        timeout_s = self._timeout_s
+        deadline = monotonic() + timeout_s
+        return lambda link: link.run(begin, work, deadline, timeout_s)
+
+    def before_fork(self) -> None:
+        # A child must find no open connection: SQLite keeps locks and shared memory per process.
+        self._resting = [link for link in self._links if link.rest(_LAST_WORDS_S)]
+
+    def after_fork(self, *, child: bool) -> None:
+        for link in self._resting:
+            link.resume()
+        if child:
+            _never_closed.extend(link for link in self._links if link not in self._resting)
+            self._database = Database(self._database.path)
+            self._links = self._new_links()
+            self._writer.reset(self._links[:1])
+            self._lookups.reset(self._links[1:2])
+            self._readers.reset(self._links[2:])

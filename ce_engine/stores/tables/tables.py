@@ -1,0 +1,306 @@
+"""The tables. Rows of a session hang on its row's number; ids of equal name are unique in a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ColumnElement,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    TypeDecorator,
+    UniqueConstraint,
+    literal_column,
+)
+from sqlalchemy import Text as PlainText
+
+from ce_engine.stores.codec import escape, from_json, to_json, unescape
+from ce_engine.stores.tables.packing import lengthen, pack, shorten, unpack
+
+
+class _Kept(TypeDecorator[Any]):
+    """What is kept in another form than it has here; nothing is `NULL` there and `None` here."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        del dialect
+        return None if value is None else self.write(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        del dialect
+        return None if value is None else self.read(value)
+
+
+class Text(_Kept):
+    """Any Python text, NUL and half surrogate pairs included."""
+
+    cache_ok = True
+    impl, write, read = PlainText, staticmethod(escape), staticmethod(unescape)
+
+
+class Short(_Kept):
+    """Any text; ids, hashes and times in fewer bytes."""
+
+    cache_ok = True
+    impl, write, read = LargeBinary, staticmethod(shorten), staticmethod(lengthen)
+
+
+class Json(_Kept):
+    """Plain data as compact JSON; what is empty is kept as NULL and comes back as `None`."""
+
+    cache_ok = True
+    impl, read = PlainText, staticmethod(from_json)
+    write = staticmethod(lambda value: to_json(value) if value else None)
+
+
+class Packed(_Kept):
+    """Plain data in few bytes; what is empty is kept as NULL and comes back as `None`."""
+
+    cache_ok = True
+    impl, read = LargeBinary, staticmethod(unpack)
+    write = staticmethod(lambda value: pack(value) if value else None)
+
+
+metadata = MetaData()
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
+
+
+def _maybe(name: str) -> Column[str | None]:
+    return Column(name, Text)
+
+
+def _short(name: str) -> Column[str]:
+    return Column(name, Short, nullable=False)
+
+
+def _maybe_short(name: str) -> Column[str | None]:
+    return Column(name, Short)
+
+
+def _number(name: str) -> Column[int]:
+    return Column(name, Integer, nullable=False)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _session() -> Column[int]:
+    return Column("session", ForeignKey("ce_sessions.id", ondelete="CASCADE"), nullable=False)
+
+
+def _items(table: str, name: str, *more: Column[Any]) -> Table:
+    """A table of a session's things with an id, in order of first arrival, their fields as JSON."""
+    return Table(
+        table,
+        metadata,
+        Column("id", Integer, primary_key=True),
+        _session(),
+        _short(name),
+        *more,
+        Column("body", Packed, nullable=False),
+        UniqueConstraint("session", name),
+    )
+
+
+sessions = Table(
+    "ce_sessions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("account_id"),
+    _text("user_id"),
+    _text("session_id"),
+    _number("version"),
+    _number("epoch"),
+    _number("last_seq"),
+    _number("last_evidence"),
+    _number("last_event_seq"),
+    _text("chain_head"),
+    Column("salt", LargeBinary, nullable=False),
+    _text("key_id"),
+    _flag("ephemeral"),
+    _text("project_id"),
+    _text("created_at"),
+    _text("updated_at"),
+    _text("last_accessed_at"),
+    _number("access_count"),
+    Column("frameworks", Json),
+    Column("summary", Json),
+    Column("meta", Json),
+    UniqueConstraint("account_id", "user_id", "session_id"),
+)
+
+messages = Table(
+    "ce_messages",
+    metadata,
+    _session(),
+    _number("seq"),
+    _maybe_short("message_id"),
+    _maybe_short("parent_id"),
+    _short("role"),
+    _short("origin"),
+    _maybe("speaker"),
+    _maybe_short("at"),
+    Column("key", LargeBinary, nullable=False),
+    Column("loose_key", LargeBinary, nullable=False),
+    Column("host_id", LargeBinary),
+    _text("lane_key"),
+    _maybe_short("turn_id"),
+    _short("request_id"),
+    _short("framework"),
+    _number("tokens"),
+    _short("counted_by"),
+    _number("length"),
+    _flag("aside"),
+    _flag("has_sensitive"),
+    _flag("withheld"),
+    _flag("late"),
+    _short("redactor_version"),
+    Column("extra", Packed),
+    _text("content"),
+    PrimaryKeyConstraint("session", "seq"),
+    UniqueConstraint("session", "message_id"),
+)
+
+evidence = Table(
+    "ce_evidence",
+    metadata,
+    _session(),
+    _number("seq"),
+    _short("evidence_id"),
+    Column("dedup_key", LargeBinary, nullable=False),
+    _number("tokens"),
+    _maybe_short("turn_id"),
+    _maybe_short("message_id"),
+    _text("lane_key"),
+    _text("project_id"),
+    _flag("shared"),
+    _short("redactor_version"),
+    Column("body", Packed, nullable=False),
+    _text("content"),
+    PrimaryKeyConstraint("session", "seq"),
+    UniqueConstraint("session", "evidence_id"),
+)
+
+blocks = _items("ce_blocks", "block_id")
+tasks = _items("ce_tasks", "task_id")
+model_usage = _items("ce_model_usage", "model_usage_id", _maybe_short("turn_id"))
+tool_calls = _items(
+    "ce_tool_calls",
+    "tool_call_id",
+    _maybe("host_call_id"),
+    _maybe_short("message_id"),
+    _maybe_short("turn_id"),
+    _flag("ended"),
+    _short("redactor_version"),
+)
+
+turns = Table(
+    "ce_turns",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _session(),
+    _short("turn_id"),
+    _short("request_id"),
+    _text("lane"),
+    _text("status"),
+    _short("purpose"),
+    _short("framework"),
+    _maybe_short("parent_turn_id"),
+    _number("attempt"),
+    _short("opened_at"),
+    _short("closed_at"),
+    _text("owner"),
+    _maybe_short("tip_message_id"),
+    _maybe_short("answer_message_id"),
+    _maybe_short("model_usage_id"),
+    Column("attempts", Packed),
+    Column("report", Packed),
+    UniqueConstraint("session", "turn_id"),
+)
+OPEN_TURN: ColumnElement[bool] = literal_column("status = 'open'")
+# To say the same of PostgreSQL here would import its dialect into every process.
+Index("ce_open_turns", turns.c.session, sqlite_where=OPEN_TURN)
+
+cuts = Table(
+    "ce_cuts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _session(),
+    _text("lane_key"),
+    _text("kind"),
+    _text("anchor_message_id"),
+    _number("budget"),
+    _text("made_at"),
+    UniqueConstraint("session", "lane_key", "kind", "anchor_message_id"),
+)
+
+summaries = _items("ce_summaries", "anchor_message_id")
+
+events = Table(
+    "ce_events",
+    metadata,
+    _session(),
+    _number("seq"),
+    _maybe_short("event_id"),
+    _short("event_type"),
+    _short("kind"),
+    _maybe_short("turn_id"),
+    _maybe_short("task_id"),
+    _maybe_short("tool_call_id"),
+    _maybe_short("model_usage_id"),
+    _short("request_id"),
+    _short("ts"),
+    _flag("redacted"),
+    _number("token_estimate"),
+    _short("nonce"),
+    _short("payload_mac"),
+    _short("hash"),
+    Column("extra", Packed),
+    Column("payload", Packed),
+    PrimaryKeyConstraint("session", "seq"),
+    UniqueConstraint("session", "event_id"),
+    sqlite_with_rowid=False,
+)
+
+placeholders = Table(
+    "ce_placeholders",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _session(),
+    _text("label"),
+    Column("mac", LargeBinary, nullable=False),
+    _number("number"),
+    UniqueConstraint("session", "label", "mac"),
+)
+
+settings = Table(
+    "ce_settings",
+    metadata,
+    _text("account_id"),
+    _text("user_id"),
+    _text("project_id"),
+    _text("name"),
+    _number("version"),
+    _maybe("value"),
+    PrimaryKeyConstraint("account_id", "user_id", "project_id", "name"),
+)
+"""What owners set, beside all sessions; a value is JSON, `NULL` if it was deleted."""
+
+revisions = Table("ce_revision", metadata, Column("version_num", String(32), primary_key=True))
+"""Alembic's version table."""

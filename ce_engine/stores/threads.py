@@ -1,0 +1,109 @@
+"""The store's own threads: jobs in order, answers to any event loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from typing import Any, Generic, Protocol, TypeVar
+
+from ce_engine.errors import StoreUnavailableError
+from ce_engine.runtime.waiting import settled
+
+
+class Tool(Protocol):
+    """What one thread works with."""
+
+    def close(self) -> None: ...
+
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Tool)
+_Job = tuple["Future[Any]", "Callable[[Any], Any] | None"]
+
+_NAME = "ce-store-"
+
+
+class Lane(Generic[W]):
+    """A queue of jobs and a daemon thread for each tool, started with the first job."""
+
+    def __init__(self, name: str, tools: Sequence[W]) -> None:
+        self._name = name
+        self._closed = False
+        self.reset(tools)
+
+    def reset(self, tools: Sequence[W]) -> None:
+        """Begin again without threads, as a forked child does; what waited is the parent's."""
+        self._tools = tools
+        self._lock = threading.Lock()
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, job: Callable[[W], T]) -> Future[T]:
+        """Accept a job; jobs start in the order of their submission.
+
+        Raises:
+            StoreUnavailableError: the lane was stopped.
+        """
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailableError("the store was closed; open it again with open_store()")
+            if not self._threads:
+                self._start()
+            self._jobs.put((future, job))
+        return future
+
+    def _start(self) -> None:
+        for tool in self._tools:
+            thread = threading.Thread(
+                target=_work, args=(self._jobs, tool), name=f"{_NAME}{self._name}", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise StoreUnavailableError(
+                    "the store cannot start a thread: the interpreter is ending, or has too many"
+                ) from error
+            self._threads.append(thread)
+
+    def stop(self) -> list[Future[None]]:
+        """Accept no more; the futures end when the threads have done their last jobs."""
+        with self._lock:
+            self._closed = True
+            ends: list[Future[None]] = [Future() for _ in self._threads]
+            for end in ends:
+                self._jobs.put((end, None))
+            self._threads = []
+        return ends
+
+
+def stop_all(lanes: Sequence[Lane[Any]], timeout_s: float) -> None:
+    """Let accepted jobs end; a thread that hangs is left behind."""
+    ends: list[Future[None]] = [end for lane in lanes for end in lane.stop()]
+    if not threading.current_thread().name.startswith(_NAME):
+        wait(ends, timeout=timeout_s)
+
+
+def _work(jobs: SimpleQueue[_Job], tool: Tool) -> None:
+    while True:
+        future, job = jobs.get()
+        if job is None:
+            tool.close()
+            future.set_result(None)
+            return
+        try:
+            result = job(tool)
+        except BaseException as error:  # noqa: BLE001 - it is the caller's, on another thread
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+            del result
+        del future, job  # an idle thread keeps nobody's content
+
+
+async def outcome(future: Future[T]) -> T:
+    """Wait for a job without a hold on it: a cancelled waiter cancels nothing."""
+    await settled(future)
+    return future.result()

@@ -1,0 +1,1 @@
+"""What a text tells, without a model: its tokens, its secrets, how near it is to a question."""

@@ -1,0 +1,375 @@
+"""Takes what is personal or secret out of text and data before they are stored (A-19, B-02, B-04)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ce_engine.config import RedactionRules
+from ce_engine.errors import RedactionError
+from ce_engine.ports.redaction import RedactedData, RedactResult, Restored
+from ce_engine.schema.pace import breathe, breathing
+from ce_engine.schema.rows import Placeholder
+from ce_engine.text.redaction.dictionaries import Custom, dictionary_rules
+from ce_engine.text.redaction.fields import FieldPaths
+from ce_engine.text.redaction.labelled import sensitive_key
+from ce_engine.text.redaction.owner_patterns import pattern_rules
+from ce_engine.text.redaction.patterns import LABELS, VERSION
+from ce_engine.text.redaction.placeholders import Numbering
+from ce_engine.text.redaction.plain_form import HOLE, around, readable, substitute
+from ce_engine.text.redaction.scan import Span, longest, lowered, scan
+from ce_engine.text.redaction.vault import Vault
+
+
+__all__ = [
+    "BoundRedactor",
+    "JsonRedaction",
+    "Numbering",
+    "PatternRedactor",
+    "Redaction",
+    "Span",
+]
+
+MAX_DEPTH = 1000
+MAX_ROUNDS = 8
+REACH = 512
+"""Characters beside a match that may read differently once it is gone."""
+SHORT = 80
+"""Characters of a text whose findings are remembered, in memory only."""
+_CONTEXT = 48  # characters of a JSON key that count as the label of its value
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """A text with placeholders; `rules` are the names of those that hit, `spans` are in the original."""
+
+    text: str
+    rules: tuple[str, ...] = ()
+    count: int = 0
+    has_sensitive: bool = False
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRedaction:
+    """Data with placeholders: a new value, the one given is left as it was; `count` is of fields."""
+
+    value: Any
+    rules: tuple[str, ...] = ()
+    count: int = 0
+    has_sensitive: bool = False
+
+
+class PatternRedactor:
+    """Finds and replaces by patterns, checksums and labels. Pure, linear, and total over every `str`.
+
+    Args:
+        patterns: name -> regular expression of the user's own; the name becomes the placeholder's
+            label (`employee_no` -> `[EMPLOYEE_NO_1]`).
+        dictionaries: name -> words, found whatever their case, as words of their own. The names `pii`
+            (what is always found) and `internal_urls` need no words.
+        field_paths: JSONPaths of values that are taken out whole (see `FieldPaths`).
+
+    Raises:
+        RedactionError: a name is no identifier, a pattern is no regular expression, a word is empty.
+        SelectorResolveError: a path is no JSONPath.
+    """
+
+    def __init__(
+        self,
+        patterns: Mapping[str, str] | None = None,
+        dictionaries: Mapping[str, Sequence[str]] | None = None,
+        field_paths: Sequence[str] = (),
+    ) -> None:
+        self._custom = [*dictionary_rules(dictionaries or {}), *pattern_rules(patterns or {})]
+        self._fields = FieldPaths(field_paths)
+        own = (*(rule.label for rule in self._custom), *self._fields.labels)
+        names = {*LABELS, *LABELS.values(), *own}
+        alternatives = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+        self._placeholder = re.compile(rf"\[(?:{alternatives})_[0-9]{{1,12}}\]")
+        self.version = VERSION + _digest(self._custom, self._fields.paths)
+
+    @classmethod
+    def of(cls, rules: RedactionRules | None) -> PatternRedactor:
+        """The redactor of a configuration."""
+        if rules is None:
+            return cls()
+        return cls(rules.patterns, rules.dictionaries, rules.field_paths)
+
+    @property
+    def own_rules(self) -> bool:
+        """Whether somebody added rules: how long they take is not known."""
+        return bool(self._custom or self._fields.paths)
+
+    def find(self, text: str) -> list[Span]:
+        """Return what is found in order of place: the longest match wins, none overlap.
+
+        Placeholders in the text are no part of any match.
+        """
+        view, origin = readable(text)
+        return [
+            Span(origin(start), origin(end), label, rule)
+            for start, end, label, rule in self._find(view)
+        ]
+
+    def redact(self, text: str, numbering: Numbering, locale: str = "en") -> Redaction:
+        """Replace what is found by placeholders. Doing it again changes nothing.
+
+        In a text that is JSON the field paths come first; then `spans` are in what that leaves.
+        """
+        fresh, hits = self.redact_paths(text, numbering, locale)
+        done = self.redact_field("", fresh, numbering, locale)
+        if not hits:
+            return done
+        rules = tuple(dict.fromkeys((*hits, *done.rules)))
+        return Redaction(done.text, rules, len(hits) + done.count, True, done.spans)
+
+    def redact_json(self, value: Any, numbering: Numbering, locale: str = "en") -> JsonRedaction:
+        """Replace in keys, strings and whole numbers of nested data.
+
+        A key is the label of its value (`{"phone": "4155552671"}`); the value of one that names a
+        secret (`password`, `authorization`, `学号`) is taken out whole.
+
+        Raises:
+            RedactionError: something is no JSON, or nested deeper than 1,000 levels.
+        """
+        walk = _JsonWalk(self, numbering, locale)
+        walked = walk.run(walk.without_fields(value))
+        return JsonRedaction(walked, tuple(walk.rules), walk.count, walk.count > 0)
+
+    def bind(self, key: bytes, known: Sequence[Placeholder], locale: str) -> BoundRedactor:
+        """Return this redactor for one session (the `Redactor` port)."""
+        return BoundRedactor(self, key, known, locale)
+
+    def is_placeholder(self, text: str) -> bool:
+        """Say whether the text is one placeholder and nothing else."""
+        return self._placeholder.fullmatch(text) is not None
+
+    def restore(self, text: str, vault: Vault) -> Restored:
+        """The text with the live values that the vault has."""
+        return vault.restore(text, self._placeholder) if "[" in text else Restored(text)
+
+    def spelled_out(self, text: str) -> list[str]:
+        """The placeholders that stand in a text, whoever wrote them."""
+        return self._placeholder.findall(text) if "[" in text else []
+
+    def redact_paths(self, value: Any, numbering: Numbering, locale: str) -> tuple[Any, list[str]]:
+        """Replace what the field paths lead to, in data or in a text that is JSON."""
+        if not self._fields.paths:
+            return value, []
+
+        def place(label: str, live: str) -> str:
+            return numbering.placeholder(label, live, locale)
+
+        replace = self._fields.replaced_in_text if isinstance(value, str) else self._fields.replaced
+        return replace(value, place, self.is_placeholder)
+
+    def redact_field(self, key: str, text: str, numbering: Numbering, locale: str) -> Redaction:
+        """Replace in a text that stands under `key`, which may be the label of what is in it."""
+        context = f"{_NO_LABEL.sub(' ', key[-_CONTEXT:])}: " if key else ""
+        view, origin = readable(context + text)
+        found = [span for span in breathing(self._find(view)) if span.start >= len(context)]
+        if not found:
+            return Redaction(text)
+        pieces: list[str] = []
+        spans: list[Span] = []
+        done = 0
+        for span in breathing(found):
+            start, end = origin(span.start) - len(context), origin(span.end) - len(context)
+            pieces += (
+                text[done:start],
+                numbering.placeholder(
+                    span.label, view[span.start : span.end], locale, text[start:end]
+                ),
+            )
+            spans.append(Span(start, end, span.label, span.rule))
+            done = end
+        rules = tuple(dict.fromkeys(span.rule for span in spans))
+        return Redaction("".join((*pieces, text[done:])), rules, len(spans), True, tuple(spans))
+
+    def _find(self, text: str) -> list[Span]:
+        """Search until nothing more is found: what a match hid may matter once it is gone.
+
+        Each round reads a hole for every placeholder and match, so that the last one reads what a
+        second redaction will read: doing it again changes nothing.
+        """
+        holes = [found.span() for found in self._placeholder.finditer(text)] if "[" in text else []
+        spans: list[Span] = []
+        for _ in range(MAX_ROUNDS):
+            view, origin = substitute(text, ((start, end, HOLE) for start, end in holes))
+            if spans and not any(self._scan(part) for part in around(view, HOLE, REACH)):
+                break
+            found = self._scan(view)
+            if not found:
+                break
+            fresh = [
+                Span(origin(start), origin(end), label, rule)
+                for start, end, label, rule in breathing(longest(found))
+            ]
+            spans += fresh
+            holes = sorted(holes + [(span.start, span.end) for span in fresh])
+        return sorted(spans)
+
+    def _scan(self, view: str) -> list[Span]:
+        found = scan(view) if len(view) > SHORT else _scan_short(view)
+        spans = [*self._scan_custom(view), *found] if self._custom else list(found)
+        if HOLE not in view:
+            return spans
+        return [
+            Span(*part.span(), span.label, span.rule)
+            for span in breathing(spans)
+            for part in _SOLID.finditer(view, span.start, span.end)
+            if not part[0].isspace()
+        ]
+
+    def _scan_custom(self, view: str) -> Iterator[Span]:
+        lower = lowered(view)
+        for rule in self._custom:
+            if rule.word in lower:
+                breathe()
+                for found in rule.find(view):
+                    if found[0]:  # `x*` matches nothing everywhere
+                        yield Span(*found.span(), rule.label, rule.rule)
+
+
+@lru_cache(4096)
+def _scan_short(view: str) -> Sequence[Span]:
+    """`scan` for names, tags and keys, which come again with every call."""
+    return tuple(scan(view))
+
+
+_NO_LABEL = re.compile(r"[^\w \-.]")
+_SOLID = re.compile(f"[^{HOLE}]+")
+
+
+def _digest(rules: Iterable[Custom], paths: Sequence[str]) -> str:
+    """Return a suffix that tells the user's rules apart, or nothing without any."""
+    plain = [*([rule.rule, rule.pattern] for rule in rules), *paths]
+    text = json.dumps(plain).encode()
+    return "+" + hashlib.blake2b(text, digest_size=4).hexdigest() if plain else ""
+
+
+class BoundRedactor:
+    """A redactor and the numbers of one session (the `SessionRedactor` port)."""
+
+    __slots__ = ("_locale", "_numbering", "_redactor", "_vault")
+
+    def __init__(
+        self, redactor: PatternRedactor, key: bytes, known: Sequence[Placeholder], locale: str
+    ) -> None:
+        self._redactor, self._locale, self._vault = redactor, locale, Vault()
+        self._numbering = Numbering(key, known=known, vault=self._vault)
+
+    def text(self, text: str) -> RedactResult:
+        for placeholder in self._redactor.spelled_out(text):
+            self._vault.spelled_out(placeholder)
+        done = self._redactor.redact(text, self._numbering, self._locale)
+        return RedactResult(done.text, done.rules, done.count, done.has_sensitive)
+
+    def data(self, value: Any) -> RedactedData:
+        done = self._redactor.redact_json(value, self._numbering, self._locale)
+        return RedactedData(done.value, done.rules, done.count)
+
+    def learned(self) -> list[Placeholder]:
+        return self._numbering.learned()
+
+    def restore(self, text: str) -> Restored:
+        return self._redactor.restore(text, self._vault)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._vault.held_bytes
+
+
+_Visit = tuple[Any, Any, Any, str, int]
+"""A value, the new container and the place in it, the key that labels it, the depth."""
+
+
+class _JsonWalk:
+    """One pass over nested data, without recursion: it may be nested as deep as it likes."""
+
+    def __init__(self, redactor: PatternRedactor, numbering: Numbering, locale: str) -> None:
+        self._redactor, self._numbering, self._locale = redactor, numbering, locale
+        self.count = 0
+        self.rules: dict[str, None] = {}
+
+    def without_fields(self, value: Any) -> Any:
+        """The value without what the field paths lead to."""
+        fresh, hits = self._redactor.redact_paths(value, self._numbering, self._locale)
+        self.count += len(hits)
+        self.rules |= dict.fromkeys(hits)
+        return fresh
+
+    def run(self, value: Any) -> Any:
+        root = [value]
+        todo: list[_Visit] = [(value, root, 0, "", 0)]
+        while todo:
+            item, parent, place, key, depth = todo.pop()
+            if depth > MAX_DEPTH:
+                raise RedactionError(
+                    f"the data is nested deeper than {MAX_DEPTH} levels, or holds itself: flatten it"
+                )
+            if isinstance(item, Mapping):
+                fresh: dict[Any, Any] = {}
+                parent[place] = fresh
+                children: list[_Visit] = [
+                    (v, fresh, k, k if isinstance(k, str) else "", depth + 1)
+                    for k, v in self._keyed(item)
+                ]
+            elif isinstance(item, list | tuple):
+                places: list[Any] = [None] * len(item)
+                parent[place] = places
+                children = [(v, places, at, key, depth + 1) for at, v in enumerate(item)]
+            else:
+                parent[place] = self._leaf(item, key)
+                continue
+            todo.extend(reversed(children))
+        return root[0]
+
+    def _keyed(self, item: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        taken: set[Any] = set()
+        for key, value in item.items():
+            name = self._leaf(key, "")
+            while name in taken:
+                name = f"{name}'"  # two spellings of one value: neither entry may be lost
+            taken.add(name)
+            yield name, value
+
+    def _leaf(self, item: Any, key: str) -> Any:
+        if item is None or isinstance(item, bool):
+            return item
+        if not isinstance(item, str | int | float):
+            raise RedactionError(
+                f"{type(item).__name__!r} is no JSON value: hand over dict, list, str, int, float, bool "
+                "or None, for instance by json.loads(json.dumps(value, default=str))"
+            )
+        text = item if isinstance(item, str) else _spelled(item)
+        label = sensitive_key(key, text)
+        if label == "SECRET" and not isinstance(item, str):
+            label = None  # `{"token": 5}` counts
+        if label and text and not self._redactor.is_placeholder(text):
+            self._hit([f"key_{label.lower()}"])
+            return self._numbering.placeholder(label, text, self._locale)
+        if isinstance(item, str):
+            item = text = self.without_fields(text)
+        done = self._redactor.redact_field(key, text, self._numbering, self._locale)
+        if not done.count:
+            return item
+        self._hit(done.rules)
+        return done.text
+
+    def _hit(self, rules: Iterable[str]) -> None:
+        self.count += 1
+        self.rules |= dict.fromkeys(rules)
+
+
+def _spelled(number: float) -> str:
+    """Return a number as it would stand in a text; a phone in a column of floats ends in `.0`."""
+    if not abs(number) < 1e24:  # longer than anything here, or no number
+        return ""
+    return str(int(number)) if number == int(number) else str(number)

@@ -1,0 +1,222 @@
+"""Runs the patterns over a text that was made readable, each only where it can possibly hit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import NamedTuple
+
+from ce_engine.schema.pace import breathe, breathing
+from ce_engine.text.redaction.labelled import (
+    LABELLED,
+    LABELLED_NUMBERS,
+    Label,
+    Labelled,
+    starts_word,
+)
+from ce_engine.text.redaction.numbers import (
+    IBAN_HEAD,
+    MORE_DIGITS,
+    NEAR_DIGITS,
+    NUMBER_REACH,
+    NUMBERS,
+    Number,
+    iban_at,
+    stands_alone,
+)
+from ce_engine.text.redaction.patterns import (
+    MAIL_SIGN,
+    SHAPES,
+    TOKEN_PREFIX,
+    TOKEN_RUN,
+    TOKENS,
+    is_token,
+    mail_at,
+)
+
+
+LABEL_REACH = 72
+"""Characters from the beginning of a label to the number that it is of, at most."""
+
+
+class Span(NamedTuple):
+    """What was found: half-open offsets, the label of its placeholder, and the rule that found it."""
+
+    start: int
+    end: int
+    label: str
+    rule: str = ""
+
+
+def scan(text: str) -> Iterator[Span]:
+    """Yield all that the built-in patterns find; spans may overlap, what comes first is surer."""
+    lower = lowered(text)
+    digits = list(_near_digits(text))
+    yield from _labelled(LABELLED, text, lower, lower)
+    if digits:
+        yield from _labelled(LABELLED_NUMBERS, text, lower, _before(lower, digits))
+    shapes = list(_shapes(text, lower))
+    yield from shapes
+    yield from _tokens(text)
+    taken = bytearray(len(text))
+    for each in breathing(shapes):
+        if each.rule == "url_password":
+            taken[each.start : each.end] = b"\1" * (each.end - each.start)
+    for mail in _mails(text):  # one that ends in a password and a host would leave its first half
+        if 1 not in taken[mail.start : mail.end]:
+            yield mail
+    if digits:
+        yield from _accounts(text)
+        yield from _numbers(text, digits)
+
+
+def _near_digits(text: str) -> Iterator[tuple[int, int]]:
+    last = 0
+    while found := NEAR_DIGITS.search(text, last):
+        breathe()
+        first, last = found.span()
+        while more := MORE_DIGITS.match(text, last):
+            breathe()
+            last = more.end()
+        yield first, last
+
+
+def lowered(text: str) -> str:
+    """Return the text in lower case at the same offsets (some letters have no lower case of length one)."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(small if len(small := sign.lower()) == 1 else sign for sign in text)
+
+
+def longest(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans that remain when the longest of any that overlap wins, in order of place."""
+    found = sorted(spans, key=lambda span: span.start - span.end)
+    kept: list[Span] = []
+    taken = bytearray(max((span.end for span in found), default=0))
+    for span in breathing(found):
+        # A shorter span that overlaps a longer one has its first or its last place inside it.
+        if taken[span.start] or taken[span.end - 1]:
+            continue
+        taken[span.start : span.end] = b"\1" * (span.end - span.start)
+        kept.append(span)
+    return sorted(kept, key=_START)
+
+
+_START = attrgetter("start")
+
+
+def occurrences(text: str, literal: str) -> Iterator[int]:
+    """Yield the places where a literal occurs."""
+    at = text.find(literal)
+    while at >= 0:
+        breathe()
+        yield at
+        at = text.find(literal, at + len(literal))
+
+
+def _before(text: str, regions: Iterable[tuple[int, int]]) -> str:
+    """Return what stands before numbers, where alone a label of theirs can be."""
+    pieces, done = [], 0
+    for first, last in breathing(regions):
+        pieces.append(text[max(done, first - LABEL_REACH) : first])
+        done = last
+    return "\n".join(pieces)
+
+
+def _labelled(rules: Iterable[Labelled], text: str, lower: str, labels_in: str) -> Iterator[Span]:
+    for rule in rules:
+        breathe()
+        for word in rule.words:
+            if word not in labels_in:
+                continue
+            for at in occurrences(lower, word):
+                if not starts_word(text, at, len(word)):
+                    continue
+                tail = rule.tail.match(text, at + len(word))
+                bounds = tail and rule.accept(Label(text, at, at + len(word), tail))
+                if bounds:
+                    yield Span(*bounds, rule.label, rule.rule)
+
+
+def _shapes(text: str, lower: str) -> Iterator[Span]:
+    for shape in SHAPES:
+        if shape.needs not in lower:
+            continue
+        for found in breathing(shape.pattern.finditer(text)):
+            if shape.accept(found[1]):
+                yield Span(*found.span(1), shape.label, shape.rule)
+
+
+def _tokens(text: str) -> Iterator[Span]:
+    text = f" {text}"  # the gap before the first run
+    for run in breathing(TOKEN_RUN.finditer(text)):
+        at, stop = run.span()
+        while found := TOKEN_PREFIX.search(text, at, stop):
+            token = TOKENS[found[0]]
+            body = token.body.match(text, found.end())
+            at = body.end() if body else found.end()  # read once, hit or not: linear
+            if body and is_token(found[0], body[0]):
+                yield Span(found.start() - 1, at - 1, "SECRET", token.rule)
+
+
+def _mails(text: str) -> Iterator[Span]:
+    if "@" not in text:
+        return
+    for found in breathing(MAIL_SIGN.finditer(text)):
+        bounds = mail_at(text, found.start())
+        if bounds:
+            yield Span(*bounds, "EMAIL", "mail")
+
+
+def _accounts(text: str) -> Iterator[Span]:
+    for found in breathing(IBAN_HEAD.finditer(text)):
+        bounds = iban_at(text, found)
+        if bounds:
+            yield Span(*bounds, "IBAN", "iban")
+
+
+def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
+    for first, last in breathing(regions):
+        begin, end = max(0, first - 4), last + 4
+        signs, count = set(text[begin:end]), _digit_count(text[first:last])
+        for rule in NUMBERS:
+            if count < rule.digits or (rule.signs and rule.signs.isdisjoint(signs)):
+                continue
+            breathe()
+            yield from _number(text, rule, begin, end)
+
+
+def _digit_count(region: str) -> int:
+    """Digits in a region, or some count that is enough for every rule: no more of it is looked at."""
+    return len(_NO_DIGITS.sub("", region[:_DIGITS_REACH]))
+
+
+def _first(pattern: re.Pattern[str], text: str, at: int, stop: int) -> re.Match[str] | None:
+    """What `pattern.search` finds, looked for by windows: all other threads wait for one search."""
+    while True:
+        breathe()
+        end = min(stop, at + _WINDOW)
+        found = pattern.search(text, at, end)
+        # What begins so near the window's end may be longer, or be none, where more is seen of it.
+        if end == stop or (found and found.start() < end - NUMBER_REACH):
+            return found
+        at = end - NUMBER_REACH
+
+
+def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[Span]:
+    while found := _first(rule.pattern, text, at, stop):
+        start, end = found.span()
+        digits = _NO_DIGITS.sub("", found[0])
+        alone = stands_alone(text, start, end, checked=rule.checked)
+        if alone and rule.accept(text, start, end, digits):
+            yield Span(start, end, rule.label, rule.rule)
+            at = end
+        else:
+            at = start + 1
+
+
+_NO_DIGITS = re.compile("[^0-9]+")
+_WINDOW = 4096
+_DIGITS_REACH = 4 * max(rule.digits for rule in NUMBERS)

@@ -1,0 +1,1 @@
+"""Which texts a question needs: by words, and by vectors where there are some."""

@@ -1,0 +1,1 @@
+"""One call, from what was asked to what is recorded."""

@@ -1,0 +1,180 @@
+"""Stored evidence for an agent that asks for it: a tool, whose answers are of its own session alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ce_engine.prepare.blocks.material import sensitivity_of
+from ce_engine.prepare.tool_results.forms import FETCH
+from ce_engine.prepare.tool_results.lines import lines_of, numbered
+from ce_engine.schema.ids import SHORT_ID
+from ce_engine.schema.scope import Scope, as_scope
+from ce_engine.sessions.view import SessionView
+from ce_engine.text.relevance.terms import terms
+from ce_engine.turns.parts import Parts
+
+
+MOST_CHARS = 12_000
+"""Of evidence that one answer has; the rest is asked for by its lines."""
+
+_SCHEMA: Mapping[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": FETCH,
+        "description": (
+            "Read the whole text, or more lines, of an earlier result of this conversation that is shown "
+            "only in part. Give the evidence id that stands there."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "evidence_id": {
+                    "type": "string",
+                    "description": "The id, as it stands in the text.",
+                },
+                "lines": {"type": "string", "description": "Only these lines, such as 10-40."},
+                "find": {
+                    "type": "string",
+                    "description": "Only lines that have one of these words.",
+                },
+            },
+            "required": ["evidence_id"],
+        },
+    },
+}
+
+_RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–:]\s*(\d{1,9})\s*)?")
+_WORDS = {
+    "en": {
+        "none": "There is no evidence {id} in this conversation.",
+        "lines": "lines is a number or a range, such as 10-40; found {lines}.",
+        "nothing": "No line of evidence {id} has one of these words; it has {total} lines.",
+        "head": "[{shown} of the {total} lines of evidence {id}]",
+    },
+    "zh": {
+        "none": "本次对话中没有证据 {id}。",
+        "lines": "lines 应为行号或范围，例如 10-40；收到的是 {lines}。",
+        "nothing": "证据 {id} 的 {total} 行中没有包含这些词的行。",
+        "head": "[证据 {id} 共 {total} 行，此处为其中 {shown} 行]",
+    },
+}
+
+
+class EvidenceReading(Parts):
+    """The part of the engine that lets an agent read what was stored of its own session."""
+
+    async def fetch_evidence(
+        self, session_id: Scope | str, evidence_id: str, lines: str = "", find: str = ""
+    ) -> str:
+        """The text of evidence for a model that asks for it; where there is none, a text that says so.
+
+        What is another session's, another user's or another project's is not there. Values that were
+        taken out of it stand there again where this process knows them, as in all that goes to the model.
+
+        Args:
+            session_id: whose conversation asks; an id alone is one of no account and no user.
+            evidence_id: the id, or its beginning (8 characters or more).
+            lines: only these, from 1: `12` or `10-40`. The lines of a JSON list are its elements.
+            find: only lines that have one of these words.
+        """
+        return await self.loop.share(self._fetched(as_scope(session_id), evidence_id, lines, find))
+
+    def fetch_evidence_tool(self, session_id: Scope | str) -> EvidenceTool:
+        """The tool for a conversation by hand: send its `schema` along, and call it with the arguments."""
+        return EvidenceTool(self, as_scope(session_id))
+
+    async def _fetched(self, scope: Scope, evidence_id: str, lines: str, find: str) -> str:
+        words, name = _WORDS[self.config.locale], str(evidence_id).strip()
+        async with self._locks.hold(scope.key):
+            view = await self._there(scope)
+            text = None if view is None else self._content(view, scope, name)
+        if text is None:
+            return words["none"].format(id=name[:80])
+        return await self._beside(lambda: _part(text, name, lines, find, words), [text])
+
+    def _content(self, view: SessionView, scope: Scope, name: str) -> str | None:
+        """What evidence says, if it may be told; `None` else."""
+        found = _named(view, name)
+        row = view.evidence.get(found or "")
+        if row is None or scope.project_id != view.head.project_id:
+            return None
+        if sensitivity_of(row.evidence) in self.config.prune.exclude_sensitivity:
+            return None
+        n = view.log.by_message_id(row.message_id) if row.message_id else None
+        if n is not None and view.rows[n].withheld:
+            return None
+        text = row.evidence.content if n is None else view.rows[n].message.content
+        if not text or view.redactor is None:
+            return text or None
+        try:
+            return view.redactor.restore(text).text
+        except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
+            return text
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceTool:
+    """`fetch_evidence` of one session, for models that are called by hand.
+
+    `schema` is for the request's `tools`, and for `prepare_turn(tools=...)`: JSON as OpenAI has it, and those who
+    follow it.
+    """
+
+    engine: EvidenceReading
+    scope: Scope
+
+    name: ClassVar[str] = FETCH
+    schema: ClassVar[Mapping[str, Any]] = _SCHEMA
+
+    def __call__(self, evidence_id: str, lines: str = "", find: str = "") -> str:
+        """The text for the model, for a caller that waits."""
+        engine = self.engine
+        return engine.loop.run(engine.fetch_evidence(self.scope, evidence_id, lines, find))
+
+    async def acall(self, evidence_id: str, lines: str = "", find: str = "") -> str:
+        """The same, awaited."""
+        return await self.engine.fetch_evidence(self.scope, evidence_id, lines, find)
+
+
+def _named(view: SessionView, name: str) -> str | None:
+    """The evidence of this id, or the only one that begins with it."""
+    if name in view.evidence:
+        return name
+    found = [each for each in view.evidence if each.startswith(name)]
+    return found[0] if len(name) >= SHORT_ID and len(found) == 1 else None
+
+
+def _part(text: str, name: str, lines: str, find: str, words: Mapping[str, str]) -> str:
+    """What of a text is asked for, with the numbers of its lines where it is not the whole."""
+    if not lines and not find and len(text) <= MOST_CHARS:
+        return text
+    found = lines_of(text)
+    chosen: Sequence[int] = range(len(found))
+    if lines:
+        asked = _RANGE.fullmatch(str(lines))
+        if asked is None:
+            return words["lines"].format(lines=str(lines)[:80])
+        first = int(asked[1])
+        chosen = range(max(0, first - 1), min(len(found), int(asked[2] or first)))
+    if find:
+        wanted = frozenset(terms(str(find)))
+        chosen = [n for n in chosen if wanted.intersection(terms(found[n]))]
+        if not chosen:
+            return words["nothing"].format(id=name, total=len(found))
+    shown = _within(found, chosen)
+    head = words["head"].format(id=name, shown=len(shown), total=len(found))
+    return "\n".join([head, *numbered(found, shown, MOST_CHARS)])
+
+
+def _within(found: Sequence[str], chosen: Sequence[int]) -> list[int]:
+    """The first of the lines that are few enough for one answer; one in any case."""
+    shown, left = list[int](), MOST_CHARS
+    for n in chosen:
+        left -= len(found[n])
+        if left < 0 and shown:
+            break
+        shown.append(n)
+    return shown

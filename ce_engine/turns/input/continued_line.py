@@ -1,0 +1,95 @@
+"""Goes on with a line that is kept here: a caller by hand brings the results of tools alone, without what asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ce_engine.errors import SchemaValidationError
+from ce_engine.schema.call import HostMessage, ModelCall
+from ce_engine.schema.enums import Origin
+from ce_engine.sessions.view import SessionView
+from ce_engine.turns.input.message_keys import stored as recognised
+from ce_engine.turns.input.message_keys import version
+from ce_engine.turns.input.rehydration import live_value
+from ce_engine.turns.record.linked_records import find_call
+from ce_engine.turns.record.persistence_boundary import Ingest
+from ce_engine.turns.record.write_group import Records
+
+
+def go_on(call: ModelCall, records: Records) -> ModelCall:
+    """The call with the messages of its turn before the results that it brings; else the call itself.
+
+    Raises:
+        SchemaValidationError: no message of the session's lane asks for what is answered.
+    """
+    first = next((m for m in call.messages if m.origin is not Origin.SYSTEM), None)
+    if first is None or first.origin is not Origin.TOOL_RESULT:
+        return call
+    view = records.view
+    ingest = records.ingest
+    host_call_id = ingest.id(first.message.tool_call_id)
+    asked = find_call(view, host_call_id, call.request_id, call.lane)
+    if asked is None:
+        raise SchemaValidationError(
+            f"no message of session {call.scope.session_id!r} asks for the tool call "
+            f"{first.message.tool_call_id!r}. Commit the assistant message with its tool_calls "
+            "first, and give each result the id of its call."
+        )
+    caller = view.log.by_message_id(asked[1])
+    assert caller is not None
+    new = [_answering(m, ingest) for m in call.messages if m.origin is not Origin.SYSTEM]
+    brought = {m.message.tool_call_id for m in new}
+    _see_that_all_are_answered(view, caller, brought)
+    line = [_host(view, n, version(ingest)) for n in _line(view, caller, brought)]
+    system = [m for m in call.messages if m.origin is Origin.SYSTEM]
+    return replace(call, messages=[*system, *line, *new], request_id=view.rows[caller].request_id)
+
+
+def _see_that_all_are_answered(view: SessionView, caller: int, brought: set[str | None]) -> None:
+    entry = view.log[caller]
+    answered = {view.log[n].call_id for n in view.log.results(caller)} | brought
+    if missing := [call for call in entry.calls if call not in answered]:
+        raise SchemaValidationError(
+            f"the results of the tool calls {missing} are missing; a model is given all results of one "
+            "answer together. Bring them in one prepare_turn, one that failed with status='error'."
+        )
+
+
+def _line(view: SessionView, caller: int, brought: set[str | None]) -> Iterator[int]:
+    """Entries from the question to the message that asks, each call's results behind it."""
+    for n in view.log.path(caller):
+        yield n
+        for result in view.log.results(n):
+            if n != caller or view.log[result].call_id not in brought:
+                yield result
+
+
+def _host(view: SessionView, n: int, of: tuple[str, str]) -> HostMessage:
+    """A stored message as a host would send it, live; it is recognised by what is stored of it."""
+    row = view.rows[n]
+    stored = row.message
+    asked = [
+        call.model_copy(update={"args": live_value(view.redactor, call.args)})
+        for call in stored.tool_calls or ()
+    ]
+    message = stored.model_copy(
+        update={
+            "content": live_value(view.redactor, stored.content),
+            "tool_calls": asked or None,
+            "message_id": None,
+            "parent_id": None,
+            "seq": None,
+            "refs": None,
+        }
+    )
+    known = recognised(row, stored.author.id if stored.author else None)
+    return HostMessage(message, Origin(row.origin), recognised=(of, known))
+
+
+def _answering(host: HostMessage, ingest: Ingest) -> HostMessage:
+    """The message with the id of its call as the stored message has it that asks for it."""
+    call_id = ingest.id(host.message.tool_call_id)
+    if call_id == host.message.tool_call_id:
+        return host
+    return replace(host, message=host.message.model_copy(update={"tool_call_id": call_id}))

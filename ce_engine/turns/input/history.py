@@ -1,0 +1,226 @@
+"""What was said before and the host does not send: stored messages, newest first, and the summary of older ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, takewhile
+
+from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.choose.budget import Limit
+from ce_engine.prepare.line import Below, Item, answers
+from ce_engine.prepare.reconcile.earlier_lanes import Lanes
+from ce_engine.schema.call import ModelCall
+from ce_engine.schema.enums import Origin, Role
+from ce_engine.schema.rows import MessageRow, SummaryRow
+from ce_engine.sessions.summary_coverage import (
+    Coverage,
+    covered,
+    standing,
+    summary_material,
+    unbroken,
+    without_covered,
+)
+from ce_engine.sessions.view import SessionView
+from ce_engine.text.tokens.call_tokens import Counter
+
+
+MAX_RECALLED_LANES = 10_000
+"""Earlier lanes whose messages relevance may choose from."""
+
+
+@dataclass(slots=True)
+class History:
+    """Earlier messages for one call (decision 7). No human message is in it that its summary covers.
+
+    Attributes:
+        lanes: the earlier lanes that may be brought in, newest first; none where the host sends its
+            history.
+        question: the entry that is answered.
+        items: the stored messages to bring in, in order.
+        summary: what stands for those before them, if there is a summary.
+        stood: what stood for what the cut left out of the host's own list.
+    """
+
+    view: SessionView
+    call: ModelCall
+    counter: Counter
+    lanes: Iterable[list[int]] = ()
+    question: int | None = None
+    items: list[Item] = field(default_factory=list)
+    summary: Material | None = None
+    stood: SummaryRow | None = None
+
+    @property
+    def is_brought_in(self) -> bool:
+        """Whether the host leaves it to the engine to remember."""
+        return isinstance(self.lanes, Lanes) and self.call.restore
+
+    def bring_in(self, bound: Limit) -> None:
+        """Stored history where the host sent none: newest lanes first, as much as may go out."""
+        lanes = self.lanes
+        self.items.clear()  # what is chosen once more begins anew
+        if not isinstance(lanes, Lanes) or not self.is_brought_in:
+            return
+        room = bound.inject
+        if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
+            room -= sum(self.counter.host(host) for host in self.call.messages)
+        coverage = standing(self.view, self.question, lanes)
+        self.summary = summary_material(coverage)
+        if self.summary is not None:
+            room -= self.counter.text(self.summary.text)
+        if room < 0 and bound.tokens is None:
+            self.summary = None
+            return
+        self._take(without_covered(lanes, coverage), coverage, room, bound)
+
+    def _take(self, lanes: Lanes, coverage: Coverage | None, room: int, bound: Limit) -> None:
+        known = covered(coverage)
+        for lane in lanes:
+            if any(self.view.is_step(n, self.call.request_id) for n in lane):
+                continue
+            left = (n for n in unbroken(self.view, lane) if n not in known)
+            items = [item for n in left if (item := self._item(n)) is not None]
+            room -= sum(item.tokens for item in items)
+            if room < 0 and bound.tokens is None:
+                return
+            self.items[:0] = items
+            if room < 0:
+                return
+
+    def _item(self, n: int) -> Item | None:
+        """A stored message as an item; what is withheld or empty is not brought in.
+
+        Tool calls and results come back by hand alone: elsewhere they are the steps of another run.
+        """
+        row, entry = self.view.rows[n], self.view.log[n]
+        message = row.message
+        is_result = entry.role == "tool"
+        says = message.content or entry.calls or is_result
+        if entry.role == "system" or row.withheld or not says:
+            return None
+        if (is_result or entry.calls) and not self.call.by_hand:
+            return None
+        return Item(
+            Origin(row.origin),
+            self._tokens(row),
+            None,
+            n,
+            entry.message_id,
+            tuple(entry.calls),
+            entry.call_id if is_result else None,
+            is_tool_result=is_result,
+        )
+
+    def _tokens(self, row: MessageRow) -> int:
+        known = row.counted_by == self.counter.name
+        return row.tokens if known else self.counter.message(row.message)
+
+    def line(self, places: Sequence[int | None], below: Below | None = None) -> list[Item]:
+        """The call's messages, at their `places` in the log, with those that are brought in."""
+        end = len(self.call.messages)
+        parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
+        items = [self._host_item(index, places[index]) for index in chain(*parts)]
+        if any(item.calls for item in items):
+            items = self.answered(items)
+        if not self.items:
+            return items
+        leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
+        return [*items[:leading], *self.items, *items[leading:]]
+
+    def _host_item(self, index: int, place: int | None) -> Item:
+        host = self.call.messages[index]
+        message, calls = host.message, host.message.tool_calls
+        return Item(
+            host.origin,
+            self.counter.host(host),
+            index,
+            place,
+            f"#{index}" if place is None else self.view.log[place].message_id,
+            tuple(call.id or "" for call in calls) if calls else (),
+            message.tool_call_id,
+            message.role is Role.TOOL,
+            host.error,
+            host.protected,
+            host.more_call_ids,
+        )
+
+    def answered(self, items: Sequence[Item]) -> list[Item]:
+        """The host's list, with the results that are stored of calls whose results it left out.
+
+        Providers refuse a call without its results; hosts that keep so many tokens may make one.
+        """
+        found: list[Item] = []
+        missing: list[str] = []
+        call = None
+        for item in items:
+            if item.is_tool_result:
+                answers(item, missing)
+            elif item.origin is not Origin.SYSTEM:
+                found += self._results(call, missing)
+                # Ids that are none, or stand twice, do not tell which result is missing.
+                tells = all(item.calls) and len(set(item.calls)) == len(item.calls)
+                missing, call = list(item.calls), item.n if tells else None
+            found.append(item)
+        return [*found, *self._results(call, missing)]
+
+    def _results(self, call: int | None, missing: Sequence[str]) -> Iterator[Item]:
+        log, rows = self.view.log, self.view.rows
+        stored = log.results(call) if call is not None and missing else ()
+        known = {log[n].call_id: n for n in stored if not rows[n].withheld}
+        if not known.keys() >= set(missing):
+            return  # half of them would not help
+        for call_id in missing:
+            n = known[call_id]
+            tokens, origin = self._tokens(rows[n]), Origin(rows[n].origin)
+            name = log[n].message_id
+            yield Item(origin, tokens, None, n, name, (), call_id, is_tool_result=True)
+
+    def may_recall(self, n: int) -> bool:
+        """Whether an entry is on the reader's line: on the path to the question, or in an earlier lane.
+
+        An earlier lane was never in this list: it counts only where history is asked for. Tool results
+        are where their calls are.
+        """
+        log = self.view.log
+        at = log.parents[n] if log[n].role == "tool" else n
+        if self.question is not None and at >= 0 and log.is_on_path(at, self.question):
+            return True
+        lanes, root = self.lanes, log.root(n)
+        if not isinstance(lanes, Lanes) or not self.call.restore:
+            return False
+        if self.view.is_step(n, self.call.request_id):  # of this run, or of one with several calls
+            return False
+        if not lanes.has(root, MAX_RECALLED_LANES):
+            return False
+        lane = unbroken(self.view, lanes.answered(root))
+        return n in lane or at in lane
+
+    def documents(self) -> frozenset[str]:
+        """The evidence that answers on the path to the question rest on: what this list had of it."""
+        if self.question is None:
+            return frozenset()
+        rows = self.view.rows
+        refs = (rows[n].message.refs or () for n in self.view.log.path(self.question))
+        return frozenset(ref.evidence_id for each in refs for ref in each)
+
+    def stands_for(self, gone: frozenset[int]) -> Material | None:
+        """The summary of what the cut left out of the host's own list, if there is one.
+
+        It goes in for the sake of what is gone alone: what it covers and the host still sends needs none.
+        So the one that stood there stays, and the prefix with it, until a newer one says more of that.
+        """
+        if self.is_brought_in or self.question is None:
+            return None
+        lane = self.view.lane(self.call.lane_key or "")
+        found, held = standing(self.view, self.question), lane.summary
+        if found is None or not gone & found.entries:
+            return None
+        if (
+            isinstance(held, Coverage)
+            and held.fits(self.view.log, self.question, None)
+            and gone & found.entries <= held.entries
+        ):
+            found = held
+        lane.summary, self.stood = found, found.row
+        return summary_material(found)

@@ -1,0 +1,398 @@
+"""One preparation: from a model call and what is known of its session to a plan, a turn and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.errors import BudgetExceededError
+from ce_engine.ports.pruner import Pruner
+from ce_engine.prepare.blocks.material import Collected
+from ce_engine.prepare.choose.budget import Limit, limit
+from ce_engine.prepare.choose.cut import Marks
+from ce_engine.prepare.choose.prune import GuardedPruner, pruner_of
+from ce_engine.prepare.choose.sharing import Share, share_of
+from ce_engine.prepare.line import Below, Item
+from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.pipeline import assemble
+from ce_engine.prepare.reconcile.align import Flags
+from ce_engine.prepare.reconcile.earlier_lanes import Lanes
+from ce_engine.prepare.reconcile.match import Incoming
+from ce_engine.prepare.reconcile.reconcile import NewEntry, Reconciled, reconcile, settle
+from ce_engine.prepare.tool_results.compact import assemble_compact
+from ce_engine.runtime.processes import is_gone, owner
+from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
+from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
+from ce_engine.schema.enums import Role, TurnStatus
+from ce_engine.schema.events import EventType
+from ce_engine.schema.report import Report
+from ce_engine.schema.rows import TurnRow
+from ce_engine.sessions.lane_cut import LaneCut
+from ce_engine.sessions.view import OpenTurn, SessionView
+from ce_engine.text.redaction.pieces import said
+from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.input.continued_line import go_on
+from ce_engine.turns.input.history import History
+from ce_engine.turns.input.message_keys import incoming
+from ce_engine.turns.input.recall import Recall
+from ce_engine.turns.input.rehydration import Rehydrated, rehydrated
+from ce_engine.turns.input.tool_result_texts import results_of
+from ce_engine.turns.record.answers import abandon
+from ce_engine.turns.record.attachments import attachment_records
+from ce_engine.turns.record.linked_records import record_tool_message
+from ce_engine.turns.record.write_group import Records, put_turn
+from ce_engine.turns.report.archive import NOTHING, Archiving, Chosen, Given, told_below
+from ce_engine.turns.report.report import Beside, Telling, announce, stored_report
+
+
+if TYPE_CHECKING:
+    from ce_engine.sessions.vectors import Vectors
+
+
+@dataclass(slots=True)
+class Preparation:
+    """The steps of one preparation, in order; `records` collects what is to be stored."""
+
+    call: ModelCall
+    config: RuntimeConfig
+    records: Records
+    counter: Counter
+    pruner: Pruner
+    degradations: list[str] = field(default_factory=list)
+    collected: Collected = field(default_factory=Collected)
+    turn_id: str = ""
+    found: Reconciled | None = None
+    places: list[int | None] = field(default_factory=list)
+    history: History = field(init=False)
+    question: int | None = None
+    mates: frozenset[str] = frozenset()
+    new: int = 0
+    archive: dict[str, Any] = field(default_factory=dict)
+    passed: bool = False
+    """The host's list went out as it is: nothing is chosen, and what it cost is told."""
+    budget: int | None = None
+    vectors: Vectors | None = None
+
+    def __post_init__(self) -> None:
+        self.passed |= bool(self.turn_id)  # its turn began while it waited
+
+    @property
+    def view(self) -> SessionView:
+        return self.records.view
+
+    @property
+    def share(self) -> Share:
+        return share_of(self.call.role, self.call.want, enabled=self.config.enable_share_context)
+
+    @property
+    def cut(self) -> LaneCut:
+        return LaneCut(self.view, self.lane_key, self.counter.name)
+
+    @property
+    def lane_key(self) -> str:
+        return self.call.lane_key or ""
+
+    @property
+    def texts(self) -> Iterator[Any]:
+        """What is read for the first time: of the call, and of the session what was never searched."""
+        yield from self.view.unread
+        for host in self.call.messages:
+            if host.recognised is None:
+                yield from said(host.message)
+        if self.config.observability.store_contexts:
+            yield from (material.text for material in self.collected.materials)
+
+    def take_in(self) -> int:
+        """Record what is new of the list, and nothing else; how many messages that are."""
+        self.call = self.records.named(self.call)
+        self._reconcile()
+        return self.new
+
+    def run(self) -> tuple[Prepared, Chosen]:
+        """Reconcile, record what is new, assemble, open the turn; with what was chosen, for those who look."""
+        self.begin()
+        return self.finish(*self.choose())
+
+    def begin(self) -> None:
+        """Reconcile, and record what is new."""
+        self.call = self.records.named(self.call)
+        if self.call.by_hand:
+            self.call = go_on(self.call, self.records)
+        call, view = self.call, self.view
+        self.history = History(view, call, self.counter)
+        self.mates = view.batch_mates(call.batch, call.request_id)
+        if call.purpose == "chat":
+            self._reconcile()
+        else:
+            self.places = [None] * len(call.messages)
+
+    def finish(self, chosen: Chosen, recall: Recall) -> tuple[Prepared, Chosen]:
+        """Open the turn of what was chosen."""
+        call, view, outcome = self.call, self.view, chosen.outcome
+        self._see_budget(outcome)
+        archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
+        if call.purpose == "chat" and self.config.observability.include_reports_in_store:
+            self.archive = archiving.made()  # of what is stored: before live values come back
+            self.archive |= {"passed": True} if self.passed else {}
+        if call.purpose == "chat":
+            self._remember_cut(outcome, chosen.marks)
+        done = rehydrated(outcome, chosen.items, chosen.limit.tokens, view.redactor, self.counter)
+        turn = self._open()
+        if self.archive:
+            self.archive |= archiving.settings(turn.row.turn_id)
+        self._tell(turn.report, recall, done)
+        telling = Telling(call, outcome, chosen.sources.count, view.lane(self.lane_key))
+        telling.report(turn.report, self.budget, chosen.extras)
+        without = Beside(call, view, self.counter, self.places, self.history.is_brought_in)
+        without.report(turn.report, chosen.extras, same=outcome.unchanged)
+        self._keep(turn, outcome)
+        return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call), chosen
+
+    def _see_budget(self, outcome: Outcome) -> None:
+        outcome.over_budget |= self.budget is not None and outcome.used > self.budget
+        if outcome.over_budget and self.config.fail == "open":  # else the turn fails with it
+            self.records.degrade(Degradation(BudgetExceededError.code))
+
+    def choose(self, given: Given = NOTHING) -> tuple[Chosen, Recall]:
+        """Assemble from what is known by now; a replay runs this again, with what is `given`."""
+        call, config, bound = self.call, self.config, self._bound()
+        if (chat := call.purpose == "chat") and self.share.history:
+            self.history.bring_in(bound)
+        extras = given.extras or self.counter.extras(call)
+        recall = self._recall()
+        sources = recall.sources(self.counter)
+        sources.saved = given.saved
+        if config.prune.ttl_seconds:
+            sources.now = given.now or self.records.ingest.clock.now_iso()
+        pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))
+        results = results_of(self.view, call, config, sources, given.results)
+
+        def assembled(below: Below | None) -> tuple[Marks, list[Item], Outcome]:
+            items = self.history.line(self.places, below)
+            marks = self.cut.marks(items, below) if chat else Marks()
+            run = partial(
+                assemble,
+                fixed=sum(extras.values()),
+                limit=bound,
+                marks=marks,
+                config=config,
+                pruner=pruner,
+                inject=chat,
+            )
+            return marks, *assemble_compact(items, sources, results, run)
+
+        whole = not chat or self.history.items
+        marks, items, outcome = assembled(None if whole else self.cut.known_below())
+        if marks.below and not outcome.cut.stands:
+            marks, items, outcome = assembled(None)
+        outcome.leave_out(self.collected.left_out)
+        if pruner.failed:
+            self.records.degrade(Degradation(PRUNE_FAILED))
+        factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
+        of = sources, self.collected.materials, told.lanes
+        return Chosen(outcome, items, bound, extras, marks, *of, factor, chosen, told.stood), recall
+
+    def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
+        """Record the turn as it is now, with its report."""
+        announce(self.records, turn.row, outcome)
+        report = turn.report
+        report.warnings += [*self.collected.warnings, *self.counter.warnings]
+        if self.config.observability.include_reports_in_store:
+            turn.row.report = stored_report(report, self.view.fingerprinter)
+            if self.archive:
+                turn.row.report["extra"] = {"replay": self.archive}
+        self.records.writes.append(put_turn(turn.row))
+
+    def _tell(self, report: Report, recall: Recall, done: Rehydrated) -> None:
+        """What was found, brought in and redacted on the way."""
+        report.placeholders_sent, report.conflicts = done.placeholders_sent, recall.conflicts
+        report.warnings += recall.warnings
+        report.redactions = list(self.records.ingest.redactions.values())
+        report.new_evidence_ids = self.records.evidence_ids
+
+    def _bound(self) -> Limit:
+        """What the call may have; none where it went out already."""
+        window, by_hand = self.call.context_window, self.call.by_hand
+        bound = self._calibrated(limit(self.config, window, by_hand=by_hand))
+        self.budget = bound.tokens
+        return replace(bound, tokens=None) if self.passed else bound
+
+    def _calibrated(self, bound: Limit) -> Limit:
+        """A smaller limit where the lane's estimates proved too low: the provider counts (decision 11)."""
+        factor = self.view.lane(self.lane_key).calibration.factor
+        if bound.tokens is None or factor == 1.0 or self.counter.exact:
+            return bound
+        return Limit(int(bound.tokens / factor), bound.inject, f"{bound.source}, calibrated")
+
+    # Reconcile
+
+    def _reconcile(self) -> None:
+        call, view, ingest = self.call, self.view, self.records.ingest
+        arrived = incoming(call.messages, ingest)
+        known = view.known_places(self.lane_key, call.messages)
+        found = reconcile(
+            view.log,
+            arrived,
+            agent=ingest.name(call.speaker),
+            lane_key=self.lane_key,
+            known=known,
+            flags=self._flags(arrived),
+        )
+        self.found = found
+        self.new = len(found.new)
+        added: list[int] = []
+        for new in found.new:
+            parent = settle(new.parent, added)
+            added.append(self._append(new, parent, arrived[new.index]))
+        self.places = [settle(place, added) for place in found.positions]
+        self.question = settle(found.tip, added)
+        self.cut.check_below(self.places, known)
+        view.remember_sent(self.lane_key, call.messages, self.places)
+        if self.question is not None and not call.by_hand:  # there the same request is a retry
+            view.note_step(self.question, call.request_id)
+        if call.by_hand and self.question is not None:
+            # What came before stands here alone, also where the list goes on with its tools' results.
+            log = view.log
+            root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
+            found.bring = Lanes(log, before=root, lane_key=self.lane_key, without=flying)
+        self.history = History(view, call, self.counter, self._earlier(found), self.question)
+        self._abandon()
+        for code in found.ambiguous:
+            rule, asked = {"rule": code}, call.request_id
+            event = ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=rule, request_id=asked)
+            self.records.events.append(event)
+
+    def _earlier(self, found: Reconciled) -> Iterable[list[int]]:
+        """The lanes that may be brought in: none of another item of the call's batch."""
+        mates = self.view.lines_of(self.mates)
+        if isinstance(found.bring, Lanes) and mates:
+            found.bring = replace(found.bring, without=found.bring.without | mates)
+        return found.bring
+
+    def _flags(self, arrived: Sequence[Incoming]) -> Flags:
+        failed, new = frozenset(self.view.failed), self.call.new_conversation
+        return Flags(self.view.in_flight(), failed, self._retried(arrived), new)
+
+    def _retried(self, arrived: Sequence[Incoming]) -> int | None:
+        """The question that this call repeats: a failed one, or the very same request's (B-07)."""
+        view, call = self.view, self.call
+        newest = view.log.newest_root(self.lane_key) if call.by_hand else None
+        for question, turn in view.failed.items():
+            if turn.row.turn_id == call.retry_of or question == newest:
+                return question
+        asked = view.log.roots_by_key(arrived[-1].key) if call.request_id and arrived else ()
+        of = (call.request_id, self.lane_key)
+        rows = ((n, view.rows[n]) for n in reversed(asked) if not view.log[n].aside)
+        return next((n for n, row in rows if (row.request_id, row.lane_key) == of), None)
+
+    def _append(self, new: NewEntry, parent: int | None, arrived: Incoming) -> int:
+        host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest
+        message = host.message
+        own = self.call.speaker if message.role is Role.ASSISTANT else ""
+        speaker = message.author.id if message.author else own or None
+        row = ingest.message_row(
+            host,
+            message_id=ingest.ids.generate(),
+            keys=(arrived.key, arrived.loose_key or b""),
+            speaker=speaker,
+            tokens=(self.counter.name, self.counter.host(host) - self.counter.media(host)),
+        )
+        stored, log = row.message, view.log
+        if host.attachments:
+            stored.attachments = attachment_records(host.attachments, ingest)
+        stored.parent_id = None if parent is None else log[parent].message_id
+        if new.replaces is not None or new.variant_of is not None:
+            stored.replaces = None if new.replaces is None else log[new.replaces].message_id
+            stored.variant_of = None if new.variant_of is None else log[new.variant_of].message_id
+        row.aside, row.lane_key, row.request_id = new.aside, self.lane_key, self.call.request_id
+        if message.role is Role.TOOL:
+            caller = view.rows[parent] if parent is not None else None
+            record_tool_message(self.records, row, caller)
+        return self.records.add_message(row)
+
+    def _abandon(self) -> None:
+        view = self.view
+        gone = [t for t in view.stale_turns if t.lane == self.lane_key and is_gone(t.owner)]
+        if gone:
+            abandon(self.records, gone)
+            view.stale_turns = [turn for turn in view.stale_turns if turn not in gone]
+
+    # The cut
+
+    def _remember_cut(self, outcome: Outcome, before: Marks) -> None:
+        made, records = outcome.cut.marks, self.records
+        self.view.pin(self.lane_key, outcome.pins)
+        if outcome.cut.moved:
+            records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
+        if (below := self.cut.learn_below(outcome.line, made.drop)) is not None:
+            below.told.update(told_below(self.view.log, below, self.archive))
+
+    def _recall(self) -> Recall:
+        summary = self.history.summary
+        recall = Recall(
+            self.view,
+            self.call,
+            self.history.may_recall,
+            self.config,
+            self.config.prune.max_retrieved_chunks if self.share.recall else 0,
+            [*self.collected.materials, *([summary] if summary else ())],
+            self.history.stands_for,
+            self.history.documents,
+        )
+        recall.mates, recall.is_closed = self.mates, not self.share.recall
+        recall.vectors = self.vectors
+        return recall
+
+    # The turn
+
+    def _open(self) -> OpenTurn:
+        """Open a turn, or take up the failed one that this call repeats."""
+        call, view, ingest = self.call, self.view, self.records.ingest
+        failed = self._failed()
+        if failed is not None:
+            row = failed.row
+            row.attempts.append(
+                {"status": str(row.status), "opened_at": row.opened_at, "closed_at": row.closed_at}
+            )
+            row.attempt += 1
+            row.status, row.closed_at = TurnStatus.OPEN, ""
+        else:
+            row = TurnRow(
+                turn_id=self.turn_id or ingest.ids.generate(),
+                request_id=call.request_id,
+                lane=self.lane_key,
+                purpose=call.purpose,
+                framework=call.framework,
+                parent_turn_id=call.parent_turn_id,
+                owner=owner(),
+            )
+        # A handle of its own for each attempt: a late end of an earlier one must not close this.
+        handle = TurnHandle(row.turn_id, call.scope, call.request_id, self.lane_key, row.attempt)
+        row.opened_at = ingest.clock.now_iso()
+        if self.question is not None:
+            row.tip_message_id = view.log[self.question].message_id
+        turn = OpenTurn(handle, row, self.question, Report(turn_id=row.turn_id), len(view.log))
+        turn.config, turn.tags, turn.restores = call.config, call.tags, self.history.is_brought_in
+        turn.task_id, turn.sub_task_id = call.task_id, call.sub_task_id
+        turn.report.framework, turn.report.lane = call.framework, self.lane_key
+        turn.report.attempt, turn.report.purpose = row.attempt, call.purpose
+        codes = [*self.degradations, *view.degraded, *self.records.degradations()]
+        turn.report.degradations, view.degraded = list(dict.fromkeys(codes)), ()
+        turn.report.estimator = self.counter.description
+        handle.state = turn
+        view.turns[row.turn_id] = turn
+        for message in self.records.rows:
+            message.turn_id = row.turn_id
+        return turn
+
+    def _failed(self) -> OpenTurn | None:
+        """The failed turn of the same request that asked the very same: this is its next attempt."""
+        if self.question is None or self.new:
+            return None
+        failed = self.view.failed.get(self.question)
+        if failed is None or failed.row.request_id != self.call.request_id:
+            return None
+        return self.view.failed.pop(self.question)

@@ -1,0 +1,340 @@
+"""What the stages of a preparation may ask of the session: texts, evidence, and what is relevant again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.prepare.blocks.material import Material, sensitivity_of
+from ce_engine.prepare.choose.candidates import FEW
+from ce_engine.prepare.choose.conflict import may_claim, settle_conflicts
+from ce_engine.prepare.choose.standing import FACTS
+from ce_engine.prepare.compose.render import Snippet
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.sources import Candidate, Sources, Span
+from ce_engine.prepare.tool_results.values import words_in
+from ce_engine.schema.call import ModelCall
+from ce_engine.schema.document import Evidence, Message
+from ce_engine.schema.enums import Role
+from ce_engine.schema.report import ConflictRecord
+from ce_engine.schema.rows import EvidenceRow
+from ce_engine.sessions.summary_coverage import BROKEN_OFF
+from ce_engine.sessions.view import SessionView
+from ce_engine.text.relevance.passages import PassageIndex, written_talk
+from ce_engine.text.relevance.terms import terms
+from ce_engine.text.tokens.call_tokens import Counter, cached_text_counter
+from ce_engine.turns.input.stored_candidates import day_of, document, entry
+
+
+if TYPE_CHECKING:
+    from ce_engine.sessions.vectors import Vectors
+
+MANY = 1_000
+"""Words of later calls that are looked for in results; more say nothing new."""
+
+MAX_TOLD = 400
+"""Messages of the session that are looked for inside a helper's prompt, the newest."""
+
+
+class Recall:
+    """Answers the stages' questions for one call.
+
+    `may_recall` says whether an entry is on the reader's line (decision 7); `own_documents` are those
+    that this list had; `mates` are the other items of the call's batch, whose documents are none of it;
+    `is_closed` says that the caller may have none.
+    """
+
+    def __init__(
+        self,
+        view: SessionView,
+        call: ModelCall,
+        may_recall: Callable[[int], bool],
+        config: RuntimeConfig,
+        limit: int,
+        materials: Sequence[Material] = (),
+        summary: Callable[[frozenset[int]], Material | None] = lambda _: None,
+        own_documents: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        self.view = view
+        self.call = call
+        self.may_recall = may_recall
+        self.config = config
+        self.limit = limit
+        self.materials = materials
+        self.summary = summary
+        self.own_documents = own_documents
+        self.vectors: Vectors | None = None
+        """Those that the search uses beside words, if any."""
+        self.mates: frozenset[str] = frozenset()
+        self.is_closed = False
+        memory = view.requests.get(call.request_id)
+        self.documents = list(memory.documents) if memory else []
+        self.query, self.sent = "", list[int]()
+        self.looked_at: set[str] = set()
+        self.conflicts: list[ConflictRecord] = []
+        self.warnings: list[str] = []
+
+    def sources(self, counter: Counter) -> Sources:
+        return Sources(
+            count=cached_text_counter(counter),
+            text=self.text,
+            evidence_of=self.evidence_of,
+            recall=self.recall,
+            results=self.results,
+            terms=terms,
+            day_of=self.day_of,
+            stored=self.stored,
+            spans=self.spans,
+            asked=self.asked,
+            said=self.said,
+            summary=self.summary,
+            settle=self.settle,
+            nearest=self.nearest,
+            unread=self.unread,
+            is_hidden=self.is_hidden,
+            materials=self.materials,
+            whole=self.call.by_hand,
+            learns=self.call.by_hand and bool(self.view.documents),
+            embedder=self.vectors.name if self.vectors is not None else "",
+            costs=self.view.costs_of(counter.name, self.config.locale),
+        )
+
+    def text(self, item: Item) -> str:
+        """The live text where the host sends it, else the stored one."""
+        if item.index is not None:
+            return self.call.messages[item.index].message.content
+        assert item.n is not None
+        return self.view.rows[item.n].message.content
+
+    def asked(self, item: Item) -> tuple[str, list[Span]]:
+        """What an item asks, and the documents in it: as stored where it is, so that it can be asked again."""
+        row = self.view.rows[item.n] if item.n is not None else None
+        text = self.text(item) if row is None or row.withheld else row.message.content
+        return text, self.spans(text)
+
+    def evidence_of(self, item: Item) -> str:
+        return self.view.by_message.get(item.message_id, "")
+
+    def day_of(self, item: Item) -> str:
+        return day_of(self.view, item.n)
+
+    def stored(self, item: Item) -> Message:
+        assert item.n is not None
+        return self.view.rows[item.n].message
+
+    def recall(self, query: str, sent: frozenset[int], most: int) -> list[Candidate]:
+        """Earlier messages of the reader's lane, and retrieved documents of the session, best first.
+
+        At most `most` of each.
+        """
+        most = min(most, self.limit)
+        self.query, self.sent = query, sorted(sent)
+        found = [
+            entry(self.view, n, score)
+            for n, score in self.view.search_messages(
+                query,
+                most,
+                lambda n: n in sent or self._is_broken_off(n) or not self.may_recall(n),
+                range(self._before(sent)),
+                self.vectors,
+            )
+        ]
+        documents = self.view.search_documents(query, most, self.vectors)
+        if self.call.by_hand:  # nobody else sends them: the rest goes in too while there is room
+            hits = {evidence_id for evidence_id, _ in documents}
+            rest = (e for e in reversed(self.view.documents) if e not in hits)
+            documents += [(e, 0.0) for e in islice(rest, most)]
+            present: set[str] = set()
+        else:
+            present = {evidence_id for evidence_id, _ in self.documents}
+        self.looked_at = {evidence_id for evidence_id, _ in documents}
+        own = self.own_documents() if documents else frozenset()
+        theirs = self.view.documents_of_others(self.call.request_id, self.mates) - own
+        for evidence_id, score in documents:
+            row = self.view.evidence[evidence_id]
+            was_here = evidence_id in own or not _is_found(row)
+            was_here |= self.call.restore and evidence_id not in theirs
+            if was_here and evidence_id not in present and self._may_read(row):
+                found.append(document(self.view, evidence_id, score))
+        return sorted(found, key=lambda candidate: -candidate.score)
+
+    def explain(self, name: str) -> dict[str, float]:
+        """What the score of a message or of evidence is made of, by its id; after `recall`."""
+        return self.view.explain(self.query, name, self.vectors) if self.query else {}
+
+    def results(self, sent: frozenset[int], most: int) -> list[Candidate]:
+        """Tool results of the reader's lane that do not go out whole, at most the newest `most`.
+
+        First those that later calls took their arguments from, for they are needed again; then the shortest.
+        """
+        most = min(most, self.limit)
+        found: list[tuple[bool, int, Candidate]] = []
+        results: list[Candidate] = []
+        asked: set[str] = set()
+        for n in range(len(self.view.rows) - 1, -1, -1):
+            message = self.view.rows[n].message
+            if len(found) >= most:
+                break
+            if self.view.rows[n].withheld or not self.may_recall(n):
+                continue
+            if message.role is Role.TOOL and message.content and n not in sent:
+                results += [] if self._is_broken_off(n) else [entry(self.view, n, 0.0)]
+            if message.tool_calls:
+                own = {word for call in message.tool_calls for word in words_in(call.args)}
+                found += ((not _mentions(c, asked - own), len(c.snippet.text), c) for c in results)
+                results = []
+                asked |= own if len(asked) < MANY else set()
+        found += ((True, len(c.snippet.text), c) for c in results)
+        found.sort(key=lambda each: each[:2])
+        return [candidate for _, _, candidate in found[:most]]
+
+    def candidate(self, name: str) -> Candidate | None:
+        """A candidate by its id, without its score; `None` of what is none of the session's."""
+        kind, _, found = name.partition(":")
+        if kind == "e" and found in self.view.evidence:
+            return document(self.view, found, 0.0)
+        n = self.view.log.by_message_id(found) if kind == "m" else None
+        return None if n is None else entry(self.view, n, 0.0)
+
+    def unread(self) -> list[tuple[str, int]]:
+        """By hand, the evidence that the last `recall` left, newest first: candidates' ids, and characters."""
+        is_open = self.call.by_hand and not self.is_closed
+        rest = reversed(self.view.documents) if is_open else ()
+        rows = [self.view.evidence[each] for each in rest if each not in self.looked_at]
+        return [
+            (f"e:{row.evidence.evidence_id}", len(row.evidence.content))
+            for row in rows
+            if self._may_read(row)
+        ]
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether a candidate is of evidence that may not go out."""
+        kind, _, found = name.partition(":")
+        row = self.view.evidence.get(self.view.by_message.get(found, "") if kind == "m" else found)
+        sensitivity = sensitivity_of(row.evidence) if row is not None else None
+        return sensitivity is not None and sensitivity in self.config.prune.exclude_sensitivity
+
+    def nearest(self, query: str, sent: frozenset[int], asked: int) -> float:
+        """The score of the nearest entry that goes out, before the one that is asked.
+
+        An earlier question does not count: it may be very near, and answers nothing; nor do the two
+        entries beside the question, which have its own words lent to them.
+        """
+        entries, among = self.view.log.entries, range(min(sent, default=0), max(0, asked - 2))
+        found = self.view.search_messages(
+            query, FEW, lambda n: n not in sent or entries[n].role == "user", among, self.vectors
+        )
+        return found[0][1] if found else 0.0
+
+    def _before(self, sent: frozenset[int]) -> int:
+        """The first of the newest entries that all go out: those are most, and need not be searched."""
+        edge = len(self.view.rows)
+        while edge - 1 in sent:
+            edge -= 1
+        return edge
+
+    def _is_broken_off(self, n: int) -> bool:
+        """An answer that never became whole is not put in (decision 14)."""
+        return self.view.rows[n].message.status in BROKEN_OFF
+
+    def settle(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Look for conflicts among the candidates' evidence and what the host sends (A-18)."""
+        known, of = self.view.evidence, self.view.by_message
+        ids = [c.snippet.evidence_id for c in found if c.snippet.evidence_id in known]
+        if of:
+            ids += [e for n in self.sent if (e := of.get(self.view.log[n].message_id))]
+        ids = [
+            e for e in dict.fromkeys(ids) if may_claim(known[e].evidence.metadata, self._said(e))
+        ]
+        if len(ids) < 2:
+            return list(found)
+        settled = settle_conflicts(
+            [Material(c.id, FACTS, "", "", evidence_id=c.snippet.evidence_id) for c in found],
+            [self._evidence(evidence_id) for evidence_id in ids],
+            self.config.conflicts,
+            self.config.locale,
+        )
+        self.conflicts, self.warnings = settled.conflicts, settled.warnings
+        kept = {material.id for material in settled.materials}
+        notes = [
+            Candidate(m.id, Snippet("note", m.text), math.inf, 0)
+            for m in settled.materials
+            if m.text
+        ]
+        return [*notes, *(candidate for candidate in found if candidate.id in kept)]
+
+    def _evidence(self, evidence_id: str) -> Evidence:
+        """Evidence with its content, which may stand in a message."""
+        evidence = self.view.evidence[evidence_id].evidence
+        return evidence.model_copy(update={"content": self._said(evidence_id)})
+
+    def _said(self, evidence_id: str) -> str:
+        """What evidence says: its content may stand in a message."""
+        row = self.view.evidence[evidence_id]
+        n = self.view.log.by_message_id(row.message_id) if row.message_id else None
+        return row.evidence.content if n is None else self.view.rows[n].message.content
+
+    def _may_read(self, row: EvidenceRow) -> bool:
+        """Only the reader's own project, and its own lane, nobody's, or what is shared (decision 7, D-10)."""
+        scope = self.call.scope
+        lane = self.call.lane_key or ""
+        own = row.shared or row.lane_key in ("", lane)
+        return own and row.project_id == scope.project_id
+
+    def spans(self, text: str) -> list[Span]:
+        """Documents retrieved in this run that stand in `text`, none overlapping (decision 6).
+
+        A stored text has them as they are stored.
+        """
+        return [
+            Span(start, end, rank, self.documents[rank][0])
+            for start, end, rank in self._document_index.find(text)
+        ]
+
+    @cached_property
+    def _document_index(self) -> PassageIndex:
+        evidence = self.view.evidence
+        return PassageIndex(
+            [
+                (live, evidence[name].evidence.content if name in evidence else "")
+                for name, live in self.documents
+            ]
+        )
+
+    def said(self, text: str) -> list[Span]:
+        """Messages of the session that stand in a helper's prompt; in a chat they are the host's words."""
+        if self.call.purpose != "helper":
+            return []
+        found = [(start, end) for start, end, _ in self._message_index.find(text)]
+        if len(found) < 2:  # of a talk that was never heard of, the names of roles tell
+            found = written_talk(text)
+        return [Span(start, end, n, "") for n, (start, end) in enumerate(found)]
+
+    @cached_property
+    def _message_index(self) -> PassageIndex:
+        rows = [row for row in self.view.rows[-MAX_TOLD:] if not row.withheld]
+        return PassageIndex(
+            [(self._live(row.message.content), row.message.content) for row in rows]
+        )
+
+    def _live(self, text: str) -> str:
+        """What was said, where the values that were taken out are still known here."""
+        redactor = self.view.redactor
+        try:
+            return redactor.restore(text).text if redactor is not None else text
+        except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
+            return text
+
+
+def _mentions(candidate: Candidate, words: Collection[str]) -> bool:
+    """Whether the text of a candidate has one of some words."""
+    return any(word in candidate.snippet.text for word in words)
+
+
+def _is_found(row: EvidenceRow) -> bool:
+    """Whether a tool or a retriever of some run found it; what an owner put there or shares is meant to go in."""
+    return not row.shared and bool(row.evidence.links.tool_call_id)

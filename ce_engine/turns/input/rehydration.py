@@ -1,0 +1,151 @@
+"""Stored text that goes out again says what was said: placeholders become live values (decision 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ce_engine.ports.redaction import Restored, SessionRedactor
+from ce_engine.prepare.compose.shorter_texts import saved_in
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.outcome import Outcome
+from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
+from ce_engine.text.quote import requoted
+from ce_engine.text.tokens.call_tokens import Counter
+
+
+@dataclass(slots=True)
+class Rehydrated:
+    """What live values cost in tokens, in restored messages and elsewhere; and placeholders that go out."""
+
+    restored: int = 0
+    injected: int = 0
+    placeholders_sent: int = 0
+
+
+def rehydrate(
+    plan: list[Step],
+    redactor: SessionRedactor | None,
+    counter: Counter,
+    room: int | None,
+    counted: Mapping[str, int],
+) -> Rehydrated:
+    """Put live values into the steps of a finished plan, in place; what is stored is not changed.
+
+    Args:
+        plan: the steps, as they are to go out.
+        redactor: of the session: it knows only what it took out itself, in this process.
+        counter: counts what that costs.
+        room: tokens that are left of the limit; a step whose live text needs more keeps its
+            placeholders. `None` is no limit.
+        counted: tokens that restored messages were counted with, by message id.
+    """
+    done = Rehydrated()
+    for position, planned in enumerate(plan):
+        step = planned
+        if isinstance(step, Keep) or redactor is None:
+            continue
+        if isinstance(step, Restore) and step.message.tool_calls:
+            step = plan[position] = _with_live_calls(step, redactor, counter, done, room)
+        found = _restored(redactor, step)
+        if not found.restored:
+            done.placeholders_sent += found.unresolved
+            continue
+        fresh, cost = _live(step, found.text, counter, counted)
+        if room is not None and done.restored + done.injected + cost > room:
+            done.placeholders_sent += found.unresolved + found.restored
+            continue
+        plan[position] = fresh
+        done.placeholders_sent += found.unresolved
+        if isinstance(step, Restore):
+            done.restored += cost
+        else:
+            done.injected += cost
+    return done
+
+
+def _with_live_calls(
+    step: Restore,
+    redactor: SessionRedactor,
+    counter: Counter,
+    done: Rehydrated,
+    room: int | None,
+) -> Restore:
+    """The step with live values in the arguments of its calls: a model copies them."""
+    calls = [
+        call.model_copy(update={"args": live_value(redactor, call.args)})
+        for call in step.message.tool_calls or ()
+    ]
+    if calls == step.message.tool_calls:
+        return step
+    message = step.message.model_copy(update={"tool_calls": calls})
+    cost = max(0, counter.message(message) - counter.message(step.message))
+    if room is not None and done.restored + done.injected + cost > room:
+        return step
+    done.restored += cost
+    return replace(step, message=message)
+
+
+def live_value(redactor: SessionRedactor | None, value: Any) -> Any:
+    """Stored data with live values in place of the placeholders that this process knows (decision 13)."""
+    if redactor is None:
+        return value
+    if isinstance(value, Mapping):
+        return {key: live_value(redactor, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [live_value(redactor, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    with suppress(Exception):  # a redactor of somebody else's may raise anything
+        return redactor.restore(value).text
+    return value
+
+
+def _restored(redactor: SessionRedactor, step: Restore | Insert | Extend | Shorten) -> Restored:
+    """The step's text with live values, which can pose as nothing where they stand in a quote."""
+    text = step.message.content if isinstance(step, Restore) else step.text
+    try:
+        found = redactor.restore(text)
+        if not found.restored:
+            return found
+        return replace(found, text=requoted(text, lambda part: redactor.restore(part).text))
+    except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
+        return Restored(text)
+
+
+def _live(
+    step: Restore | Insert | Extend | Shorten,
+    text: str,
+    counter: Counter,
+    counted: Mapping[str, int],
+) -> tuple[Step, int]:
+    """The step with its live text, and the tokens that it needs more than were counted."""
+    if isinstance(step, Restore):
+        message = step.message.model_copy(update={"content": text})
+        known = None if step.before else counted.get(message.message_id or "")
+        before = counter.message(step.message) if known is None else known
+        return replace(step, message=message), max(0, counter.message(message) - before)
+    return replace(step, text=text), max(0, counter.text(text) - counter.text(step.text))
+
+
+def rehydrated(
+    outcome: Outcome,
+    items: Sequence[Item],
+    budget: int | None,
+    redactor: SessionRedactor | None,
+    counter: Counter,
+) -> Rehydrated:
+    """The last change of a plan: live values in what was stored. The count stays an upper bound."""
+    room = None if budget is None else max(0, budget - outcome.used)
+    counted = {
+        item.message_id: item.tokens - saved_in([item], outcome.shorter)
+        for item in items
+        if item.index is None
+    }
+    done = rehydrate(outcome.plan, redactor, counter, room, counted)
+    outcome.used += done.restored + done.injected
+    outcome.cut.tokens += done.restored
+    outcome.injected_tokens += done.injected
+    return done

@@ -1,0 +1,204 @@
+"""What the session itself brings to a call: its tasks, and the blocks that were kept with it (A-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import attrgetter
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.errors import ContextEngineError, EvidenceNotFoundError, StoreUnavailableError
+from ce_engine.ports.blocks import BlockDeriver, DeriveOptions
+from ce_engine.ports.rendering import EvidenceResolver, Renderer, RenderHints
+from ce_engine.ports.store import Store
+from ce_engine.ports.tokens import TokenEstimator
+from ce_engine.prepare.blocks.derive_session import TASKS_ID, SessionDeriver
+from ce_engine.prepare.blocks.material import SECTION_OF, Collected, Material, sensitivity_of
+from ce_engine.prepare.blocks.render_block import BlockRenderer
+from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.workers import Workers
+from ce_engine.schema.call import ModelCall
+from ce_engine.schema.degradation import DERIVE_FAILED, REASONS, RENDER_FAILED, Degradation
+from ce_engine.schema.document import (
+    ContextBlock,
+    Evidence,
+    Session,
+    SessionDocument,
+    Task,
+    TaskState,
+    TodoList,
+)
+from ce_engine.schema.enums import BlockType
+from ce_engine.schema.report import RenderedBlock
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.selectors import RefSelector
+from ce_engine.sessions.view import SessionView
+
+
+async def block_materials(
+    document: SessionDocument,
+    *,
+    deriver: BlockDeriver,
+    renderer: Renderer,
+    resolver: EvidenceResolver,
+    evidences: Sequence[Evidence] = (),
+    hints: RenderHints | None = None,
+    sensitivity: Callable[[ContextBlock], str | None] = attrgetter("sensitivity"),
+) -> Collected:
+    """Materials of a session's tasks, of its blocks, and of `evidences`, which the reader may read.
+
+    What could be had only in part is in `degradations`. `sensitivity` tells a block's.
+    """
+    degraded: list[Degradation] = []
+    derived = await _derived(deriver, document, evidences, degraded)
+    confidence = {item.evidence_id: item.confidence for item in evidences}
+    materials = []
+    for block in derived:
+        text = await _rendered(renderer, block, resolver, hints, degraded)
+        if text:
+            material = _material(block, text, confidence)
+            # What a ref leads to was written by somebody else.
+            own = replace(material, owned=not block.refs, sensitivity=sensitivity(block))
+            materials.append(own)
+    return Collected(materials, degradations=degraded)
+
+
+async def _derived(
+    deriver: BlockDeriver,
+    document: SessionDocument,
+    evidences: Sequence[Evidence],
+    degraded: list[Degradation],
+) -> Sequence[ContextBlock]:
+    def failed(evidence_id: str, _: Exception) -> None:
+        degraded.append(Degradation(DERIVE_FAILED, evidence_id))
+
+    try:
+        return list(await deriver.derive(document, evidences, DeriveOptions(on_error=failed)))
+    except Exception:  # noqa: BLE001 - a deriver of somebody else's: what was stored stands
+        degraded.append(Degradation(DERIVE_FAILED))
+        return document.context_blocks
+
+
+async def _rendered(
+    renderer: Renderer,
+    block: ContextBlock,
+    resolver: EvidenceResolver,
+    hints: RenderHints | None,
+    degraded: list[Degradation],
+) -> str:
+    try:
+        rendered: RenderedBlock = await renderer.render_block(block, resolver, hints)
+        codes, text = list(rendered.degradations), rendered.rendered_content
+    except Exception as error:  # noqa: BLE001 - a renderer of somebody else's may raise anything
+        ours = isinstance(error, ContextEngineError) and error.code in REASONS
+        code = error.code if isinstance(error, ContextEngineError) and ours else RENDER_FAILED
+        degraded.append(Degradation(code, block.block_id))
+        return block.content
+    degraded += [Degradation(code, block.block_id) for code in codes]
+    return text
+
+
+def _material(block: ContextBlock, text: str, confidence: dict[str, float | None]) -> Material:
+    evidence_id = block.refs[0].evidence_id if block.refs else ""
+    source = "evidence" if block.block_type is BlockType.EVIDENCE else "blocks"
+    return Material(
+        id=block.block_id,
+        section=SECTION_OF[block.block_type],
+        text=text,
+        source="tasks" if block.block_id == TASKS_ID else source,
+        priority=block.priority,
+        score=confidence.get(evidence_id),
+        at=block.created_at or "",
+        evidence_id=evidence_id,
+        kind=block.block_type,
+    )
+
+
+class ViewResolver:
+    """Evidence as the engine remembers it: without I/O, and with what is not stored yet."""
+
+    def __init__(self, view: SessionView, selectors: RefSelector, workers: Workers) -> None:
+        self._view = view
+        self._selectors = selectors
+        self._workers = workers
+
+    async def resolve(self, evidence_id: str, selector: str | None = None) -> str:
+        """See `ports.EvidenceResolver`."""
+        row = self._view.evidence.get(evidence_id)
+        if row is None:
+            raise EvidenceNotFoundError(f"this session has no evidence {evidence_id!r}")
+        text = row.evidence.content
+        n = self._view.log.by_message_id(row.message_id) if row.message_id else None
+        if n is not None:  # the message holds it
+            text = self._view.rows[n].message.content
+        if not (selector and text):
+            return text
+        return await self._workers.run(lambda: self._selectors.extract(text, selector))
+
+
+class _Sensitivity:
+    """How sensitive a block is: as it says itself, or, where that is excluded, as what it refers to."""
+
+    def __init__(self, view: SessionView, config: RuntimeConfig) -> None:
+        self._evidence = view.evidence
+        self._excluded = config.prune.exclude_sensitivity
+
+    def __call__(self, block: ContextBlock) -> str | None:
+        rows = (self._evidence.get(ref.evidence_id) for ref in block.refs)
+        named = [sensitivity_of(row.evidence) for row in rows if row is not None]
+        return next((each for each in named if each in self._excluded), block.sensitivity)
+
+
+class BlockSource:
+    """The part of the engine that brings in what the session itself keeps."""
+
+    config: RuntimeConfig
+    store: Store
+    workers: Workers
+    selectors: RefSelector
+    estimator: TokenEstimator
+    _journal: Journal
+    deriver: BlockDeriver
+    renderer: Renderer
+
+    def _use(self, deriver: BlockDeriver | None, renderer: Renderer | None) -> None:
+        estimator, locale, hint = self.estimator, self.config.locale, self.config.model_hint
+        self.deriver = deriver or SessionDeriver(estimator, locale=locale, model_hint=hint)
+        self.renderer = renderer or BlockRenderer(estimator, locale=locale, model_hint=hint)
+
+    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
+        """What goes into a call of what the session keeps; it is read when it may be another."""
+        if call.purpose != "chat":
+            return Collected()
+        try:
+            if view.kept is None and view.created:
+                view.kept = await self._read(call.scope)
+        except StoreUnavailableError as error:
+            return Collected(warnings=[error.code])
+        tasks, blocks = view.kept or ((), ())
+        if not (tasks or blocks) and type(self.deriver) is SessionDeriver:
+            return Collected()  # the default deriver has nothing to go by
+        state = TaskState(todo_list=TodoList(tasks=list(tasks)))
+        session = Session(session_id=call.scope.session_id, task_state=state)
+        wanted = (call.config or self.config).render
+        try:
+            async with asyncio.timeout(self.config.collect.deadline_s):
+                return await block_materials(
+                    SessionDocument(session=session, context_blocks=list(blocks)),
+                    deriver=self.deriver,
+                    renderer=self.renderer,
+                    resolver=ViewResolver(view, self.selectors, self.workers),
+                    sensitivity=_Sensitivity(view, call.config or self.config),
+                    hints=RenderHints(wanted.max_chars, wanted.format),
+                )
+        except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
+            return Collected(degradations=[Degradation(DERIVE_FAILED)])
+
+    async def _read(self, scope: Scope) -> tuple[list[Task], list[ContextBlock]]:
+        journal, store = self._journal, self.store
+        if not await journal.settle(scope):
+            raise StoreUnavailableError("what this session keeps cannot be read now")
+        tasks = await journal.read(lambda: store.list_tasks(scope), list)
+        tasks = [task for task in tasks if task.framework is None]
+        return tasks, await journal.read(lambda: store.list_context_blocks(scope), list)

@@ -1,0 +1,114 @@
+"""What a preparation tells of a session's tool results, for those that go out in fewer tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.tool_results.compact import GivenForms, ResultTexts
+from ce_engine.prepare.tool_results.forms import Form, Former, is_fetch
+from ce_engine.runtime.bounded import Bounded
+from ce_engine.schema.call import HostMessage, ModelCall
+from ce_engine.schema.document import ToolRequest
+from ce_engine.schema.enums import Origin
+from ce_engine.sessions.view import SessionView
+from ce_engine.text.relevance.terms import terms
+
+
+MAX_FORMS, FORM_BYTES = 20_000, 400
+"""Forms of results that are remembered of a session, and what one costs beside its text."""
+
+
+class _Known(Bounded[tuple[Any, ...], tuple[int, Any]]):
+    """The forms that were made for a session, for one counter and language: those of `costs`."""
+
+    def __init__(self, view: SessionView, costs: object) -> None:
+        super().__init__(MAX_FORMS)
+        self._view, self.costs = view, costs
+
+    def __setitem__(self, key: tuple[Any, ...], value: tuple[int, Any]) -> None:
+        made = getattr(value[1], "form", value[1])
+        self._view.bytes += FORM_BYTES + (2 * len(made.text) if isinstance(made, Form) else 0)
+        super().__setitem__(key, value)
+
+
+_known: WeakKeyDictionary[SessionView, _Known] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """The tool results of one call and of its session."""
+
+    view: SessionView
+    call: ModelCall
+
+    def calls(self, item: Item) -> Sequence[ToolRequest]:
+        """The calls that a message asks for; of one that the host sends as it sends them."""
+        if item.index is not None:
+            return self.call.messages[item.index].message.tool_calls or ()
+        assert item.n is not None
+        return self.view.rows[item.n].message.tool_calls or ()
+
+    def question(self, n: int) -> str:
+        """The newest task on the path to a result, as it is stored."""
+        log, rows = self.view.log, self.view.rows
+        while n >= 0:
+            if rows[n].origin == Origin.TASK:
+                return rows[n].message.content
+            n = log.parents[n]
+        return ""
+
+    def evidence(self, item: Item) -> str:
+        """The evidence that a result is stored as; `""` where its content is not kept."""
+        row = self.view.rows[item.n] if item.n is not None else None
+        if row is None or row.withheld or not row.message.content:
+            return ""
+        return self.view.by_message.get(item.message_id, "")
+
+    def is_media(self, item: Item) -> bool:
+        return item.index is not None and _is_media(self.call.messages[item.index])
+
+
+def results_of(
+    view: SessionView, call: ModelCall, config: RuntimeConfig, sources: Sources, given: GivenForms
+) -> ResultTexts | None:
+    """What the stage asks of a call's tool results; `None` where they go out as the app sends them."""
+    if config.tool_results == "whole" or call.purpose != "chat":
+        return None
+    known = _known.get(view)
+    # One counter's, as that of the costs of lines: another one counts anew.
+    costs = sources.costs
+    if known is None or known.costs is not costs:
+        known = _known[view] = _Known(view, costs)
+    results, reads = _Results(view, call), given.fetches or fetches(call)
+    former = Former(config.locale, sources.count, terms, results.question, reads, known)
+    return ResultTexts(
+        former, sources.text, results.calls, results.evidence, results.is_media, given.forms
+    )
+
+
+def unstored(
+    view: SessionView, call: ModelCall, items: Sequence[Item], forms: Mapping[int | str, Form]
+) -> Iterator[tuple[str, list[Any]]]:
+    """The forms of results of which more is to be seen than is stored, by host index; see `GivenForm`."""
+    for item in items:
+        if item.is_tool_result and item.index is not None and item.n is not None:
+            host, stored = call.messages[item.index], view.rows[item.n].message.content
+            if stored != host.message.content or _is_media(host):
+                form = forms.get(item.key)
+                yield str(item.index), [form.kind, form.base, form.saved] if form else ["", None, 0]
+
+
+def fetches(call: ModelCall) -> bool:
+    """Whether the tools that go out with a call have the one that reads stored evidence."""
+    named = (each.get("function", each) for each in call.tools)
+    return any(is_fetch(each.get("name")) for each in named if isinstance(each, Mapping))
+
+
+def _is_media(host: HostMessage) -> bool:
+    return bool(host.media or host.attachments)

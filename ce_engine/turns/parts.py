@@ -1,0 +1,193 @@
+"""What the engine is made of; each part of its behaviour is a class of its own that works on these."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.ports.embedder import Embedder
+from ce_engine.ports.events import EventBus
+from ce_engine.ports.evidence import EvidenceIngestor
+from ce_engine.ports.ids import Clock, Hasher, IdGenerator
+from ce_engine.ports.pruner import Pruner
+from ce_engine.ports.redaction import Redactor
+from ce_engine.ports.rendering import Assembler
+from ce_engine.ports.store import Store
+from ce_engine.ports.tokens import TokenEstimator
+from ce_engine.prepare.blocks.material import Collected
+from ce_engine.runtime.background import Background
+from ce_engine.runtime.event_announcer import Announcer
+from ce_engine.runtime.gate import Gate
+from ce_engine.runtime.journal import Journal
+from ce_engine.runtime.locks import KeyedLocks
+from ce_engine.runtime.loop import LoopThread
+from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.workers import Workers
+from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Versions
+from ce_engine.sessions.owner.settings import Settings
+from ce_engine.sessions.sessions import Sessions
+from ce_engine.sessions.view import SessionView
+from ce_engine.text.redaction.pieces import is_long
+from ce_engine.turns.input.context_sources import Collector
+from ce_engine.turns.input.preparation import Preparation
+from ce_engine.turns.input.recall import Recall
+from ce_engine.turns.record.originals import Originals
+from ce_engine.turns.record.tool_runs import Record
+from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.report.archive import NOTHING, Chosen, Given
+
+
+T = TypeVar("T")
+
+Messages = Callable[[], Sequence[HostMessage]]
+"""Gives the messages of a call, on the engine's thread."""
+
+
+class Cache(Protocol):
+    """What an adapter remembers of its host's messages; a deletion empties it."""
+
+    def clear(self) -> None: ...
+
+
+class Parts(ABC):
+    """Components (A-26), what is shared between calls, and what one part asks of another."""
+
+    store: Store
+    config: RuntimeConfig
+    estimator: TokenEstimator
+    redactor: Redactor
+    pruner: Pruner
+    embedder: Embedder | None
+    bus: EventBus
+    clock: Clock
+    ids: IdGenerator
+    hasher: Hasher
+    ingestor: EvidenceIngestor
+    assembler: Assembler | None
+    loop: LoopThread
+    caches: WeakSet[Cache]
+    _announcer: Announcer
+    _background: Background
+    _collector: Collector
+    _embedding: Background
+    _gate: Gate
+    _journal: Journal
+    _locks: KeyedLocks
+    _originals: Originals
+    _posted: Posted
+    _sessions: Sessions
+    _settings: Settings
+    workers: Workers
+
+    @abstractmethod
+    async def prepare(self, call: ModelCall) -> Prepared:
+        """Prepare a model call."""
+
+    @abstractmethod
+    async def commit(
+        self,
+        turn: TurnHandle,
+        answer: Answer,
+        *,
+        status: TurnStatus = TurnStatus.COMMITTED,
+        usage: Usage | None = None,
+    ) -> None:
+        """Record the answer and close the turn."""
+
+    @abstractmethod
+    async def fail(
+        self,
+        turn: TurnHandle,
+        error_code: str,
+        *,
+        status: TurnStatus = TurnStatus.FAILED,
+        partial: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        """Close a turn without a whole answer."""
+
+    @abstractmethod
+    async def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until everything handed over is stored."""
+
+    @abstractmethod
+    async def _settle(self, scope: Scope) -> None:
+        """Wait for what was posted of a session."""
+
+    @abstractmethod
+    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
+        """What the session itself keeps for a call."""
+
+    @abstractmethod
+    def _summarize_on(self, records: Records) -> None:
+        """See whether what was recorded is a reason for a summary."""
+
+    @abstractmethod
+    async def _ran(self, preparation: Preparation) -> tuple[Prepared, Chosen]:
+        """Make a preparation, by words, and by meaning where that may be had in time."""
+
+    @abstractmethod
+    async def _chosen(
+        self,
+        preparation: Preparation,
+        texts: Sequence[str],
+        given: Given = NOTHING,
+        *,
+        seconds: float,
+    ) -> tuple[Chosen, Recall]:
+        """Choose by words; where something is recalled, once more with vectors, if they come in time."""
+
+    @abstractmethod
+    def _records(
+        self,
+        view: SessionView,
+        scope: Scope,
+        framework: str,
+        config: RuntimeConfig,
+        tags: Mapping[str, str] | None = None,
+    ) -> Records:
+        """A group of records in the making."""
+
+    @abstractmethod
+    async def _record(
+        self,
+        scope: Scope,
+        record: Record,
+        *,
+        turn: TurnHandle | None = None,
+        framework: str = "",
+        ephemeral: bool = False,
+        as_known: bool = False,
+        wait: bool = False,
+        given: Iterable[Any] = (),
+    ) -> Any:
+        """Run `record` on the session's view and submit what it made."""
+
+    async def _there(self, scope: Scope) -> SessionView | None:
+        """The view of a session, as known or as stored; `None` where there is none. Under its lock.
+
+        What is remembered of it will do: where the store knows better, it refuses what is made of it.
+        """
+        view = self._sessions.known(scope)
+        if view is None:  # asking for the view of a session that is not there would begin it
+            asked = self._journal.read(lambda: self.store.version(scope), Versions)
+            if (await asked).version == 0:
+                return None
+            view, _ = await self._sessions.view(scope, ephemeral=False)
+        return view
+
+    async def _beside(self, make: Callable[[], T], texts: Iterable[Any]) -> T:
+        """What a phase makes of texts, under its session's lock: beside the loop if that may take long.
+
+        How long an owner's pattern or another's redactor takes, nobody knows.
+        """
+        known = not self.config.redaction.enabled or not getattr(self.redactor, "own_rules", True)
+        if known and not is_long(texts):
+            return make()
+        return await self.workers.run(make)

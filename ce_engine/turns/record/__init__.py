@@ -1,0 +1,1 @@
+"""What came back becomes records, redacted, in one place."""

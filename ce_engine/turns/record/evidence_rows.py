@@ -1,0 +1,73 @@
+"""Makes the row of a piece of evidence: what the ingestor says, redacted, with what recognises it if it is withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ce_engine.ports.evidence import EvidenceDraft
+from ce_engine.schema.degradation import INGEST_FAILED
+from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource
+from ce_engine.schema.rows import EvidenceRow
+from ce_engine.text.redaction.limits import GIVEN_UP
+from ce_engine.text.redaction.pieces import Piece
+from ce_engine.turns.record.confidence import ingest_draft
+from ce_engine.turns.record.persistence_boundary import MAX_URI_CHARS, Ingest
+
+
+def evidence_row(
+    ingest: Ingest,
+    draft: EvidenceDraft,
+    *,
+    links: EvidenceLinks,
+    clean: Mapping[str, str | None] | None = None,
+    message_id: str | None = None,
+) -> EvidenceRow:
+    """A piece of evidence as a row; with `message_id` the content is that message's.
+
+    `clean` is metadata that needs no redaction: ids of our own, and what `name` gave. What recognises
+    it (`dedup_key`) is the caller's to set.
+    """
+    draft, failed = ingest_draft(draft, ingest.ingestor)
+    if failed:
+        ingest.degraded.append(INGEST_FAILED)
+    own, metadata = draft.content if message_id is None else "", draft.metadata
+    piece, is_apart = Piece(ingest.ids.generate()), ingest.is_apart(metadata.get("sensitivity"))
+    redacted, withheld = ingest.content(own, piece, is_apart=is_apart)
+    stored = {**(_metadata(ingest, metadata, piece) if metadata else {}), **(clean or {})}
+    stored["created_at"] = ingest.clock.now_iso()
+    if redacted.has_sensitive:
+        stored["has_sensitive"] = True
+    if withheld:  # what recognises it, and how much it was
+        mac = ingest.fingerprinter.mac("content", own).hex()
+        stored |= {"withheld": True, "length": len(own), "content_mac": mac}
+    live = {"metadata": dict(metadata)} if metadata else None
+    ingest.told(piece, own, live, is_apart=is_apart)
+    evidence = Evidence(
+        evidence_id=piece.id,
+        type=draft.type,
+        source=_source(ingest, draft.source),
+        content=redacted.text,
+        confidence=draft.confidence,
+        metadata=stored,
+        links=links,
+    )
+    return EvidenceRow(
+        evidence=evidence,
+        message_id=message_id,
+        project_id=ingest.scope.project_id,
+        redactor_version=ingest.redactor_version,
+    )
+
+
+def _metadata(ingest: Ingest, metadata: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
+    """Metadata as it may be stored; `withheld` is said of the content alone."""
+    stored = dict(ingest.data(dict(metadata), piece) or {})
+    if GIVEN_UP in piece.rules and stored.keys() == {"withheld", "chars"}:
+        return {"metadata_withheld": True, "metadata_chars": stored["chars"]}
+    return stored
+
+
+def _source(ingest: Ingest, live: EvidenceSource) -> EvidenceSource:
+    uri = ingest.name(live.uri, MAX_URI_CHARS)
+    return EvidenceSource(kind=live.kind, name=ingest.name(live.name), uri=uri)

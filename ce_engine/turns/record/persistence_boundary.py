@@ -1,0 +1,350 @@
+"""The persistence boundary: everything that is stored becomes a row here, redacted, in one place (B-02)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ce_engine.config import RedactionConfig
+from ce_engine.errors import SchemaValidationError
+from ce_engine.ports.evidence import EvidenceIngestor
+from ce_engine.ports.ids import Clock, Hasher, IdGenerator
+from ce_engine.ports.redaction import RedactResult, SessionRedactor
+from ce_engine.schema.call import HostMessage
+from ce_engine.schema.degradation import DEDUP_SKIPPED
+from ce_engine.schema.document import (
+    Author,
+    EvidenceLinks,
+    EvidenceSource,
+    Message,
+    Ref,
+    ToolProvider,
+    ToolRequest,
+)
+from ce_engine.schema.enums import Origin, ProviderKind
+from ce_engine.schema.events import KIND, Event, EventType, payload_mac
+from ce_engine.schema.ids import Fingerprinter, Sha256Hasher
+from ce_engine.schema.json_text import canonical_json, plain_data
+from ce_engine.schema.report import RedactionRecord
+from ce_engine.schema.rows import MessageRow
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.tool_runs import Original
+from ce_engine.text.redaction.limits import LimitedRedactor
+from ce_engine.text.redaction.pieces import Piece, encodable
+from ce_engine.turns.record.confidence import RuleIngestor
+
+
+MAX_ARGS_CHARS = 4000
+"""Tool arguments longer than this, redacted, are stored as their beginning and length."""
+
+MAX_NAME_CHARS = 200
+"""Names of tools, authors, sources, and tags: what is longer, redacted, is cut off."""
+
+MAX_URI_CHARS = 2000
+
+_CODE = re.compile(r"[\w.:-]{1,64}")
+
+_MESSAGE_KINDS = {
+    Origin.TASK: "user_input",
+    Origin.ANSWER: "final",
+    Origin.TOOL_RESULT: "tool_result",
+}
+
+OptionalText = TypeVar("OptionalText", str, str | None)
+
+
+@dataclass(slots=True)
+class Ingest:
+    """Makes rows for one session. `redact=None` stores as it is (redaction switched off)."""
+
+    scope: Scope
+    fingerprinter: Fingerprinter
+    redactor: SessionRedactor | None
+    redactor_version: str
+    clock: Clock
+    ids: IdGenerator
+    tags: Mapping[str, str]
+    framework: str = ""
+    policy: RedactionConfig = field(default_factory=RedactionConfig)
+    names: MutableMapping[str, str] = field(default_factory=dict)
+    """Names of the session met so far: a history names the same few authors over and over."""
+    clean_tags: MutableMapping[tuple[tuple[str, str], ...], dict[str, str]] = field(
+        default_factory=dict
+    )
+    """Tags of the session's calls as they are stored."""
+    hasher: Hasher = field(default_factory=Sha256Hasher)
+    ingestor: EvidenceIngestor = field(default_factory=RuleIngestor)
+    degraded: list[str] = field(default_factory=list)
+    """Codes of what failed on the way to the store, for `Records` to tell."""
+    _limited: LimitedRedactor | None = field(default=None, init=False)
+    redactions: dict[str, RedactionRecord] = field(default_factory=dict, init=False)
+    """What was redacted so far, by the id of the piece (A-19)."""
+    originals: dict[str, Original] = field(default_factory=dict, init=False)
+    """For the second store; empty unless there is to be one."""
+
+    def __post_init__(self) -> None:
+        if self.redactor is not None:
+            self._limited = LimitedRedactor(self.redactor, self.policy, self.degraded)
+
+    @property
+    def points_only(self) -> bool:
+        """Whether content is not stored, only what recognises it and where it is from (A-30)."""
+        return self.policy.content == "pointer"
+
+    def text(self, text: str) -> tuple[RedactResult, bool]:
+        """The text as it may be stored, and whether it is withheld because redaction failed.
+
+        Lone surrogates become U+FFFD: no encoding of a store can hold them.
+        """
+        clean = encodable(text)
+        if self._limited is None:
+            return RedactResult(clean), False
+        return self._limited.text(clean)
+
+    def is_apart(self, sensitivity: object) -> bool:
+        """Whether content of this sensitivity goes to the second store alone (A-30)."""
+        return isinstance(sensitivity, str) and sensitivity in self.policy.originals_only
+
+    def content(
+        self, text: str, piece: Piece, *, is_apart: bool = False
+    ) -> tuple[RedactResult, bool]:
+        """The content of a piece as it may be stored, and whether it is withheld."""
+        redacted, withheld = self.text(text)
+        piece.hit(redacted.rules, redacted.count)
+        if self.points_only or is_apart:
+            return replace(redacted, text=""), bool(text)
+        return redacted, withheld
+
+    def told(
+        self, piece: Piece, content: str = "", data: Any = None, *, is_apart: bool = False
+    ) -> None:
+        """A piece is ready to be stored: keep what was redacted in it, and its original if that is wanted."""
+        if piece.rules:
+            self.redactions[piece.id] = RedactionRecord(
+                evidence_id=piece.id, rules_applied=[*piece.rules], fields_redacted=piece.count
+            )
+        wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only or is_apart)
+        if wanted and (content or data):
+            self.originals[piece.id] = Original(piece.id, encodable(content), self.plain(data))
+
+    def untold(self, piece_id: str | None) -> None:
+        """A piece is not stored after all: it is there already."""
+        self.redactions.pop(piece_id or "", None)
+        self.originals.pop(piece_id or "", None)
+
+    def data(self, value: Any, piece: Piece | None = None) -> Any:
+        """Plain JSON data as it may be stored (see `LimitedRedactor`); `None` where it is none."""
+        plain = self.plain(value)
+        if self._limited is None:
+            return plain
+        done = self._limited.data(plain)
+        if piece is not None:
+            piece.hit(done.rules, done.count)
+        return done.value
+
+    def plain(self, value: Any) -> Any:
+        """A copy as plain JSON data; `None` for what is none, and that is told."""
+        try:
+            return plain_data(value)
+        except (TypeError, SchemaValidationError):
+            self.degraded.append(SchemaValidationError.code)
+            return None
+
+    def name(self, text: str, most: int = MAX_NAME_CHARS) -> str:
+        """A name, a URI or another short text as it may be stored; empty where redaction failed.
+
+        Equal texts give equal names in the whole session, so that stored authors can be recognised.
+        """
+        known = self.names.get(text)
+        if known is None:
+            known = self.names[text] = self.text(text)[0].text
+        return known[:most]
+
+    def id(self, text: OptionalText) -> OptionalText:
+        """An id of the host's as it may be stored: a caller may put anything into one.
+
+        Equal ids stay equal in the session, also where redaction fails: whoever compares live ids with
+        stored ones asks here first.
+        """
+        if not text:
+            return text
+        return self.name(text, MAX_URI_CHARS) or self.fingerprinter.mac("id", text).hex()
+
+    def call_ids(self, asked: Sequence[ToolRequest] | None) -> tuple[str, ...]:
+        """The ids of the calls that a message asks for, as they are stored."""
+        return tuple(self.id(call.id or "") for call in asked or ())
+
+    def refs(self, given: Sequence[Ref] | None, *, cited: bool | None = None) -> list[Ref] | None:
+        """Refs of the host's as they may be stored; `None` for none."""
+        return [
+            Ref(
+                evidence_id=self.id(ref.evidence_id),
+                selector=self.id(ref.selector),
+                cited=None if ref.selector else cited,  # a part is named by nobody else
+            )
+            for ref in given or ()
+        ] or None
+
+    def links(self, links: EvidenceLinks) -> EvidenceLinks:
+        return EvidenceLinks(
+            model_usage_id=self.id(links.model_usage_id), tool_call_id=self.id(links.tool_call_id)
+        )
+
+    def code(self, text: str, otherwise: str) -> str:
+        """A stable word such as `"Timeout"`; `otherwise` for what is none, or holds something sensitive."""
+        return text if _CODE.fullmatch(text) and self.name(text) == text else otherwise
+
+    def provider(self, kind: ProviderKind, name: str, uri: str) -> ToolProvider:
+        """Who runs a tool."""
+        return ToolProvider(kind=kind, name=self.name(name), uri=self.name(uri, MAX_URI_CHARS))
+
+    def args(self, args: Mapping[str, Any] | str, piece: Piece | None = None) -> dict[str, Any]:
+        """Tool arguments, redacted and bounded."""
+        value = self.data(dict(args) if isinstance(args, Mapping) else {"input": args}, piece)
+        if not isinstance(value, dict):
+            return {}
+        text = json.dumps(value, ensure_ascii=False)
+        if self.points_only:
+            return {"chars": len(text)} if value else {}
+        if len(text) <= MAX_ARGS_CHARS:
+            return value
+        return {"input": text[:MAX_ARGS_CHARS], "chars": len(text)}
+
+    def call_args(self, call_id: str, args: Mapping[str, Any] | str) -> dict[str, Any]:
+        """The arguments of a tool call that is recorded on its own."""
+        piece = Piece(call_id)
+        stored = self.args(args, piece)
+        self.told(piece, data={"args": args})
+        return stored
+
+    def message_row(
+        self,
+        host: HostMessage,
+        *,
+        message_id: str,
+        keys: tuple[bytes, bytes],
+        speaker: str | None,
+        tokens: tuple[str, int],
+    ) -> MessageRow:
+        """A host message as a row; parent, lane and turn are the caller's to set.
+
+        `speaker` is the live name: the row has what `name` makes of it, and so must whoever compares.
+        """
+        live = host.message
+        redacted, withheld, requests = self._said(message_id, live)
+        author = live.author
+        stored = Message(
+            role=live.role,
+            content=redacted.text,
+            author=Author(kind=author.kind, id=self.name(author.id)) if author else None,
+            at=self.id(live.at) or self.clock.now_iso(),
+            message_id=message_id,
+            tool_calls=requests or None,
+            tool_call_id=self.id(live.tool_call_id),
+            status="error" if host.error else self.id(live.status),
+        )
+        return MessageRow(
+            message=stored,
+            key=keys[0],
+            loose_key=keys[1],
+            origin=str(host.origin),
+            speaker=self.name(speaker) if speaker else None,
+            host_id=self.fingerprinter.mac("host-id", host.host_id) if host.host_id else None,
+            tokens=tokens[1],
+            counted_by=self.counted_by(tokens[0]),
+            length=len(live.content),
+            framework=self.framework,
+            has_sensitive=redacted.has_sensitive,
+            withheld=withheld,
+            redactor_version=self.redactor_version,
+        )
+
+    def counted_by(self, name: str) -> str:
+        """Estimator and model, of which the host may have named the second as it likes."""
+        estimator, _, model = name.partition("/")
+        return f"{estimator}/{self.name(model)}"
+
+    def _said(self, message_id: str, live: Message) -> tuple[RedactResult, bool, list[ToolRequest]]:
+        """What a message says and asks for as it may be stored, and whether its content is withheld."""
+        piece, asked = Piece(message_id), live.tool_calls or ()
+        redacted, withheld = self.content(live.content, piece)
+        requests = [
+            ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args, piece))
+            for c in asked
+        ]
+        self.told(piece, live.content, {"args": [c.args for c in asked]} if asked else None)
+        return redacted, withheld, requests
+
+    def dedup_key(self, source: EvidenceSource, content: str) -> bytes:
+        """Equal for the same live content of the same source, within the session (A-09)."""
+        where = f"{source.kind}\x00{source.name}\x00{source.uri}"
+        return self._key(lambda: f"{where}\x00{self.hasher.digest(content)}")
+
+    def pure_key(self, tool: str, uri: str, args: Mapping[str, Any] | str) -> bytes:
+        """Equal for the same live arguments of the same tool: its result depends on nothing else."""
+        return self._key(lambda: f"pure\x00{tool}\x00{uri}\x00{canonical_json(args)}")
+
+    def own_key(self) -> bytes:
+        """Equal to no other: for evidence that is stored in any case."""
+        return self.fingerprinter.mac("evidence", self.ids.generate())
+
+    def _key(self, what: Callable[[], str]) -> bytes:
+        try:
+            return self.fingerprinter.mac("evidence", what())
+        except Exception:  # noqa: BLE001 - a hasher of somebody else's, arguments that are no JSON
+            self.degraded.append(DEDUP_SKIPPED)
+            return self.own_key()
+
+    def event(
+        self,
+        event_type: EventType,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        turn_id: str | None = None,
+        request_id: str = "",
+        kind: str = "",
+        **links: Any,
+    ) -> Event:
+        """An event with the framework's tag. `payload` holds ids, counts and codes, never content."""
+        event = Event(
+            event_type=event_type,
+            session_id=self.scope.session_id,
+            account_id=self.scope.account_id,
+            user_id=self.scope.user_id,
+            turn_id=turn_id,
+            request_id=request_id,
+            kind=kind or KIND.get(event_type, ""),
+            event_id=self.ids.generate(),
+            ts=self.clock.now_iso(),
+            tags=self._stored_tags(),
+            payload=dict(payload or {}),
+            redacted=True,
+            nonce=self.ids.generate()[:18],
+            **links,
+        )
+        event.payload_mac = payload_mac(event, self.fingerprinter.key)
+        return event
+
+    def _stored_tags(self) -> dict[str, str]:
+        given = tuple(self.tags.items())
+        known = self.clean_tags.get(given)
+        if known is None:
+            tags = self.data(dict(given)) or {}
+            known = self.clean_tags[given] = {
+                key[:MAX_NAME_CHARS]: str(tag)[:MAX_NAME_CHARS] for key, tag in tags.items()
+            }
+        return dict(known)
+
+    def appended(self, row: MessageRow) -> Event:
+        """The event of a new message."""
+        return self.event(
+            EventType.MESSAGE_APPENDED,
+            payload={"message_id": row.message.message_id, "origin": row.origin},
+            turn_id=row.turn_id,
+            request_id=row.request_id,
+            kind=_MESSAGE_KINDS.get(Origin(row.origin), ""),
+            token_estimate=row.tokens,
+        )

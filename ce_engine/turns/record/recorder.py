@@ -1,0 +1,201 @@
+"""Records under a session's lock, and hands what was recorded to the store and to whoever listens (A-15)."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
+from ce_engine.runtime.gaps import Gap
+from ce_engine.runtime.journal import Group
+from ce_engine.schema.call import TurnHandle
+from ce_engine.schema.degradation import RECORDING_GAP, Degradation
+from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.rows import Write
+from ce_engine.schema.scope import Scope
+from ce_engine.sessions.view import OpenTurn, SessionView
+from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.parts import Parts
+from ce_engine.turns.record.persistence_boundary import Ingest
+from ce_engine.turns.record.tool_runs import Record
+from ce_engine.turns.record.write_group import Records
+
+
+logger = logging.getLogger("ce_engine")
+
+
+class Recorder(Parts):
+    """The way of every record, whatever it is of: lock, view, one group of writes, its events."""
+
+    @abstractmethod
+    async def _recorded_first(self, turn: TurnHandle | None) -> None:
+        """Wait until a turn that went on unprepared is there to be ended."""
+
+    def _records(
+        self,
+        view: SessionView,
+        scope: Scope,
+        framework: str,
+        config: RuntimeConfig,
+        tags: Mapping[str, str] | None = None,
+    ) -> Records:
+        tags = {**config.observability.tags, **(tags or {})}
+        redact = config.redaction.enabled
+        ingest = Ingest(
+            scope,
+            view.fingerprinter,
+            view.redactor if redact else None,
+            self.redactor.version if redact else "off",
+            self.clock,
+            self.ids,
+            {**tags, "framework": framework} if framework else tags,
+            framework,
+            config.redaction,
+            *((view.names, view.tags) if redact else ()),
+        )
+        heard = config.observability.emit_events and self._announcer.is_heard
+        ingest.hasher, ingest.ingestor = self.hasher, self.ingestor
+        ingest.framework = ingest.name(framework)
+        return Records(view, ingest, heard=heard)
+
+    def _counter(self, model: str) -> Counter:
+        return Counter(self.estimator, model or self.config.model_hint)
+
+    async def _record(
+        self,
+        scope: Scope,
+        record: Record,
+        *,
+        turn: TurnHandle | None = None,
+        framework: str = "",
+        ephemeral: bool = False,
+        as_known: bool = False,
+        wait: bool = False,
+        given: Iterable[Any] = (),
+    ) -> Any:
+        known = as_known or turn is not None
+        work = self._recorded(
+            scope,
+            record,
+            turn,
+            framework,
+            ephemeral=ephemeral,
+            as_known=known,
+            wait=wait,
+            given=given,
+        )
+        with self._journal.phase():
+            return await self.loop.share(work)
+
+    async def _recorded(
+        self,
+        scope: Scope,
+        record: Record,
+        turn: TurnHandle | None,
+        framework: str,
+        *,
+        ephemeral: bool,
+        wait: bool,
+        as_known: bool = False,
+        given: Iterable[Any] = (),
+    ) -> Any:
+        await self._recorded_first(turn)
+        if wait:
+            await self._settle(scope)
+        opened = turn.state if turn is not None else None
+        config, tags = self.config, None
+        if isinstance(opened, OpenTurn):
+            config, tags = opened.config or config, opened.tags
+            framework = opened.row.framework
+        async with self._locks.hold(scope.key):
+            view, _ = await self._sessions.view(scope, ephemeral=ephemeral, as_known=as_known)
+            records = self._records(view, scope, framework, config, tags)
+            try:
+                result, writes = await self._beside(
+                    lambda: (record(records), records.finish()), given
+                )
+                group = self._submit(records, writes)
+            except BaseException as error:
+                self._sessions.drop(scope)  # it may hold half of this record
+                logger.warning("a record was not made (%s)", type(error).__name__)
+                raise
+            self._sessions.grown(view)
+        if wait and group is not None:
+            landed = await self._journal.wait(group)
+            if not landed and config.fail == "closed":
+                raise self._unstored(scope)
+        return result
+
+    def _unstored(self, scope: Scope) -> ContextEngineError:
+        """Why a record is not there, for `fail="closed"`."""
+        if self._journal.refusal(scope) == VersionConflictError.code:
+            return VersionConflictError(
+                f"the store refused the record twice: somebody else wrote to session "
+                f"{scope.session_id!r} meanwhile. Prepare the turn anew."
+            )
+        return StoreUnavailableError(
+            'the record is not stored yet, and fail="closed" is set. See: ce doctor'
+        )
+
+    def post_fault(self, code: str, where: str, framework: str = "") -> None:
+        """Tell the bus of a fault that an adapter spared its host, without waiting; nothing is stored.
+
+        Args:
+            code: stable, as of an error of ours.
+            where: the step that failed, in the adapter's own words.
+            framework: the adapter's name.
+        """
+        if self.config.observability.emit_events:
+            payload, tags = {"code": code, "where": where}, {"framework": framework}
+            now = self.clock.now_iso()
+            fault = Event(
+                event_type=EventType.ERROR, session_id="", ts=now, tags=tags, payload=payload
+            )
+            self._announcer.tell(Scope(session_id="faults"), [fault])  # a line of their own
+
+    def _post(
+        self,
+        scope: Scope,
+        record: Record,
+        ephemeral: bool,
+        framework: str,
+        given: Iterable[Any] = (),
+    ) -> None:
+        work = self._recorded(
+            scope, record, None, framework, ephemeral=ephemeral, wait=False, given=given
+        )
+        with self._journal.phase():
+            self._posted.add(scope.key, self.loop.submit(work))
+
+    async def _settle(self, scope: Scope) -> None:
+        await self._posted.settle(scope.key, self.config.store.deadline_s)
+
+    def _submit(self, records: Records, writes: Sequence[Write]) -> Group | None:
+        """Hand over what `records.finish` gave."""
+        if not writes:
+            return None
+        view = records.view
+        view.created = True
+        group = self._journal.submit(view.scope, writes, self._originals.after(records))
+        self._summarize_on(records)
+        if records.heard:
+            payload = {"writes": len(writes)}
+            persisted = records.ingest.event(EventType.PERSISTED, payload=payload)
+            self._announcer.tell(view.scope, [*records.events, persisted], group.heard)
+        return group
+
+    def _name_gap(self, gap: Gap) -> None:
+        """Name what could not be recorded: in the session's log, its next report, and on the bus."""
+        view = self._sessions.known(gap.scope) or self._sessions.fresh(gap.scope, ephemeral=False)
+        records = self._records(view, gap.scope, "", self.config)
+        lost = {"groups": gap.groups, "messages": gap.messages, "from": gap.since, "to": gap.until}
+        if gap.groups:
+            payload = {**Degradation(RECORDING_GAP).payload, **lost}
+            records.events.append(records.ingest.event(EventType.ERROR, payload=payload))
+            records.codes.append(RECORDING_GAP)
+        if gap.refused == VersionConflictError.code:
+            records.degrade(Degradation(gap.refused))
+        self._submit(records, records.finish())

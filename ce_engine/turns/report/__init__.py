@@ -1,0 +1,1 @@
+"""What is told of a turn: its report, its archive, what it cost."""

@@ -1,0 +1,350 @@
+"""What is kept of a turn so that it can be replayed: refs, digests and numbers, never text (A-21, decision 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ce_engine.config import RuntimeConfig
+from ce_engine.ports.pruner import Pruner
+from ce_engine.prepare.blocks.material import LAYERS, Material
+from ce_engine.prepare.choose.budget import Limit
+from ce_engine.prepare.choose.cut import Marks
+from ce_engine.prepare.choose.pins import Pin, Pins, in_line
+from ce_engine.prepare.compose.render import Locale
+from ce_engine.prepare.line import Below, Item
+from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.reconcile.earlier_lanes import Lanes
+from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.tool_results.compact import NO_FORMS, GivenForms
+from ce_engine.schema.call import ModelCall
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.json_text import canonical_json
+from ce_engine.schema.message_forest import Log
+from ce_engine.schema.rows import SummaryRow
+from ce_engine.sessions.view import SessionView
+from ce_engine.turns.input.tool_result_texts import fetches, unstored
+from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.report.input_hash import InputHash
+
+
+Runs = list[list[Any]]
+"""Entries as (id of the last one, how many), each run going back from its last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a replay knows from the archive, and a call would find out."""
+
+    extras: dict[str, int] | None = None
+    saved: Mapping[int, int] = field(default_factory=dict)
+    now: str = ""
+    results: GivenForms = NO_FORMS
+
+
+NOTHING = Given()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen for a call, and what it was chosen from.
+
+    Attributes:
+        extras: tokens that go out beside the messages, by kind.
+        marks: the lane's cut before the call.
+        bring: earlier lanes that could be brought in.
+        factor: by which the lane's estimates were too low.
+        summary: the one that stood for what the cut left out; else all that were there had a say.
+    """
+
+    outcome: Outcome
+    items: Sequence[Item]
+    limit: Limit
+    extras: dict[str, int]
+    marks: Marks
+    sources: Sources
+    materials: Sequence[Material]
+    bring: Iterable[list[int]]
+    factor: float
+    pruner: Pruner
+    summary: SummaryRow | None = None
+
+    def hasher(self, view: SessionView, locale: Locale) -> InputHash:
+        """What hashes it as an input of a session."""
+        return InputHash(view, self.items, self.outcome, self.sources, locale)
+
+
+def config_archive(config: RuntimeConfig) -> dict[str, Any]:
+    """The configuration as it is archived: what was set, without rules and tags (they may name people)."""
+    without = {"redaction": {"rules"}, "observability": {"tags"}}
+    if not isinstance(config.prune.strategy, str):
+        without["prune"] = {"strategy"}
+    return config.model_dump(mode="json", exclude_unset=True, exclude=without)
+
+
+def kind_of(pruner: Pruner) -> str:
+    """The pruner's class: its own state is not archived."""
+    return type(pruner).__qualname__
+
+
+def material_mac(fingerprinter: Fingerprinter, material: Material) -> str:
+    """Tells whether a material is what it was."""
+    text = f"{material.section}\x00{material.priority}\x00{material.score}\x00{material.text}"
+    return fingerprinter.mac("material", text).hex()
+
+
+def summary_mac(fingerprinter: Fingerprinter, row: SummaryRow) -> str:
+    """Tells whether a summary says what it said: it grows in its place."""
+    return fingerprinter.mac("summary", row.summary.content).hex()
+
+
+def system_mac(fingerprinter: Fingerprinter, content: str) -> str:
+    """Stands for a message of the host that is never stored."""
+    return fingerprinter.mac("system", content).hex()
+
+
+def _before(log: Log, n: int) -> int:
+    """What stands before an entry in a whole list: the result before a result, else its call; after a call, its last result."""
+    parent = log.parents[n]
+    results = log.results(parent) if parent >= 0 else ()
+    if log.entries[n].role == "tool":
+        at = results.index(n) if results else 0
+        return results[at - 1] if at else parent
+    return results[-1] if results else parent
+
+
+def runs(log: Log, places: Sequence[int]) -> Runs:
+    """The entries of a list as runs, in order: a list that only grows is one run, however long."""
+    found: Runs = []
+    parents, count, last = log.parents, 0, -1
+    for place in reversed(places):
+        follows = last >= 0 and (
+            # Most often the entry right behind, without results between: no need to ask for more.
+            (place == last - 1 == parents[last] and not log.results(place))
+            or _before(log, last) == place
+        )
+        if follows:
+            count += 1
+        else:
+            if count:
+                found[-1][1] = count
+            found.append([log.entries[place].message_id, 1])
+            count = 1
+        last = place
+    if count:
+        found[-1][1] = count
+    return found[::-1]
+
+
+def joined(log: Log, head: Runs, tail: Runs) -> Runs:
+    """The runs of a list of which both parts are known; nothing that is given is changed."""
+    if not head or not tail:
+        return [*head, *tail]
+    first = expanded(log, tail[:1])[0]
+    last = log.by_message_id(head[-1][0])
+    if _before(log, first) != last:
+        return [*head, *tail]
+    (name, count), *rest = tail
+    return [*head[:-1], [name, head[-1][1] + count], *rest]
+
+
+def told_below(log: Log, below: Below, archive: Mapping[str, Any]) -> dict[str, Any]:
+    """What the archive of a whole list tells of the messages below its cut."""
+
+    def part(name: str) -> dict[str, Any]:
+        found: Mapping[str, Any] = archive.get(name, {})
+        return {index: each for index, each in found.items() if int(index) < below.end}
+
+    return {"line": runs(log, below.places), "differs": part("differs"), "tokens": part("tokens")}
+
+
+def expanded(log: Log, found: Runs) -> list[int]:
+    """The entries of `runs`; those that are not there any more are left out."""
+    places: list[int] = []
+    for message_id, count in reversed(found):
+        n = log.by_message_id(message_id)
+        for _ in range(count):
+            if n is None or n < 0:
+                break
+            places.append(n)
+            n = _before(log, n)
+    return places[::-1]
+
+
+def _archived(anchor: str, pin: Pin) -> list[Any]:
+    """What a pin is rendered from: the message it stands before, what is in it, and what it says is left out."""
+    return [anchor, _refs(pin), *([pin.steps] if pin.steps else [])]
+
+
+def _refs(pin: Pin) -> list[Any]:
+    """What a pin renders: an id, or with it the sentences of which alone it has the text."""
+    refs = ((name.partition(":")[2], sentences) for name, sentences in pin.refs)
+    return [[name, *sentences] if sentences else name for name, sentences in refs]
+
+
+@dataclass(frozen=True, slots=True)
+class Archiving:
+    """Makes the archive of one call; `estimator` is the counter's name."""
+
+    records: Records
+    call: ModelCall
+    config: RuntimeConfig
+    estimator: str
+    chosen: Chosen
+
+    def made(self) -> dict[str, Any]:
+        """The archive as plain data. What is at its default is left out."""
+        view, call, chosen = self.records.view, self.call, self.chosen
+        name, mac = self.records.ingest.name, view.fingerprinter
+        listed = [item for item in chosen.items if item.index is not None]
+        placed = [item.n for item in listed if item.n is not None]
+        unstored = {
+            index: (system_mac(mac, call.messages[index].message.content), item.tokens)
+            for item in listed
+            if item.n is None and (index := item.index) is not None
+        }
+        below = chosen.outcome.line.below
+        known = below.told if below else {}
+        macs = {index: found for index, (found, _) in unstored.items()}
+        bring, marks, memory = chosen.bring, chosen.marks, view.requests.get(call.request_id)
+        archive = {
+            "hash": chosen.hasher(view, self.config.locale).made(macs),
+            "messages": [len(view.rows), view.rows[-1].message.message_id if view.rows else ""],
+            "evidence": [len(view.evidence), next(reversed(view.evidence), "")],
+            "line": joined(view.log, known.get("line", ()), runs(view.log, placed)),
+            "system": [[index, *found] for index, found in unstored.items()],
+            "differs": known.get("differs", {}) | dict(self._differing()),
+            "tokens": known.get("tokens", {}) | dict(self._recounted()),
+            "estimator": self.records.ingest.counted_by(self.estimator),
+            "model": name(call.model_hint) if call.model_hint else "",
+            "window": call.context_window,
+            "extras": {k: n for k, n in chosen.extras.items() if k != "priming"},
+            "marks": [marks.drop, marks.shorten, marks.budget] if marks.budget else [],
+            "factor": chosen.factor if chosen.factor != 1.0 else None,
+            "by_hand": call.by_hand,
+            "closed": not call.restore,
+            "bring": self._lanes(bring) if isinstance(bring, Lanes) else [],
+            "documents": [found for found, _ in memory.documents] if memory else [],
+            "saved": dict(self._savings()),
+            "now": chosen.sources.now,
+            "pruner": kind_of(chosen.pruner),
+            **self._contexts(),
+            **self._sharing(),
+            **self._shorter(),
+        }
+        return {key: value for key, value in archive.items() if value}
+
+    def _sharing(self) -> dict[str, Any]:
+        """Who called, what stood before questions, and the summaries that the session had."""
+        call, view = self.call, self.records.view
+        stood = self.chosen.summary
+        known = view.summaries.values() if stood is None else [stood]
+        return {
+            "pins": [_archived(anchor, pin) for anchor, pin in self._pins().items()],
+            "role": call.role if call.role != "agent" else "",
+            "want": sorted(call.want & LAYERS.keys()),
+            "summaries": [
+                [row.anchor_message_id, summary_mac(view.fingerprinter, row)] for row in known
+            ],
+        }
+
+    def _contexts(self) -> dict[str, Any]:
+        """What recognises what sources gave, and where it is wanted all of it, redacted (E-02); whose vectors chose."""
+        ingest, mac = self.records.ingest, self.records.view.fingerprinter
+        found = self.chosen.materials
+        whole = found if self.config.observability.store_contexts else ()
+        by = self.chosen.sources.embedder
+        return {
+            "embedder": ingest.name(by) if by else "",
+            "materials": [[m.id, material_mac(mac, m)] for m in found],
+            "contexts": {m.id: asdict(replace(m, text=ingest.text(m.text)[0].text)) for m in whole},
+        }
+
+    def settings(self, turn_id: str) -> dict[str, Any]:
+        """The configuration's digest, with the whole of it in the first turn that has it."""
+        view, plain = self.records.view, config_archive(self.config)
+        digest = view.fingerprinter.mac("config", canonical_json(plain)).hex()
+        first = view.configs.setdefault(digest, turn_id)
+        kept = {"settings": self.records.ingest.data(plain)} if first == turn_id else {}
+        return {"config": digest, **kept}
+
+    def _pins(self) -> Pins:
+        """What the call found before the messages of its line."""
+        cached = self.config.placement == "cache"
+        return in_line(self.chosen.marks.pins, self.chosen.outcome.line.groups) if cached else {}
+
+    def _lanes(self, lanes: Lanes) -> list[Any]:
+        log = lanes.log
+        before = log[lanes.before].message_id if lanes.before < len(log) else ""
+        return [before, [log[n].message_id for n in sorted(lanes.without)]]
+
+    def _differing(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Where a host's message is not what its row says: by index, what is different."""
+        rows, entries = self.records.view.rows, self.records.view.log.entries
+        key = self.records.ingest.id
+        for item in self.chosen.items:
+            if item.n is None or item.index is None:
+                continue
+            calls, call_id = tuple(map(key, item.calls)), key(item.call_id)
+            more = [key(i) for i in item.more_call_ids]
+            row, entry = rows[item.n], entries[item.n]
+            failed = row.message.status == "error"
+            if (
+                calls != entry.calls
+                or call_id != entry.call_id
+                or item.origin != row.origin
+                or item.protected
+                or more
+                or item.error != failed
+            ):
+                yield (
+                    str(item.index),
+                    {
+                        "origin": str(item.origin),
+                        "error": item.error,
+                        "protected": item.protected,
+                        "calls": list(calls),
+                        "call_id": call_id,
+                        **({"more_call_ids": more} if more else {}),
+                    },
+                )
+
+    def _recounted(self) -> Iterator[tuple[str, int]]:
+        """Tokens of messages that were counted in another way than their rows say, by index."""
+        rows = self.records.view.rows
+        for item in self.chosen.items:
+            if item.n is None or item.index is None:
+                continue
+            form = self.chosen.outcome.forms.get(item.key)
+            tokens = item.tokens + (form.saved if form else 0)
+            if tokens != rows[item.n].tokens:
+                yield str(item.index), tokens
+
+    def _savings(self) -> Iterator[tuple[str, int]]:
+        """What short forms save, where it was counted on a text that is not stored."""
+        for item in self.chosen.items:
+            saved = self.chosen.outcome.saved.get(-1 if item.index is None else item.index)
+            if saved is not None and (item.n is None or self._is_live(item)):
+                yield str(item.index), saved
+
+    def _forms(self) -> dict[str, Any]:
+        """How tool results went out, where that does not follow from what is stored."""
+        if self.config.tool_results == "whole":
+            return {}
+        found = unstored(self.records.view, self.call, self.chosen.items, self.chosen.outcome.forms)
+        return {"forms": dict(found), "fetches": fetches(self.call)}
+
+    def _is_live(self, item: Item) -> bool:
+        """Whether the text that went out is another than the stored one."""
+        assert item.n is not None
+        return self.records.view.rows[item.n].message.content != self.chosen.sources.text(item)
+
+    def _shorter(self) -> dict[str, Any]:
+        """Whether something was left out of a text that is not stored: of a message's, or a system message's."""
+        shorter = self.chosen.outcome.shorter
+        items = [item for item in self.chosen.items if item.key in shorter]
+        return self._forms() | {
+            "live_task": any(item.n is not None and self._is_live(item) for item in items),
+            "short_system": any(item.n is None for item in items),
+        }

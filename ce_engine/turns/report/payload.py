@@ -1,0 +1,104 @@
+"""What the tokens of one input are for, kind by kind; together they are what goes out (B-17)."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping
+
+from ce_engine.prepare.blocks.material import NOTED, RULES
+from ce_engine.prepare.choose.standing import FACTS
+from ce_engine.prepare.compose.shorter_texts import saved_in
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.outcome import Outcome
+from ce_engine.schema.enums import Origin
+
+
+KIND_OF = {
+    RULES: "rules",
+    NOTED: "rules",
+    "experience__context": "memory",
+    FACTS: "knowledge",
+    "todo__context": "state",
+    "compression__context": "summary",
+}
+"""The kind of each context that is put in beside the messages."""
+
+PUT_IN = tuple(dict.fromkeys(KIND_OF.values()))
+"""The kinds of what is put in, together what `injected` was."""
+
+KINDS = (
+    "system",
+    *PUT_IN,
+    "conversation",
+    "agents",
+    "tool_results",
+    "task",
+    "tools",
+    "response_format",
+    "priming",
+)
+"""All kinds, in the order in which they are told."""
+
+CONVERSATION, TOOL_RESULTS, AGENTS = "conversation", "tool_results", "agents"
+
+
+def payload_tokens(
+    outcome: Outcome, extras: Mapping[str, int], count: Callable[[str], int]
+) -> dict[str, int]:
+    """Tokens by kind, without those that there are none of; they add up to `outcome.used`.
+
+    Args:
+        outcome: what goes out.
+        extras: what goes out beside the messages: tools, response format, the reply's priming.
+        count: tokens of a text.
+    """
+    line, system = outcome.line, outcome.line.system
+    task = line.groups[line.task].tokens if line.task is not None else 0
+    found = {"system": sum(item.tokens for item in system) - saved_in(system, outcome.shorter)}
+    found |= {**_put_in(outcome, count), "task": task, **extras}
+    found |= _said(outcome, outcome.used - sum(found.values()))
+    return {kind: found[kind] for kind in KINDS if found.get(kind)}
+
+
+def injected(payload: Mapping[str, int]) -> int:
+    """Tokens of what was put in beside the messages."""
+    return sum(payload.get(kind, 0) for kind in PUT_IN)
+
+
+def _put_in(outcome: Outcome, count: Callable[[str], int]) -> dict[str, int]:
+    """What is put in by kind; what stands around the texts is shared out among them."""
+    texts = [*outcome.contexts.items(), *((FACTS, pin.text) for pin in outcome.pins.values())]
+    sizes: Tally[str] = Tally()
+    for context, text in texts:
+        sizes[KIND_OF[context]] += count(text)
+    left, size = outcome.injected_tokens, sum(sizes.values())
+    found: dict[str, int] = {}
+    for kind, tokens in sizes.items():
+        found[kind] = left * tokens // size if size else left
+        left, size = left - found[kind], size - tokens
+    return found
+
+
+def _said(outcome: Outcome, most: int) -> dict[str, int]:
+    """The messages before and behind the task message, `most` tokens together, by who said them."""
+    cut, found = outcome.cut, Tally[str]()
+    for position, group in enumerate(outcome.line.groups):
+        if position in cut.dropped or position == outcome.line.task:
+            continue
+        for item in group.items:
+            found[_kind(item)] += _tokens(outcome, item, shortened=position in cut.shortened)
+    results = max(0, min(found[TOOL_RESULTS], most))
+    agents = min(found[AGENTS], most - results)
+    return {CONVERSATION: most - results - agents, AGENTS: agents, TOOL_RESULTS: results}
+
+
+def _kind(item: Item) -> str:
+    if item.is_tool_result:
+        return TOOL_RESULTS
+    return AGENTS if item.origin is Origin.COLLEAGUE else CONVERSATION
+
+
+def _tokens(outcome: Outcome, item: Item, *, shortened: bool) -> int:
+    if shortened and item.is_tool_result and item.index is not None:
+        return item.tokens - outcome.saved.get(item.index, 0)
+    return item.tokens - saved_in([item], outcome.shorter)

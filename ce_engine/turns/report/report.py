@@ -1,0 +1,319 @@
+"""The report of a preparation: every decision in numbers and refs, and how much of the prefix stayed the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter as Tally
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
+from ce_engine.prepare.blocks.material import CONTEXTS
+from ce_engine.prepare.compose.shorter_texts import saved_in
+from ce_engine.prepare.line import Item
+from ce_engine.prepare.outcome import Outcome
+from ce_engine.prepare.tool_results.compact import saved_by_kind
+from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
+from ce_engine.schema.enums import Layer, Origin
+from ce_engine.schema.events import EventType
+from ce_engine.schema.ids import Fingerprinter
+from ce_engine.schema.report import LayerReport, PruneDecision, Report, Untouched
+from ce_engine.schema.rows import MessageRow, TurnRow
+from ce_engine.schema.settings import CONSTRAINTS
+from ce_engine.sessions.bodies import Unit
+from ce_engine.sessions.spending import DEARER
+from ce_engine.sessions.view import LaneMemory, SessionView
+from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.report.over_budget import causes, figures
+from ce_engine.turns.report.payload import (
+    AGENTS,
+    CONVERSATION,
+    TOOL_RESULTS,
+    injected,
+    payload_tokens,
+)
+
+
+TEXT = "text"
+"""What the name of a unit begins with that was put in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Tells about one outcome; `lane` remembers the body of a chat for the next one.
+
+    `count` knows what it counted before.
+    """
+
+    call: ModelCall
+    outcome: Outcome
+    count: Callable[[str], int]
+    lane: LaneMemory
+
+    def report(self, report: Report, budget: int | None, extras: dict[str, int]) -> Report:
+        """Fill the report in; `extras` are the tokens that go out beside the messages."""
+        outcome, plan = self.outcome, self.outcome.plan
+        report.token_budget, report.token_used = budget, outcome.used
+        report.tokens_before = outcome.before
+        report.messages_in = len(self.call.messages)
+        report.messages_sent = len(plan)
+        report.kept = sum(type(step) is Keep or type(step) is Extend for step in plan)
+        report.shortened, report.restored = outcome.shortened, outcome.restored
+        report.inserted = sum(type(step) is Insert or type(step) is Extend for step in plan)
+        report.orphans_removed = len(outcome.line.orphans)
+        report.dropped = (
+            report.messages_in - report.kept - report.shortened - report.orphans_removed
+        )
+        report.results_saved = saved_by_kind(outcome)
+        report.over_budget = outcome.over_budget
+        report.prune_decisions = outcome.decisions
+        report.injected_evidence_ids = outcome.evidence_ids
+        report.rules_dropped = outcome.standing.rules_dropped
+        report.warnings += outcome.standing.warnings
+        if outcome.over_budget:
+            report.warnings.append("CONTEXT_OVER_BUDGET")
+        if budget is None:
+            report.warnings.append("CONTEXT_BUDGET_UNKNOWN")
+        self._layers(report, extras)
+        if outcome.over_budget and budget is not None:
+            report.over_budget_causes = causes(self._parts(report.payload_tokens), budget)
+        self._prefix(report, extras)
+        return report
+
+    def _parts(self, payload: Mapping[str, int]) -> dict[str, int]:
+        """The payload by what an app can do something about."""
+        parts = {kind: payload.get(kind, 0) for kind in ("tools", "response_format")}
+        own = {kind: payload.get(kind, 0) for kind in ("system", "task")}
+        results = payload.get(TOOL_RESULTS, 0)
+        history = payload.get(CONVERSATION, 0) + payload.get(AGENTS, 0)
+        parts["injected"] = injected(payload)
+        if self.call.purpose == "helper":
+            return parts | {"helper": sum(own.values()) + results + history}
+        return {**own, **parts, "results": results, "history": history}
+
+    def _layers(self, report: Report, extras: dict[str, int]) -> None:
+        outcome = self.outcome
+        report.payload_tokens = payload_tokens(outcome, extras, self.count)
+        system = report.payload_tokens.get("system", 0)
+        tokens, cut_off = self._put_in(), outcome.standing.truncated
+        report.layers = {
+            Layer.RULES.value: LayerReport(
+                tokens=system + tokens.get(Layer.RULES, 0), truncated=Layer.RULES in cut_off
+            ),
+            Layer.SETTINGS.value: LayerReport(
+                tokens=tokens.get(Layer.SETTINGS, 0), truncated=Layer.SETTINGS in cut_off
+            ),
+            Layer.RETRIEVED.value: LayerReport(
+                tokens=tokens.get(Layer.RETRIEVED, 0),
+                chunks=outcome.injected_count,
+                truncated=outcome.retrieved_cut or Layer.RETRIEVED in cut_off,
+            ),
+            Layer.IMMEDIATE.value: LayerReport(
+                tokens=outcome.cut.tokens + tokens.get(Layer.IMMEDIATE, 0),
+                truncated=bool(outcome.groups_dropped or outcome.shortened),
+            ),
+        }
+
+    def _put_in(self) -> dict[Layer, int]:
+        """What was put in by layer; what stands around the texts counts as the largest one's."""
+        outcome, found = self.outcome, dict[Layer, int]()
+        texts = [(CONTEXTS[name], text) for name, text in outcome.contexts.items()]
+        texts += ((Layer.RETRIEVED, pin.text) for pin in outcome.pins.values())
+        for layer, text in texts:
+            found[layer] = found.get(layer, 0) + self.count(text)
+        if found:
+            largest = max(found, key=lambda layer: found[layer])
+            found[largest] += outcome.injected_tokens - sum(found.values())
+        return found
+
+    def _prefix(self, report: Report, extras: dict[str, int]) -> None:
+        """Hash what should be stable (D-05), and compare with the lane's last chat (decision 8)."""
+        rules = hashlib.sha256()
+        for item in self.outcome.line.system:
+            if item.index is not None:
+                content = self.call.messages[item.index].message.content
+                rules.update(content.encode("utf-8", "surrogatepass") + b"\x00")
+        for name, layer in CONTEXTS.items():
+            if layer in (Layer.RULES, Layer.SETTINGS):
+                rules.update(self.outcome.standing.contexts.get(name, "").encode() + b"\x00")
+        report.stable_prefix_hash = rules.hexdigest()
+        if self.call.purpose != "chat":
+            return  # a helper call has a prompt of its own, and comes in between
+        bodies = self.lane.bodies
+        before, head = bodies.sent, (("tools", report.estimator), extras.get("tools", 0))
+        body: list[Unit] = [head, *self._body()]
+        if (same := bodies.follow(body)) is not None:
+            units, report.prefix_tokens_unchanged = same
+            if units < len(before):
+                report.prefix_broken_by = self._broken_by(before[units], body[units:])
+        report.stable_prefix_unchanged = bodies.prefix_hash == report.stable_prefix_hash
+        bodies.prefix_hash = report.stable_prefix_hash
+
+    def _broken_by(self, gone: Unit, instead: Sequence[Unit]) -> str:
+        """Why a unit does not stand where it stood, in whose place there is something else, or nothing."""
+        if self.outcome.cut.moved:
+            return "cut"
+        if any(isinstance(what, tuple) and what[0] == TEXT for what, _ in (gone, *instead[:1])):
+            return "brought_in"
+        if self.outcome.pruned:
+            return "pruned"
+        return "left_out" if self.call.by_hand else "app"
+
+    def _body(self) -> Iterator[Unit]:
+        """The body as units, in the order in which it goes out."""
+        line = self.outcome.line
+        items: dict[Any, Item] = {item.index: item for item in line.system}
+        for group in line.groups:
+            for item in group.items:
+                items[item.message_id if item.index is None else item.index] = item
+        for step in self.outcome.plan:
+            if isinstance(step, Restore):
+                name = step.message.message_id
+                if step.before:
+                    yield self._injected(step.before)
+                saved = saved_in([items[name]], self.outcome.shorter)
+                # In whole it is the very message that the app sent when it was new.
+                yield ((name, saved) if saved else name), items[name].tokens - saved
+            elif isinstance(step, Insert):
+                yield self._injected(step.text)
+            elif step.index in self.outcome.forms and isinstance(step, Shorten):
+                item = items[step.index]
+                yield (item.message_id, hash(step.text)), item.tokens
+            else:
+                item = items[step.index]
+                what: Hashable = item.message_id
+                if item.n is None:
+                    what = hash(self.call.messages[step.index].message.content)
+                yield from self._units(step, what, item.tokens)
+
+    def _units(self, step: Step, what: Hashable, tokens: int) -> Iterator[Unit]:
+        if isinstance(step, Shorten):
+            yield (what, hash(step.text)), self.count(step.text)
+        elif isinstance(step, Extend) and step.before:
+            yield self._injected(step.text)
+            yield what, tokens
+        else:
+            yield what, tokens
+            if isinstance(step, Extend):
+                yield self._injected(step.text)
+
+    def _injected(self, text: str) -> Unit:
+        return (TEXT, hash(text)), self.count(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Tells what the same call would have been without us, and when that has become noticeably less.
+
+    `restores`: the app leaves its history to us.
+    """
+
+    call: ModelCall
+    view: SessionView
+    counter: Counter
+    places: Sequence[int | None]
+    restores: bool
+
+    def report(self, report: Report, extras: Mapping[str, int], *, same: bool) -> None:
+        """Fill the report of what went out in.
+
+        Args:
+            report: of the call.
+            extras: tokens that go out beside the messages, by kind.
+            same: the app's own list went out as it is.
+        """
+        report.untouched = without = self._untouched(report, extras)
+        bodies = self.view.lane(report.lane).bodies
+        if without is not None and without.by == "app" and same and bodies.is_own:
+            without.prefix = (
+                report.prefix_tokens_unchanged
+            )  # now and before, the very same went out
+        if report.purpose == "chat":
+            bodies.is_own = same
+        spending = self.view.spending
+        if spending.add(report, self.call.model_hint or ""):
+            report.warnings.append(DEARER)
+            report.dearer_causes = dict(spending.causes.most_common())
+
+    def _untouched(self, report: Report, extras: Mapping[str, int]) -> Untouched | None:
+        call, bodies = self.call, self.view.lane(report.lane).bodies
+        if report.purpose != "chat":
+            return Untouched(tokens=report.tokens_before)
+        head, more = ("tools", report.estimator), sum(extras.values()) - extras.get("tools", 0)
+        if call.by_hand:
+            system = [m for m in call.messages if m.origin is Origin.SYSTEM]
+            said = tuple(hash(m.message.content) for m in system)
+            tools = extras.get("tools", 0) + sum(map(self.counter.host, system))
+            rows = self.view.rows
+            talk = bodies.whole.follow(((*head, said), tools), report.lane, rows, self._tokens)
+            return Untouched(by="talk", tokens=talk[0] + more, prefix=talk[1])
+        prefix = bodies.own.follow(
+            (head, extras.get("tools", 0)), call.messages, self.places, self.counter.host
+        )
+        return None if self.restores else Untouched(tokens=report.tokens_before, prefix=prefix)
+
+    def _tokens(self, row: MessageRow) -> int:
+        """Tokens of a stored message by this call's counter."""
+        counter = self.counter
+        return row.tokens if row.counted_by == counter.name else counter.message(row.message)
+
+
+def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
+    """Tell what was left out; and, where somebody listens, what was derived and assembled (A-20)."""
+    told: list[tuple[EventType, dict[str, Any]]] = []
+    gone_groups = outcome.groups_dropped
+    if records.heard:
+        kinds = Tally(str(decision.action) for decision in outcome.decisions)
+        told.append((EventType.BLOCKS_DERIVED, {"blocks": len(outcome.decisions), **kinds}))
+    if (gone_groups or outcome.shortened) and (outcome.cut.moved or records.heard):
+        gone = Tally(d.reason for d in outcome.decisions if d.action != "kept")
+        payload = {"groups_dropped": gone_groups, "shortened": outcome.shortened}
+        told.append((EventType.PRUNE_COMPLETED, {**payload, "reasons": dict(gone)}))
+    if records.heard:
+        payload = {"messages": len(outcome.plan), "tokens": outcome.used}
+        told.append((EventType.ASSEMBLED, {**payload, "unchanged": outcome.unchanged}))
+    of = {"turn_id": turn.turn_id, "request_id": turn.request_id}
+    made = [records.ingest.event(kind, payload=payload, **of) for kind, payload in told]
+    records.events += made
+    if not outcome.cut.moved:  # the log has the turn that moved it, and the report every one
+        records.passing.update(event.event_id for event in made)
+
+
+def refusal(report: Report) -> ContextEngineError | None:
+    """Why `fail="closed"` refuses the call: it is over its budget, or it cannot be recorded."""
+    if report.over_budget:
+        return BudgetExceededError(
+            f"the input needs {report.token_used} tokens, the budget has {report.token_budget}, and "
+            f"nothing more may be left out ({figures(report.over_budget_causes)}). Raise budget.max_input_tokens, or shorten the system "
+            "prompt, the task or the tools."
+        )
+    missing = [code for code in report.degradations if code == StoreUnavailableError.code]
+    missing += [warning for warning in report.warnings if warning.endswith(f": {CONSTRAINTS}")]
+    if missing:
+        return StoreUnavailableError(
+            f"the call cannot be recorded, or its constraints be read ({', '.join(missing)}), and "
+            'fail="closed" is set. See that the store works: ce doctor'
+        )
+    return None
+
+
+def stored_report(report: Report, fingerprinter: Fingerprinter) -> dict[str, Any]:
+    """The report as it is stored: numbers and refs; hashes of what is not stored are keyed."""
+    report = report.model_copy(update={"prune_decisions": _runs(report.prune_decisions)})
+    data = report.model_dump(mode="json", exclude_defaults=True, exclude={"turn_id"})
+    mac = fingerprinter.mac("prefix", report.stable_prefix_hash)
+    data["stable_prefix_hash"] = f"mac:{mac.hex()}"
+    return data
+
+
+def _runs(decisions: Sequence[PruneDecision]) -> list[PruneDecision]:
+    """Neighbours of one kind and fate as one, by the first: a replay names every one (decision 3)."""
+    found: list[PruneDecision] = []
+    for _, run in groupby(decisions, lambda d: (d.action, d.reason, d.block_id.rpartition(":")[0])):
+        all_ = list(run)
+        sums = {name: sum(getattr(d, name) for d in all_) for name in ("token_estimate", "count")}
+        found.append(all_[0].model_copy(update=sums))
+    return found

@@ -1,0 +1,1 @@
+"""What happens round one model call, one tool, one retrieval."""

@@ -1,0 +1,359 @@
+"""A governed model call around the framework's own: asked before, recorded after, streams included."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import time
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from ce_engine import Usage
+from ce_integrations.calls.hooks import Hooks
+from ce_integrations.calls.open_turn import Turn, governing
+from ce_integrations.whose.session import CallInfo
+
+
+Native = TypeVar("Native")
+Result = TypeVar("Result")
+Chunk = TypeVar("Chunk")
+
+Answers = Callable[[Result], Iterable[tuple[Native, Usage | None]]]
+
+Pieces = list[tuple[Chunk, str]]
+"""The chunks of a stream so far, and the text of each."""
+
+_END: Any = object()
+
+
+def _nothing(_: object) -> bool:
+    return False
+
+
+class GovernedCall(Generic[Native]):
+    """One call of a framework's model, with a turn for each of its inputs.
+
+    Args:
+        hooks: those of the installation that governs the call.
+        subject: the model object: a call inside, on the same object, was asked for already.
+        given: the inputs as the framework has them.
+        describe: gives for each input its messages and what is known of the call; runs when the
+            call does, guarded.
+        replace: an input with other messages.
+    """
+
+    def __init__(
+        self,
+        hooks: Hooks[Native],
+        subject: object,
+        given: Sequence[Any],
+        describe: Callable[[], Sequence[tuple[list[Native], CallInfo]]],
+        replace: Callable[[Any, list[Native]], Any],
+    ) -> None:
+        self.hooks = hooks
+        self.subject = subject
+        self.given = given
+        self.describe = describe
+        self.replace = replace
+        self.turns: list[Turn | None] = []
+        self._goes_on: Sequence[Any] | None = None
+        self._unread: weakref.finalize[..., Any] | None = None
+
+    def begun(self, result: object) -> tuple[()]:
+        """The `answers` of a result that has none yet: who drives it finds the call by `begun_call`."""
+        if self.turns:
+            _begun[result] = self
+            self._held_by(result)
+        return ()
+
+    def run(self, invoke: Callable[[Any], Result], answers: Answers[Result, Native]) -> Result:
+        """Call `invoke` with the inputs that are to go on, and record what `answers` finds in its result."""
+        try:
+            goes = self._prepare()
+            with self._governing():
+                result = invoke(goes)
+        except BaseException as error:
+            for turn in self.turns:
+                self.hooks.failed(turn, error)
+            raise
+        for turn, (native, usage) in self._answers(result, answers):
+            self.hooks.after_model(turn, native, usage)
+        return result
+
+    async def arun(
+        self, invoke: Callable[[Any], Awaitable[Result]], answers: Answers[Result, Native]
+    ) -> Result:
+        try:
+            goes = await self._aprepare()
+            with self._governing():
+                result = await invoke(goes)
+        except BaseException as error:
+            for turn in self.turns:
+                await self.hooks.afailed(turn, error)
+            raise
+        for turn, (native, usage) in self._answers(result, answers):
+            await self.hooks.aafter_model(turn, native, usage)
+        return result
+
+    def pushing(
+        self, callback: Callable[..., Any], text: Callable[[Any], str]
+    ) -> Callable[..., Any]:
+        """A callback that an app gets pieces by, of the same kind, from which we hear them, too.
+
+        The app has a piece before it is noted. Where its callback raises, it left the stream: the turn
+        is incomplete then, unless the framework goes on.
+        """
+        turn, hooks = self._turn, self.hooks
+        if turn is None:
+            return callback
+
+        @contextmanager
+        def heard(chunk: Any) -> Iterator[None]:
+            said, at = "", time.perf_counter()
+            with hooks.guard("chunk"):
+                said = text(chunk)
+            try:
+                yield
+            except BaseException:
+                turn.left = True
+                raise
+            finally:
+                turn.hear(said, at)
+
+        def push(chunk: Any, *args: Any, **kwargs: Any) -> Any:
+            with heard(chunk):
+                return callback(chunk, *args, **kwargs)
+
+        async def apush(chunk: Any, *args: Any, **kwargs: Any) -> Any:
+            with heard(chunk):
+                return await callback(chunk, *args, **kwargs)
+
+        is_awaited = inspect.iscoroutinefunction(callback)
+        return functools.wraps(callback)(apush if is_awaited else push)
+
+    def open(
+        self,
+        start: Callable[[Any], Iterator[Chunk]],
+        text: Callable[[Chunk], str],
+        answer: Callable[[list[Chunk]], Native | None],
+        is_last: Callable[[Chunk], bool] = _nothing,
+    ) -> Iterator[Chunk]:
+        """Prepare and call `start` now, and give its stream as `stream` does.
+
+        An error of the call is raised here. A stream that nobody ever reads is recorded as incomplete
+        when it is dropped.
+        """
+        source = self.run(start, lambda _: ())
+        pieces = self.stream(lambda _: source, text, answer, is_last)
+        self._held_by(pieces)
+        return pieces
+
+    async def aopen(
+        self,
+        start: Callable[[Any], Awaitable[AsyncIterator[Chunk]]],
+        text: Callable[[Chunk], str],
+        answer: Callable[[list[Chunk]], Native | None],
+        is_last: Callable[[Chunk], bool] = _nothing,
+    ) -> AsyncIterator[Chunk]:
+        source = await self.arun(start, lambda _: ())
+        pieces = self.astream(lambda _: source, text, answer, is_last)
+        self._held_by(pieces)
+        return pieces
+
+    def stream(
+        self,
+        start: Callable[[Any], Iterator[Chunk]],
+        text: Callable[[Chunk], str],
+        answer: Callable[[list[Chunk]], Native | None],
+        is_last: Callable[[Chunk], bool] = _nothing,
+        give: Callable[[Chunk], object] = _nothing,
+    ) -> Iterator[Chunk]:
+        """Stream what `start` gives for the inputs that go on; nothing happens before the first `next`.
+
+        A chunk goes to the app first and is noted after. A stream that is left or cancelled is
+        recorded once, as incomplete, without waiting for it. Where `answer` has none, the texts are
+        joined. After a chunk that `is_last` the app need not ask for more: the answer is recorded
+        before it goes. `give` is for frameworks whose apps get chunks otherwise than from here.
+        """
+        self._is_driven()
+        pieces: Pieces[Chunk] = []
+        source = None
+        try:
+            goes = self._prepare()
+            self._gives_pieces()
+            with self._governing():
+                source = start(goes)
+            while True:
+                with self._governing():
+                    chunk = next(source, _END)
+                if chunk is _END:
+                    break
+                if self._arrived(pieces, chunk, text, is_last):
+                    self._streamed(pieces, answer)
+                give(chunk)
+                yield chunk
+                self._noted(pieces)
+        except BaseException as error:
+            self.hooks.failed(self._turn, error, "".join(said for _, said in pieces))
+            raise
+        finally:
+            if close := getattr(source, "close", None):
+                close()
+        self._streamed(pieces, answer)
+
+    async def astream(
+        self,
+        start: Callable[[Any], AsyncIterator[Chunk]],
+        text: Callable[[Chunk], str],
+        answer: Callable[[list[Chunk]], Native | None],
+        is_last: Callable[[Chunk], bool] = _nothing,
+        give: Callable[[Chunk], object] = _nothing,
+    ) -> AsyncIterator[Chunk]:
+        self._is_driven()
+        pieces: Pieces[Chunk] = []
+        source = None
+        try:
+            goes = await self._aprepare()
+            self._gives_pieces()
+            with self._governing():
+                source = start(goes)
+            while True:
+                with self._governing():
+                    chunk = await anext(source, _END)
+                if chunk is _END:
+                    break
+                if self._arrived(pieces, chunk, text, is_last):
+                    await self._astreamed(pieces, answer)
+                give(chunk)
+                yield chunk
+                self._noted(pieces)
+        except BaseException as error:
+            # Waits for nothing where the generator is closed or the task cancelled.
+            await self.hooks.afailed(self._turn, error, "".join(said for _, said in pieces))
+            raise
+        finally:
+            if close := getattr(source, "aclose", None):
+                await close()
+        await self._astreamed(pieces, answer)
+
+    def _held_by(self, result: object) -> None:
+        """Close the turn when the result of a call is gone that nobody has begun to drive."""
+        self._unread = weakref.finalize(result, self.hooks.failed, self._turn, GeneratorExit())
+        self._unread.atexit = False
+
+    def _is_driven(self) -> None:
+        """From now on who drives the stream closes the turn, and knows what came of it."""
+        if self._unread is not None:
+            self._unread.detach()
+
+    def _gives_pieces(self) -> None:
+        if self._turn is not None:
+            self._turn.is_streamed = True
+
+    def _prepare(self) -> Sequence[Any]:
+        if self._goes_on is not None:
+            return self._goes_on  # it has begun: what its result is driven by was prepared then
+        self._goes_on = self.given
+        with self.hooks.guard("call"):
+            described, sent = self.describe(), []
+            for natives, info in described:
+                goes, turn = self.hooks.before_model(natives, info)
+                self.turns.append(turn)
+                sent.append(goes)
+            self._goes_on = self._goes([natives for natives, _ in described], sent)
+        return self._goes_on
+
+    async def _aprepare(self) -> Sequence[Any]:
+        if self._goes_on is not None:
+            return self._goes_on
+        self._goes_on = self.given
+        with self.hooks.guard("call"):
+            described, sent = self.describe(), []
+            for natives, info in described:
+                goes, turn = await self.hooks.abefore_model(natives, info)
+                self.turns.append(turn)
+                sent.append(goes)
+            self._goes_on = self._goes([natives for natives, _ in described], sent)
+        return self._goes_on
+
+    def _goes(self, before: list[list[Native]], sent: list[list[Native]]) -> Sequence[Any]:
+        """The inputs that go on: the very same where nothing changed."""
+        if all(map(operator.is_, before, sent)):
+            return self.given
+        return [
+            given if goes is natives else self.replace(given, goes)
+            for given, natives, goes in zip(self.given, before, sent, strict=True)
+        ]
+
+    @property
+    def _turn(self) -> Turn | None:
+        return self.turns[0] if len(self.turns) == 1 else None
+
+    def _governing(self) -> governing:
+        return governing(self.hooks.adapter.name, self.subject, self._turn)
+
+    def _arrived(
+        self,
+        pieces: Pieces[Chunk],
+        chunk: Chunk,
+        text: Callable[[Chunk], str],
+        is_last: Callable[[Chunk], bool],
+    ) -> bool:
+        said, last = "", False
+        with self.hooks.guard("chunk"):
+            said, last = text(chunk), is_last(chunk)
+        pieces.append((chunk, said))
+        if said and self._turn is not None and self._turn.first is None:
+            self._turn.first = time.perf_counter()
+        return last
+
+    def _noted(self, pieces: Pieces[Chunk]) -> None:
+        self.hooks.chunk(self._turn, len(pieces) - 1, pieces[-1][1])
+
+    def _streamed(
+        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
+    ) -> None:
+        native = self._whole(pieces, answer)
+        if native is None:
+            self.hooks.finalize(self._turn)
+        else:
+            self.hooks.after_model(self._turn, native)
+
+    async def _astreamed(
+        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
+    ) -> None:
+        native = self._whole(pieces, answer)
+        if native is None:
+            await self.hooks.afinalize(self._turn)
+        else:
+            await self.hooks.aafter_model(self._turn, native)
+
+    def _whole(
+        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
+    ) -> Native | None:
+        with self.hooks.guard("answer"):
+            return answer([chunk for chunk, _ in pieces])
+        return None
+
+    def _answers(
+        self, result: Result, answers: Answers[Result, Native]
+    ) -> list[tuple[Turn | None, tuple[Native, Usage | None]]]:
+        with self.hooks.guard("answers"):
+            try:
+                return list(zip(self.turns, answers(result), strict=False))
+            except Exception as error:
+                for turn in self.turns:
+                    self.hooks.failed(turn, error, waits=False)
+                raise
+        return []
+
+
+_begun: weakref.WeakKeyDictionary[object, GovernedCall[Any]] = weakref.WeakKeyDictionary()
+
+
+def begun_call(result: object) -> GovernedCall[Any] | None:
+    """The call that gave this result and waits for somebody to drive it; for the first who asks."""
+    return _begun.pop(result, None)

@@ -1,0 +1,241 @@
+"""Who runs around this code, for frameworks that tell of no runs: agents, teams, and agents in those."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, Token
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from ce_engine.runtime.context_variables import unset
+from ce_integrations.calls.hooks import Hooks
+from ce_integrations.calls.runs import at_work
+from ce_integrations.whose.role import chosen_role
+from ce_integrations.whose.scoped import Entered, ScopedVariable, settled
+from ce_integrations.whose.session import CallInfo, chosen_session
+from ce_integrations.wrapping.patches import Make
+from ce_integrations.wrapping.wrappers import run_within, same_kind
+
+
+__all__ = [
+    "Step",
+    "deeper",
+    "governing_step",
+    "in_step",
+    "sent_from_here",
+    "sent_from_nowhere",
+    "step_around",
+    "stepping",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """An agent or team at work, and what is known of the calls that it makes.
+
+    Attributes:
+        hooks: of the installation that governs it, the outermost one; `None` where there is none.
+        path: the names from the outermost step to this one: its line of conversation.
+        request_id: the app's own call, the same in all the steps inside.
+        conversation: the object that keeps the messages, as in `CallInfo`; the outermost one.
+        context: where the app asked.
+        speakers: names of agents in the teams at work, governed or not: what they say is no task.
+        at_work: what runs of the app's call; it is over where nothing does.
+    """
+
+    hooks: Hooks[Any] | None
+    subject: object
+    path: tuple[str, ...] = ()
+    request_id: str = ""
+    session_id: object = None
+    user_id: object = None
+    conversation: object = None
+    context: Context | None = None
+    speakers: frozenset[str] = frozenset()
+    at_work: set[object] = field(default_factory=set)
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """For what waits while its user works, as a stream does: the step is not over before its end."""
+        token = object()
+        self.at_work.add(token)
+        try:
+            yield
+        finally:
+            self.at_work.discard(token)
+
+    def info(self, **others: Any) -> CallInfo:
+        """What is known of a call in this step; `others` are what the call itself knows."""
+        known: dict[str, Any] = {
+            "request_id": self.request_id,
+            "session_id": self.session_id,
+            "user_id": self.user_id,
+            "lane_key": "/".join(self.path) or None,
+            "agent": self.path[-1] if self.path else "",
+            "conversation": self.conversation,
+            "context": self.context if _is_elsewhere(self) else None,
+            "asked": self.context,
+            "takes_history": self.subject is not None and at_work().subject is None,
+        }
+        return CallInfo(**{**known, **others})
+
+
+_step: ContextVar[Step | None] = ContextVar("ce_step", default=None)
+
+_SAID: tuple[ScopedVariable[Any], ...] = (chosen_session, chosen_role)
+"""What an app says around its calls."""
+
+
+def step_around() -> Step | None:
+    """The innermost step that runs around us, if any.
+
+    A task that the app's call has left behind (a connection's, a worker's) works for others by now:
+    what it asks is governed by the same installation, and is in nobody's session and conversation.
+    """
+    step = _step.get()
+    return step if step is None or step.at_work else replace(_first(_here()), hooks=step.hooks)
+
+
+def governing_step() -> Step | None:
+    """The innermost step around us, where an installation governs it."""
+    step = step_around()
+    return step if step is not None and step.hooks is not None and step.hooks.active else None
+
+
+def sent_from_here() -> Step:
+    """The step of work that is handed to a task or thread that inherits nothing from here.
+
+    What the app says here holds there, too.
+    """
+    around = _running()
+    return _first(_here()) if around is None else replace(around, context=settled())
+
+
+def _running() -> Step | None:
+    step = _step.get()
+    return step if step is not None and step.at_work else None
+
+
+def _here() -> Context:
+    """What the app says here; in a task that its call has left behind, only what was said since."""
+    left = None if _running() else _step.get()
+    if left is None:
+        return settled()
+    context, said = Context(), chosen_session.get()
+    if left.context is None or said is not chosen_session.get(left.context):
+        context.run(chosen_session.settle, said)
+    return context
+
+
+def sent_from_nowhere() -> Step:
+    """The same of work of which nobody knows who handed it over: nothing that the app said holds."""
+    return _first(Context())
+
+
+def _first(context: Context) -> Step:
+    return Step(None, None, request_id=secrets.token_hex(8), context=context)
+
+
+def deeper(
+    subject: object,
+    name: str = "",
+    hooks: Hooks[Any] | None = None,
+    *,
+    around: Step | None = None,
+    session_id: object = None,
+    user_id: object = None,
+    conversation: object = None,
+    speakers: frozenset[str] = frozenset(),
+) -> Step:
+    """The step of an object that begins to work now, inside the one around it or as the first one.
+
+    `around` is the step that it works for, where the framework's own task does not have it. The same
+    object again is the same step. A `name` adds to the path; without one the step is on its caller's
+    line. The outermost `hooks` of its framework and the outermost `conversation` count, and the innermost ids.
+    """
+    around = around or _running()
+    if around is None:
+        around = _first(_here())
+    elif around.subject is subject:
+        return around
+    theirs = around.hooks
+    governed = theirs is not None and theirs.active
+    if theirs is not None and hooks is not None:  # in a tool of another framework
+        governed = governed and theirs.adapter.name == hooks.adapter.name
+    return replace(
+        around,
+        hooks=around.hooks if governed else hooks,
+        subject=subject,
+        path=(*around.path, name) if name else around.path,
+        session_id=around.session_id if session_id is None else session_id,
+        user_id=around.user_id if user_id is None else user_id,
+        conversation=conversation if around.conversation is None else around.conversation,
+        speakers=around.speakers | speakers,
+    )
+
+
+class stepping:  # noqa: N801 - used like a function, in `with`
+    """Runs the code inside as a part of the step.
+
+    In a task of the framework's own, which inherits nothing of the app's, or of another call of it,
+    what the app said where it asked (`ce_session`, `ce_role`) holds inside.
+    """
+
+    __slots__ = ("_entered", "_step", "_token")
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._entered: list[tuple[ScopedVariable[Any], Entered[Any]]] = []
+        self._token: Token[Step | None] | None = None
+
+    def __enter__(self) -> Step:
+        step = self._step
+        step.at_work.add(self)
+        if step.context is not None and _is_elsewhere(step):
+            for said in _SAID:
+                there = said.get(step.context)
+                self._entered.append((said, said.open(there, is_brief=True)))
+        self._token = _step.set(step)
+        return step
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._token is not None:
+            unset(_step, self._token)
+        for said, entered in reversed(self._entered):
+            said.close(entered)
+        self._step.at_work.discard(self)
+
+
+def in_step(begin: Callable[..., Step | None]) -> Make:
+    """Makes wrappers whose original works in the step that `begin(*args, **kwargs)` gives for its call.
+
+    For methods by which an agent or a team begins to work, of every kind: the step is made once a call,
+    holds while the original runs or awaits, never while a generator waits, and lasts to its end.
+    `begin` as a rule gives `deeper(agent, agent.name, hooks)`; `None` is no step. It must not raise.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @same_kind(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            step = begin(*args, **kwargs)
+            if step is None:
+                return original(*args, **kwargs)
+            return run_within(partial(stepping, step), original, args, kwargs, step.lasting)
+
+        return call
+
+    return make
+
+
+def _is_elsewhere(step: Step) -> bool:
+    around = _step.get()
+    return around is None or around.context is not step.context

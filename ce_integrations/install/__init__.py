@@ -1,0 +1,1 @@
+"""How an adapter is installed on an app, and taken away again."""

@@ -1,0 +1,83 @@
+"""Messages of the host that are mapped already, recognised by what they say or by identity."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from ce_engine import HostMessage
+from ce_integrations.wrapping.bounded_maps import ByIdentity
+
+
+Native = TypeVar("Native")
+
+Mapped = tuple[HostMessage, ...]
+"""What a native stands for, most often one message."""
+
+MAX_STRONG = 4096
+"""Mapped messages that are held strongly, where the host's objects have no weak references."""
+
+MAX_CHARS, MAX_EQUALS = 4_000_000, 6_000
+"""Text and messages in one generation of those that are recognised by what they say; two are held."""
+
+
+class KnownMessages(Generic[Native]):
+    """Mapped messages of natives that have not changed; the same `HostMessage` objects every time.
+
+    Plain messages are known by all that is mapped of them: many hosts make new objects for each call.
+    Others count as known only while they live and their parts are the same: an id alone would also
+    name whatever takes its place in memory. Parts that are the same objects are not looked into.
+    """
+
+    def __init__(
+        self,
+        to_schema: Callable[[Native], Mapped],
+        parts: Callable[[Native], tuple[object, ...]],
+        alike: Callable[[Native], Hashable | None] = lambda _: None,
+    ) -> None:
+        self._to_schema = to_schema
+        self._parts = parts
+        self._alike = alike
+        self._equal: dict[Hashable, Mapped] = {}
+        self._equal_before: dict[Hashable, Mapped] = {}
+        self._chars = 0
+        self._weak: ByIdentity[tuple[tuple[object, ...], Mapped]] = ByIdentity()
+        self._strong: OrderedDict[int, tuple[Native, tuple[object, ...], Mapped]]
+        self._strong = OrderedDict()
+
+    def __call__(self, native: Native) -> Mapped:
+        said = self._alike(native)
+        if said is None:
+            return self._by_identity(native)
+        hosts = self._equal.get(said)
+        return self._put(said, native) if hosts is None else hosts
+
+    def clear(self) -> None:
+        """Forget all of them, such as when somebody's words were deleted."""
+        self._equal, self._equal_before, self._chars = {}, {}, 0
+        self._weak.clear()
+        self._strong.clear()
+
+    def _put(self, said: Hashable, native: Native) -> Mapped:
+        """Keep a message by what it says; those that nobody asked for during a generation are forgotten."""
+        hosts = self._equal_before.get(said) or self._to_schema(native)
+        self._chars += sum(len(host.message.content) for host in hosts)
+        if self._chars > MAX_CHARS or len(self._equal) > MAX_EQUALS:
+            self._equal_before, self._equal, self._chars = self._equal, {}, 0
+        self._equal[said] = hosts
+        return hosts
+
+    def _by_identity(self, native: Native) -> Mapped:
+        parts, known = self._parts(native), self._weak.get(native)
+        if known is not None and known[0] == parts:
+            return known[1]
+        strong = self._strong.get(id(native))
+        if strong is not None and strong[0] is native and strong[1] == parts:
+            return strong[2]
+        hosts = self._to_schema(native)
+        if not self._weak.put(native, (parts, hosts)):
+            self._strong[id(native)] = (native, parts, hosts)
+            while len(self._strong) > MAX_STRONG:
+                self._strong.popitem(last=False)
+        return hosts

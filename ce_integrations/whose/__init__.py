@@ -1,0 +1,1 @@
+"""Whose words they are: session, user, conversation, role."""

@@ -1,0 +1,293 @@
+"""What an app says round its calls holds inside its block: not for the caller of a paused generator.
+
+A `ContextVar` is not local to a generator: what is set between two `yield`s holds for whoever asked for
+the next value, too, and two generators that take turns mix. So a block that is opened in a generator
+belongs to the generator's frame, and holds where that frame is on the stack, whatever the thread, task
+or context that drives it. The context has the block as well, for tasks and threads that are begun
+inside and inherit it; whether one was begun inside or by the paused generator's caller, Python does not
+tell. There a block is taken only while its generator is at work (no `yield` waits), and only where no
+other one could be meant; in doubt nothing was said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dis
+import inspect
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar, Token
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Generic, TypeVar
+
+from ce_engine.runtime.context_variables import unset
+
+
+T = TypeVar("T")
+
+_GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+_WITH = frozenset({"contextlib", "_pytest.fixtures", "pytest_asyncio.plugin"})
+"""Modules that resume a generator once to enter and once to leave: its blocks are those of its user."""
+
+_OURS = frozenset(
+    {"ce_integrations.whose.scoped", "ce_integrations.whose.session", "ce_integrations.whose.role"}
+)
+_ENTERING = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
+"""Functions that end while the block that they opened goes on."""
+
+_YIELD, _RESUME = (dis.opmap.get(name, -1) for name in ("YIELD_VALUE", "RESUME"))
+_AWAIT = 3
+"""How a `RESUME` says that what comes back is an awaited result (CPython 3.11 on)."""
+
+
+class _Opened(Generic[T]):
+    """The blocks that a generator has open. They keep it alive, and nothing else of ours does."""
+
+    __slots__ = ("__weakref__", "blocks", "frame")
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame = frame
+        self.blocks: list[_Block[T]] = []
+
+
+Place = tuple[int, int]
+"""(thread, task)"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block(Generic[T]):
+    """What is said in a block.
+
+    Attributes:
+        said: `None` is nothing.
+        owner: whose it is, if it belongs to a generator.
+        place: where it was opened then.
+        is_sure: who inherits it was begun inside.
+    """
+
+    said: T | None
+    owner: weakref.ref[_Opened[T]] | None = None
+    place: Place | None = None
+    is_sure: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        opened = None if self.owner is None else self.owner()
+        return opened is not None and self in opened.blocks
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is open, and its generator runs or awaits now."""
+        opened = None if self.owner is None else self.owner()
+        return opened is not None and self in opened.blocks and not _is_paused(opened.frame)
+
+
+_Blocks = tuple[_Block[T], ...]
+"""Those of a context, the innermost last; of generators that wait, too."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entered(Generic[T]):
+    """A block that was opened, to be closed."""
+
+    block: _Block[T]
+    token: Token[_Blocks[T]]
+    opened: _Opened[T] | None
+    place: Place
+
+
+class ScopedVariable(Generic[T]):
+    """A value that holds inside a block, and for what is begun there."""
+
+    def __init__(self, name: str) -> None:
+        self._var: ContextVar[_Blocks[T]] = ContextVar(name, default=())
+        self._opened: dict[int, weakref.ref[_Opened[T]]] = {}
+        """By the id of a frame, which lives as long."""
+        _all.append(self)
+
+    def open(self, said: T | None, *, is_brief: bool = False) -> Entered[T]:
+        """Say something from now on. A brief block is closed before any generator around it waits."""
+        here = _here()
+        frame, is_called = generator_around(sys._getframe(1))  # noqa: SLF001 - whose it is
+        opened = None if frame is None else self._of(frame) or self._begin(frame)
+        if opened is None:
+            block = _Block(said)
+        else:
+            block = _Block(said, weakref.ref(opened), here, is_brief or is_called)
+            opened.blocks.append(block)
+        around = (b for b in self._var.get() if b.place != here or b.is_sure or b.is_open)
+        return Entered(block, self._var.set((*around, block)), opened, here)
+
+    def close(self, entered: Entered[T]) -> None:
+        """End a block, in whatever order, thread, task or context it ends."""
+        block, opened = entered.block, entered.opened
+        if opened is not None and block in opened.blocks:
+            opened.blocks.remove(block)
+            if not opened.blocks:
+                self._opened.pop(id(opened.frame), None)
+        now = self._var.get()
+        with suppress(ValueError):  # another context: there nothing was set
+            self._var.reset(entered.token)
+            self._var.set(tuple(each for each in now if each is not block))
+
+    def get(self, context: Context | None = None, asked: Context | None = None) -> T | None:
+        """What is said here, or was in another `context`.
+
+        `asked` is where the run began that asks, and counts where nothing certain is said here.
+        """
+        if context is not None:
+            return self._judge(context.get(self._var, ()))[0]
+        if (block := self._on_stack()) is not None:
+            return block.said
+        blocks = self._var.get()
+        said, doubt = self._judge(blocks)
+        if asked is not None and (said is None or doubt is not None):
+            return self.get(asked)
+        if doubt is not None:  # keep to it in this task; in the generator's own it is void
+            self._var.set((*blocks, _Block(said, doubt.owner, doubt.place, is_sure=True)))
+        return said
+
+    def is_on_stack(self) -> bool:
+        """Whether a generator around us has a block open."""
+        return self._on_stack() is not None
+
+    def settle(self, said: T | None) -> Token[_Blocks[T]]:
+        """Make it certain in this context, for whoever is begun in it."""
+        return self._var.set((_Block(said),))
+
+    def unsettle(self, token: Token[_Blocks[T]]) -> None:
+        """Leave it as it was."""
+        unset(self._var, token)
+
+    def _of(self, frame: FrameType) -> _Opened[T] | None:
+        found = self._opened.get(id(frame))
+        return None if found is None else found()
+
+    def _begin(self, frame: FrameType) -> _Opened[T]:
+        opened, key = _Opened[T](frame), id(frame)
+
+        def forget(gone: weakref.ref[_Opened[T]]) -> None:
+            if self._opened.get(key) is gone:
+                del self._opened[key]
+
+        self._opened[key] = weakref.ref(opened, forget)
+        return opened
+
+    def _on_stack(self) -> _Block[T] | None:
+        known = self._opened
+        frame: FrameType | None = sys._getframe(1) if known else None  # noqa: SLF001 - who runs counts
+        while frame is not None:
+            if id(frame) in known and (opened := self._of(frame)) is not None and opened.blocks:
+                return opened.blocks[-1]
+            frame = frame.f_back
+        return None
+
+    def _judge(self, blocks: _Blocks[T]) -> tuple[T | None, _Block[T] | None]:
+        """(what they say to code that runs in no generator of theirs, the block that this is in doubt for)."""
+        if not blocks:
+            return None, None
+        said, doubtful, here = None, list[_Block[T]](), None
+        for block in reversed(blocks):
+            here = here or (_here() if block.place else None)
+            if block.place is not None and block.place == here:
+                continue  # its generator waits: it would be on the stack
+            if block.is_sure or block.place is None:
+                said = block.said
+                break
+            # Of one generator the innermost counts: it was open when this context was copied.
+            if all(block.owner != each.owner for each in doubtful):
+                doubtful.append(block)
+        if not any(each.is_open for each in doubtful):
+            return said, None
+        voices = {each.said for each in doubtful}
+        if len(voices) == 1 and (said in voices or any(each.is_at_work for each in doubtful)):
+            return doubtful[0].said, doubtful[0]
+        return None, doubtful[0]
+
+
+_all: list[ScopedVariable[Any]] = []
+
+
+def innermost(entered: list[Entered[T]]) -> Entered[T]:
+    """Takes out the block that ends: one object may be entered by several generators, tasks and threads."""
+    if len(entered) == 1:
+        return entered.pop()
+    frame, _ = generator_around(sys._getframe(1))  # noqa: SLF001 - who leaves it
+    here = _here()
+    for each in reversed(entered):
+        owner = None if each.opened is None else each.opened.frame
+        if owner is frame and (frame is not None or each.place == here):
+            entered.remove(each)
+            return each
+    return entered.pop()
+
+
+def settled() -> Context:
+    """A context in which what is said here is certain, wherever it is looked at; all else is left out."""
+    context = Context()
+    for variable in _all:
+        context.run(variable.settle, variable.get())
+    return context
+
+
+def asked_here() -> Context | None:
+    """The same for a run that begins in a generator's block; elsewhere contexts say it themselves."""
+    return settled() if any(variable.is_on_stack() for variable in _all) else None
+
+
+@contextmanager
+def handing_over() -> Iterator[None]:
+    """What a generator's block says is not in doubt in tasks that begin inside; no `yield` is to be."""
+    told = [v for v in _all if v.is_on_stack()]
+    tokens = [(v, v.settle(v.get())) for v in told]
+    try:
+        yield
+    finally:
+        for variable, token in tokens:
+            variable.unsettle(token)
+
+
+def generator_around(frame: FrameType | None) -> tuple[FrameType | None, bool]:
+    """(the innermost generator on the stack, whether a function that it calls has the `with`).
+
+    Such a function ends, and its block with it, before the generator waits. A generator that is the
+    body of a `with` itself is none: its block is its user's.
+    """
+    is_called: bool | None = None
+    while frame is not None:
+        above, flags = frame.f_back, frame.f_code.co_flags
+        if flags & _GENERATOR and not flags & inspect.CO_ITERABLE_COROUTINE:
+            if above is None or _module(above) not in _WITH:
+                return frame, bool(is_called)
+            above = above.f_back
+        elif is_called is None and _module(frame) not in _OURS:
+            is_called = frame.f_code.co_name not in _ENTERING
+        frame = above
+    return None, False
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))
+
+
+def _here() -> Place:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        task = None
+    return threading.get_ident(), id(task)
+
+
+def _is_paused(frame: FrameType) -> bool:
+    """Whether a generator waits at a `yield`, so that its caller works; in doubt it does."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if _RESUME < 0 or not 0 <= at < len(code) - 3:
+        return True
+    if code[at] == _YIELD:  # until 3.12 the last instruction, from 3.13 on the next one
+        at += 2
+    return code[at] == _RESUME and code[at + 1] & 3 not in (0, _AWAIT)

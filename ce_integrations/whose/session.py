@@ -1,0 +1,338 @@
+"""Whose words they are and which session they belong to: `ce_session`, and how a scope is found (decision 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field, fields
+from math import isfinite
+from numbers import Real
+from types import TracebackType
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from ce_engine import Answer, ConfigError, Scope
+from ce_integrations.whose.scoped import Entered, ScopedVariable, innermost
+from ce_integrations.whose.unnamed_sessions import Messages, unnamed
+
+
+Id = str | int | float | UUID
+
+_WANTED = (
+    "expected a text that is not empty, a number or a UUID. Where nobody has an id, leave it out, or "
+    "give None: each run is then on its own"
+)
+
+SHARED_DEFAULTS = frozenset({"default", "chat_history", ""})
+"""Ids that frameworks give to everybody who chose none: they are no ids."""
+
+
+@dataclass(slots=True)
+class CallInfo:
+    """What an adapter knows of a model call, a tool's run or a retrieval beside its content.
+
+    Attributes:
+        request_id: the app's own call (root run of the framework); retries inside it share it.
+        parent_request_id: the run right above this call.
+        session_id: the framework's own id of the conversation, as it is; shared defaults do not count.
+        lane_key: the framework's own name of the line of conversation (branch, agent).
+        agent: the framework's name of the agent that asks.
+        shared_history: agents go on with one list, which does not say who of them spoke.
+        context_window: the model's window in tokens, where the framework knows it; else it is looked up by
+            the model's name.
+        tools: JSON schemas that go out with the call.
+        response_format: the schema of a structured answer that goes out with the call.
+        purpose: `"helper"` for a framework's own calls (summarise, route, guard).
+        takes_history: the call is a chain's or an engine's that holds a conversation: where its list
+            has no history, that of the session may be put in, if the app asked for it. Never of a model
+            that is asked alone, of one-shot prompts, nor where the framework keeps the state itself.
+        batch: names the app's batch that the call is an item of: items are no history of each other.
+        opaque: the input is one text that somebody put together: nothing is brought into it.
+        conversation: the object that the framework hands from run to run, with the messages (a
+            memory, an agent or team that keeps its own); known weakly, by identity. Where nobody
+            named a session, the same ephemeral one goes on with it. `Stateless(agent)` for an agent that
+            is handed them all and keeps none: a list goes on with the session of an answer that is in it.
+        context: where the app asked, if this runs elsewhere, in a task that inherits nothing of it:
+            what was said there (`ce_session`, `ce_role`) counts, and not what is said here.
+        asked: where the run that this is a part of began, if in a generator's block: what was said
+            there counts where nothing certain is said here.
+        task_id: the task of the framework's own for which this is done, and `sub_task_id` one inside it,
+            which an agent handed to another.
+        metadata: the framework's metadata of this call, for callables of the user; never stored.
+        mode: the name of the entry point that was called.
+    """
+
+    request_id: str = ""
+    parent_request_id: str = ""
+    session_id: object = None
+    user_id: object = None
+    lane_key: str | None = None
+    agent: str = ""
+    shared_history: bool = False
+    model: str | None = None
+    provider: str = ""
+    context_window: int | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    response_format: Mapping[str, Any] | None = None
+    purpose: Literal["chat", "helper"] = "chat"
+    takes_history: bool = False
+    batch: str = ""
+    opaque: bool = False
+    conversation: object = None
+    context: Context | None = None
+    asked: Context | None = field(default=None, compare=False)
+    task_id: str = ""
+    sub_task_id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    mode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    """What one of those who may name a scope says, and whether history is to go in; `None` is not said."""
+
+    session_id: str | None = None
+    user_id: str | None = None
+    account_id: str | None = None
+    project_id: str | None = None
+    agent_id: str | None = None
+    history: bool | None = field(default=None, kw_only=True)
+
+
+_SAID = tuple(part.name for part in fields(_Voice))
+_PARTS = tuple(name for name in _SAID if name != "history")
+chosen_session: ScopedVariable[_Voice] = ScopedVariable("ce_session")
+
+
+class ce_session:  # noqa: N801 - reads like the function that it is to its users
+    """Say whose session the calls inside belong to; `with` and `async with`, nestable.
+
+    It wins over everything said at installation and over the framework's own ids. What an inner
+    block leaves out holds from the block around it. A block in a generator holds while the generator
+    runs, and not for its caller while it waits at a `yield`.
+
+    Args:
+        session_id: whose calls these are.
+        user_id: the user, and so on for the other ids.
+        history: whether chains and engines inside that send no history are given what was said in the
+            session before; as the installation says, if not given. Models that are asked alone never are.
+
+    Raises:
+        ConfigError: the session id is empty, an id is neither a text, a number nor a UUID, or `history` is
+            no truth value.
+    """
+
+    def __init__(
+        self,
+        session_id: Id,
+        *,
+        user_id: Id | None = None,
+        account_id: Id | None = None,
+        project_id: Id | None = None,
+        agent_id: Id | None = None,
+        history: bool | None = None,
+    ) -> None:
+        if session_id is None:
+            raise ConfigError(f"session_id of ce_session is None; {_WANTED}")
+        if history not in (None, True, False):
+            raise ConfigError(f"ce_session's history is True or False; found {history!r}")
+        given = session_id, user_id, account_id, project_id, agent_id
+        parts = zip(given, _PARTS, strict=True)
+        ids = (as_id(value, part, "ce_session") for value, part in parts)
+        self._said = _Voice(*ids, history=history)
+        self._entered: list[Entered[_Voice]] = []
+
+    def __enter__(self) -> Self:
+        around = chosen_session.get()
+        said = self._said if around is None else _innermost([self._said, around])
+        self._entered.append(chosen_session.open(said))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        chosen_session.close(innermost(self._entered))
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+
+def _innermost(voices: Sequence[_Voice]) -> _Voice:
+    """Of each part what the first voice says that says anything."""
+    said: dict[str, Any] = {}
+    for voice in voices:
+        for part in _SAID:
+            if part not in said and (value := getattr(voice, part)) is not None:
+                said[part] = value
+    return _Voice(**said)
+
+
+ScopeChoice = Scope | Callable[[CallInfo], Scope | None] | None
+IdChoice = Id | Callable[[CallInfo], Id | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What `install_ce` was told about scopes: values, or sync callables that get the `CallInfo`."""
+
+    scope: ScopeChoice = None
+    session_id: IdChoice = None
+    user_id: IdChoice = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Whose call it is.
+
+    Attributes:
+        ephemeral: nobody named the session, and it was made for this run.
+        history: whether the app asked for the session's history here; `None` is not said.
+        conversation: that of `conversation_of`, where the answer is to be remembered.
+    """
+
+    scope: Scope
+    ephemeral: bool = False
+    conversation: int | None = None
+    history: bool | None = None
+
+
+def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resolved:
+    """Find the scope of a call; of each part the innermost that says something wins.
+
+    `ce_session`, then the callables of `install_ce`, its values, the framework's own ids, and in
+    the end a fresh session for this run alone. `messages`, asked for only then, may show that such a
+    run goes on with a list whose answer was recorded before in this process; none is not known.
+
+    Raises:
+        ConfigError: a callable gave something that is no id.
+    """
+    said = _innermost(list(_voices(info, choice)))
+    account_id, user_id = said.account_id or "", said.user_id or ""
+    session_id = said.session_id or unnamed.session_of(
+        info.request_id,
+        (account_id, user_id),
+        messages,
+        unnamed.number_of(info.conversation),
+        is_list=_is_list(info),
+    )
+    scope = Scope(
+        session_id=session_id,
+        user_id=user_id,
+        account_id=account_id,
+        project_id=said.project_id or "",
+        agent_id=said.agent_id or "",
+        trace_id=info.request_id,
+    )
+    return Resolved(scope, ephemeral=said.session_id is None, history=said.history)
+
+
+def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
+    """Everybody who may name the scope, the innermost first."""
+    yield chosen_session.get(info.context, info.asked) or _Voice()
+    yield _Voice(
+        _called(choice.session_id, info, "session_id"), _called(choice.user_id, info, "user_id")
+    )
+    if callable(choice.scope):
+        yield of_scope(choice.scope(info))
+    yield _Voice(_value(choice.session_id), _value(choice.user_id))
+    if isinstance(choice.scope, Scope):
+        yield of_scope(choice.scope)
+    own = _own_id(info.session_id)
+    yield _Voice(
+        None if own in SHARED_DEFAULTS else own, _own_id(info.user_id), agent_id=info.agent or None
+    )
+
+
+def conversation_of(info: CallInfo) -> int | None:
+    """Names the object that keeps the list which a call sends, and will have its answer."""
+    return unnamed.number_of(info.conversation) if _is_list(info) else None
+
+
+def _is_list(info: CallInfo) -> bool:
+    return info.purpose == "chat" and not info.opaque
+
+
+def remember_answer(resolved: Resolved, answer: Answer, *, is_shared: bool = False) -> None:
+    """Note an answer given in an ephemeral session, so that a list that holds it goes on with it.
+
+    `is_shared` is one that a cache gives to others too.
+    """
+    if resolved.ephemeral:
+        scope = resolved.scope
+        unnamed.remember(
+            (scope.account_id, scope.user_id),
+            scope.session_id,
+            answer.message,
+            answer.host_id,
+            resolved.conversation,
+            is_shared=is_shared,
+        )
+
+
+def _called(choice: IdChoice, info: CallInfo, name: str) -> str | None:
+    if not callable(choice):
+        return None
+    value: object = choice(info)
+    if isinstance(value, Coroutine):
+        value.close()
+        raise ConfigError(
+            f"the {name} callable of install_ce is an async one, which cannot be used here; expected "
+            "a function that gives an id or None"
+        )
+    return as_id(value, name, "the callable of install_ce")
+
+
+def _value(choice: IdChoice) -> str | None:
+    return None if callable(choice) else _own_id(choice)
+
+
+def of_scope(scope: object) -> _Voice:
+    """What a scope of `install_ce` says; a part that is empty says nothing.
+
+    Raises:
+        ConfigError: it is none, or has a part that cannot be an id.
+    """
+    if scope is None:
+        return _Voice()
+    if not isinstance(scope, Scope):
+        raise ConfigError(
+            f"the scope callable of install_ce gave {type(scope).__name__}; expected a Scope or "
+            "None (an async callable cannot be used here)"
+        )
+    ids = (as_id(getattr(scope, part), part, "the Scope of install_ce") for part in _PARTS)
+    return _Voice(*(each or None for each in ids))
+
+
+def as_id(value: object, part: str, said_by: str) -> str | None:
+    """An id that the app says, as text; `None` is not said. `""` is nobody, and no session.
+
+    Raises:
+        ConfigError: it cannot be one.
+    """
+    text = _own_id(value)
+    if text is None and value is not None:
+        raise ConfigError(f"{part} of {said_by} is a {type(value).__name__}; {_WANTED}")
+    if text == "" and part == "session_id":
+        raise ConfigError(f"{part} of {said_by} is an empty text; {_WANTED}")
+    return text
+
+
+def _own_id(value: object) -> str | None:
+    """A framework's id as text: texts, numbers and UUIDs are ids, other objects are not."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool):
+        return None
+    is_number = isinstance(value, Real) and isfinite(value)
+    return str(value) if is_number or type(value).__name__ == "UUID" else None

@@ -1,0 +1,1 @@
+"""Wraps the methods of others' objects, and puts them back."""

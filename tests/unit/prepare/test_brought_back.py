@@ -1,0 +1,271 @@
+"""What is brought back: by hand, tool calls as messages in their places; to agents, the values of results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+
+from ce_engine import (
+    BudgetConfig,
+    CharBasedEstimator,
+    ContextEngine,
+    MemoryStore,
+    Message,
+    Prepared,
+    Retrieval,
+    RetrievedDoc,
+    Role,
+    RuntimeConfig,
+    Scope,
+    ToolRequest,
+    create_context_engine,
+)
+from ce_engine.prepare.choose.policy import ANEW, CHAT, TOOLS, policy
+from ce_engine.prepare.tool_results.values import values_of
+from ce_engine.testing.host import (
+    HostApp,
+    assistant,
+    system,
+    tool_calls,
+    tool_result,
+    user,
+)
+
+
+SCOPE = Scope(session_id="s", user_id="u")
+
+
+@pytest.fixture
+def engine() -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore(), token_estimator=CharBasedEstimator())
+    yield made
+    made.sync.close()
+
+
+def asked(engine: ContextEngine, *messages: Message) -> tuple[str, list[Message]]:
+    found = engine.sync.prepare_turn("s", list(messages))
+    parts = found.assembled_input.parts
+    sent = [Message(**part.model_dump(exclude_none=True)) for part in parts]
+    return found.report.turn_id, sent
+
+
+def test_by_hand_earlier_tool_calls_come_back_in_place_and_the_prefix_stays() -> None:
+    engine = create_context_engine(MemoryStore())
+    prompt = Message(role=Role.SYSTEM, content="You help.")
+    call = ToolRequest(id="c1", name="booking", args={"code": "XEHM4B", "mail": "ann@example.com"})
+    turn, _ = asked(engine, prompt, Message(role=Role.USER, content="My booking?"))
+    answer = Message(role=Role.ASSISTANT, content="", tool_calls=[call])
+    engine.sync.commit_assistant_message("s", answer, turn_id=turn)
+    result = Message(role=Role.TOOL, tool_call_id="c1", content='{"mail": "ann@example.com"}')
+    turn, before = asked(engine, prompt, result)
+    reply = Message(role=Role.ASSISTANT, content="It is fine.")
+    engine.sync.commit_assistant_message("s", reply, turn_id=turn)
+    _, now = asked(engine, prompt, Message(role=Role.USER, content="预订号是多少？"))
+    engine.sync.close()
+    roles = ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert now[: len(before)] == before, "what was sent stays where it was sent"
+    assert [m.role.value for m in now] == roles
+    assert now[2].tool_calls == [call], "with its arguments, live"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            '{"id": "W1", "price": 1.10, "note": null, "paid": true, "items": [{"name": "帽子", "n": 2}, {"name": "Mug", "n": 1}]}',
+            "id W1; price 1.10; paid true; items 帽子 n 2, Mug n 1",
+        ),
+        (
+            '[{"flight": "HAT1", "seats": {"eco": 4, "first": 0}}, {"flight": "HAT2", "seats": {"eco": 0, "first": null}}]',
+            "(flight seats(eco first)) HAT1 4 0 | HAT2 0 -",
+        ),
+        (
+            '[{"city": "New York", "hotels": ["A B", "C"]}, {"city": "上海 浦东", "hotels": []}]',
+            '(city hotels) "New York" "A B C" | "上海 浦东" -',
+        ),
+        ('{"to": {"from": null, "city": "Boston"}, "seen": []}', "to city Boston; seen []"),
+        (
+            '{"old": {"card": "visa", "n": 1}, "x": {"a": {"k": "v"}, "b": {"k": "w"}}}',
+            "old visa n 1; x a v, b w",
+        ),
+        ('{"status": "ok; balance 100", "balance": "5"}', 'status "ok; balance 100"; balance 5'),
+        ('{"half": "\\ud83d"}', '{"half": "\\ud83d"}'),
+        ('{"SFO": "San Francisco", "北京": "PEK"}', "SFO San Francisco; 北京 PEK"),
+        ('[{"a": "one two"}, {"b": "three"}]', "one two | three"),
+        ("plain 城 text", "plain 城 text"),
+        ("[broken", "[broken"),
+        ("[1]", "1"),
+        ("{}", "{}"),
+    ],
+)
+def test_a_result_is_its_values(text: str, line: str) -> None:
+    assert values_of(text) == line
+
+
+@given(
+    strategies.recursive(
+        strategies.none() | strategies.booleans() | strategies.integers() | strategies.text(),
+        lambda inner: strategies.lists(inner) | strategies.dictionaries(strategies.text(), inner),
+    )
+)
+def test_any_json_has_values(value: Any) -> None:
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+        assert values_of(text) == text or len(values_of(text)) < len(text)
+
+
+def test_the_line_says_which_policy_holds() -> None:
+    assert policy(stays=True, uses_tools=False) is CHAT
+    assert policy(stays=True, uses_tools=True) is TOOLS
+    assert policy(stays=False, uses_tools=True) is ANEW
+
+
+class Agent:
+    """An app whose model asks for one tool after the other; what went out is `sent`."""
+
+    def __init__(self, engine: ContextEngine, budget: int) -> None:
+        self.app = HostApp(engine, SCOPE, [system("You book flights.")])
+        limits = BudgetConfig(max_input_tokens=budget, reserved_reply_tokens=0)
+        self.config = RuntimeConfig(budget=limits)
+        self.sent: list[list[tuple[str, str]]] = []
+        self.last: Prepared
+
+    def ask(self, text: str) -> None:
+        self._prepare(user(text))
+
+    def use(self, call_id: str, name: str, args: dict[str, Any], result: Any) -> None:
+        self.app.commit(self.last, tool_calls((call_id, name, args)))
+        self._prepare(tool_result(call_id, json.dumps(result)), new_request=False)
+
+    def answer(self, text: str) -> None:
+        self.app.commit(self.last, assistant(text))
+
+    def _prepare(self, *said: Any, **call: Any) -> None:
+        self.last = self.app.prepare(*said, config=self.config, **call)
+        self.sent.append([(p.role.value, p.content) for p in self.last.assembled.parts])
+
+    @property
+    def text(self) -> str:
+        return "\n".join(content for _, content in self.sent[-1])
+
+
+@pytest.mark.req("E-03")
+def test_an_agent_over_its_budget_keeps_the_values_of_its_results_and_its_prefix(
+    engine: ContextEngine,
+) -> None:
+    """Over many steps the list is cut a few times; in between, requests only grow, also into the next question."""
+    agent = Agent(engine, 2500)
+    for question in ("Book a flight to Oslo.", "那么北京呢？"):
+        agent.ask(question)
+        for n in range(9):
+            flights = [{"flight": f"HAT{n}{k}", "status": "available"} for k in range(6)]
+            terms = {"flights": flights, "terms": "不可退款。" * 9}
+            agent.use(f"{question[:1]}{n}", "search", {"day": n}, terms)
+            assert agent.last.report.token_used <= 2500
+        agent.answer("Done.")
+    moved = [
+        n for n, (before, now) in enumerate(pairwise(agent.sent)) if now[: len(before)] != before
+    ]
+    assert 1 <= len(moved) <= 8
+    # Behind a cut: what is gone is there as values, named by its tool.
+    text = "\n".join(content for _, content in agent.sent[moved[0] + 1])
+    assert any(
+        f"| tool result search: flights HAT{n}0 available, HAT{n}1" in text for n in range(9)
+    )
+
+
+@pytest.mark.req("E-03")
+def test_results_that_later_calls_took_from_come_back_first(engine: ContextEngine) -> None:
+    """A list of orders, of which the agent looks at one after the other, is needed again; and it is the oldest."""
+    agent = Agent(engine, 1600)
+    agent.ask("Which of my orders has a 帽子?")
+    orders = [f"订单{n}-{n * 7919}" for n in range(8)]
+    agent.use("c0", "list_orders", {"user": "ann"}, {"user": "ann", "orders": orders})
+    for n in range(24):
+        asked = {"order": orders[n // 6]}
+        agent.use(
+            f"c{n + 1}", "look", asked, {"page": n, "text": f"nothing of note on page {n} " * 3}
+        )
+    assert agent.last.report.dropped
+    assert f"| tool result list_orders: user ann; orders {' '.join(orders)}" in agent.text
+
+
+@pytest.mark.req("A-11")
+def test_steps_that_are_not_shown_are_counted_and_a_replay_says_the_same(
+    engine: ContextEngine,
+) -> None:
+    agent = Agent(engine, 1200)
+    agent.ask("Read the pages.")
+    for n in range(8):
+        agent.use(f"c{n}", "read", {"page": n}, {"page": n, "text": f"a page of words {n} " * 40})
+    assert "earlier steps of this task are not shown; evidence " in agent.text
+    assert engine.sync.flush()
+    replay = engine.sync.replay(SCOPE, system="You book flights.")
+    assert replay.equal, replay.problems
+
+
+def test_equal_answers_of_different_calls_come_back_each(engine: ContextEngine) -> None:
+    agent = Agent(engine, 1500)
+    agent.ask("Which flights have seats?")
+    for n in range(26):
+        agent.use(f"c{n}", "seats", {"flight": f"HAT0{n}"}, {"available": True, "class": "economy"})
+    assert agent.last.report.dropped
+    assert agent.text.count("| tool result seats HAT0") > 2
+
+
+@pytest.mark.req("A-11")
+def test_a_note_on_what_is_left_out_is_left_out_before_the_budget_is_exceeded(
+    engine: ContextEngine,
+) -> None:
+    for size in range(700, 1000, 8):
+        app = HostApp(engine, Scope(session_id=f"s{size}"), [system("You read.")])
+        config = RuntimeConfig(
+            budget=BudgetConfig(max_input_tokens=1000, reserved_reply_tokens=0), fail="open"
+        )
+        last = app.prepare(user("Read."), config=config)
+        for n in range(6):
+            app.commit(last, tool_calls((f"c{n}", "read", {"n": n})))
+            text = "word " * (size if n == 5 else 60)
+            last = app.prepare(tool_result(f"c{n}", text), config=config, new_request=False)
+        if last.report.over_budget:
+            text = "\n".join(part.content for part in last.assembled.parts)
+            assert "not shown" not in text
+
+
+def test_a_worker_that_wants_no_knowledge_gets_no_results(engine: ContextEngine) -> None:
+    for role, is_there in (("agent", True), ("worker", False)):
+        app = HostApp(engine, Scope(session_id=role), [system("You read.")])
+        budget = BudgetConfig(max_input_tokens=1000, reserved_reply_tokens=0)
+        asked: dict[str, Any] = {"config": RuntimeConfig(budget=budget), "role": role}
+        last = app.prepare(user("Read."), **asked)
+        for n in range(12):
+            app.commit(last, tool_calls((f"c{n}", "read", {"page": n})))
+            page = json.dumps({"page": n, "text": "word " * 60})
+            last = app.prepare(tool_result(f"c{n}", page), new_request=False, **asked)
+        assert last.report.dropped
+        text = "\n".join(part.content for part in last.assembled.parts)
+        assert ("| tool result read" in text) is is_there
+
+
+def test_a_document_that_shares_one_word_does_not_stand_before_what_was_said(
+    engine: ContextEngine,
+) -> None:
+    """Documents that know little of a question have high scores among themselves, and not beside messages."""
+    passage = "Each project has resources, connections and data sets, and a page of its own. " * 3
+    engine.post_retrieval(SCOPE, Retrieval("kb", "q", [RetrievedDoc(passage)], run_id="r"))
+    said = "For project Blue Heron we build on aiofiles; our ticket for it is TCK-4711. " * 2
+    talk = [
+        user(said),
+        assistant("Noted."),
+        user("The list of numbers is short. " * 30),
+        assistant("Yes."),
+    ]
+    asks = "What was our number on the list of tickets, the ticket for project Blue Heron?"
+    app = HostApp(engine, SCOPE, [*talk, user(asks)])
+    small = BudgetConfig(max_input_tokens=200, reserved_reply_tokens=0)
+    prepared = app.prepare(config=RuntimeConfig(budget=small))
+    assert "TCK-4711" in "".join(part.content for part in prepared.assembled.parts)

@@ -1,0 +1,176 @@
+"""Sources that disagree are settled or told, never passed over in silence (A-18)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from ce_engine import Evidence, EvidenceSource, EvidenceType, RuntimeConfig, SourceKind
+from ce_engine.config import ConflictStrategy
+from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.choose.conflict import Settled, settle_conflicts
+
+
+def said(name: str, kind: SourceKind, told: object, at: str = "", **metadata: Any) -> Evidence:
+    return Evidence(
+        evidence_id=name,
+        type=EvidenceType.OTHER,
+        source=EvidenceSource(kind=kind, name=f"source of {name}"),
+        content=told if isinstance(told, str) else json.dumps(told),
+        metadata={"created_at": at, **metadata} if at else metadata,
+    )
+
+
+def settle(*evidences: Evidence, strategy: str = "keep_both_and_warn", **more: Any) -> Settled:
+    materials = [Material(e.evidence_id, "knowledge__context", e.content, "test",
+                          evidence_id=e.evidence_id) for e in evidences]  # fmt: skip
+    found: Any = strategy
+    return settle_conflicts(materials, evidences, found, **more)
+
+
+TOOL = said("tool", SourceKind.TOOL, {"order": {"id": 7, "status": "paid"}}, "2026-01-01")
+WIKI = said("wiki", SourceKind.RAG, {"order": {"status": "open"}}, "2026-02-01T00:00:00Z")
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize(
+    ("strategy", "stays", "resolution"),
+    [
+        ("prefer_tool_over_rag", ["tool"], "prefer_tool_over_rag"),
+        ("prefer_latest_by_at", ["wiki"], "prefer_latest_by_at"),
+        ("keep_both_and_warn", ["tool", "wiki", "conflicts"], "keep_both_and_warn"),
+    ],
+)
+def test_a_field_on_which_two_sources_disagree(
+    strategy: str, stays: list[str], resolution: str
+) -> None:
+    found = settle(TOOL, WIKI, strategy=strategy)
+    assert [material.id for material in found.materials] == stays
+    [record] = found.conflicts
+    assert (record.evidence_ids, record.field_path) == (["tool", "wiki"], "$.order.status")
+    assert record.resolution == resolution
+    assert "paid" not in record.model_dump_json(), "a report holds no content"
+    assert found.warnings == (["CONTEXT_EVIDENCE_CONFLICT"] if "conflicts" in stays else [])
+
+
+@pytest.mark.req("A-18")
+def test_the_note_says_who_says_what() -> None:
+    note = settle(TOOL, WIKI).materials[-1]
+    assert note.section == "knowledge__context"
+    assert note.text.splitlines() == [
+        "|# Sources disagree",
+        "| order.status: paid (evidence tool, source of tool); open (evidence wiki, source of wiki)",
+    ]
+    assert "相互矛盾" in settle(TOOL, WIKI, locale="zh").materials[-1].text
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (said("b", SourceKind.RAG, {"order": {"id": 8, "status": "open"}}), "another order"),
+        (said("b", SourceKind.RAG, {"order": {"id": "7", "status": " Paid"}}), "the same value"),
+        (said("b", SourceKind.RAG, {"status": "open"}), "another field"),
+        (said("b", SourceKind.RAG, {"status": "open", "order": {"id": 7}}), "a field of something else"),
+        (said("b", SourceKind.RAG, "The status is open."), "no JSON"),
+        (said("b", SourceKind.RAG, '{"order": {"status": "op'), "half a JSON"),
+        (said("b", SourceKind.RAG, ["open"]), "no object"),
+        (TOOL.model_copy(update={"evidence_id": "b", "content": '{"order": {"status": "open"}}'}),
+         "the same source, later"),
+    ],
+)  # fmt: skip
+def test_what_is_no_conflict(other: Evidence, why: str) -> None:
+    found = settle(TOOL, other)
+    assert (found.conflicts, len(found.materials)) == ([], 2), why
+
+
+@pytest.mark.req("A-18")
+def test_nameless_objects_without_an_id_in_common_may_speak_of_anything() -> None:
+    weather = said("a", SourceKind.TOOL, {"status": "ok", "degrees": 3})
+    stock = said("b", SourceKind.RAG, {"status": "empty"})
+    assert settle(weather, stock).conflicts == []
+
+
+@pytest.mark.req("A-18")
+def test_a_field_can_be_declared_for_text_that_is_no_json() -> None:
+    one = said("a", SourceKind.RAG, "退款需要 5 天。", field="退款期限", value="5 天")
+    two = said("b", SourceKind.USER, "7 天", field="退款期限")
+    found = settle(one, two, locale="zh")
+    assert [record.field_path for record in found.conflicts] == ["退款期限"]
+    assert "5 天" in found.materials[-1].text
+    assert "7 天" in found.materials[-1].text
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize(
+    ("strategy", "evidences"),
+    [
+        ("prefer_tool_over_rag", [said("a", SourceKind.USER, {"id": 7, "x": 1}), WIKI]),
+        ("prefer_tool_over_rag", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}),
+                                  said("b", SourceKind.TOOL, {"id": 7, "x": 2})]),
+        ("prefer_tool_over_rag", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}),
+                                  said("b", SourceKind.USER, {"id": 7, "x": 2})]),
+        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}, "2026-01-01"),
+                                 said("b", SourceKind.RAG, {"id": 7, "x": 2})]),
+        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}, "2026-01-01"),
+                                 said("b", SourceKind.RAG, {"id": 7, "x": 2}, "yesterday")]),
+        ("prefer_latest_by_at", [said("a", SourceKind.TOOL, {"id": 7, "x": 1}, "2026-01-01T00:00:00Z"),
+                                 said("b", SourceKind.RAG, {"id": 7, "x": 2}, "2026-01-01")]),
+    ],
+)  # fmt: skip
+def test_where_the_strategy_cannot_tell_both_stay_and_it_is_said(
+    strategy: str, evidences: list[Evidence]
+) -> None:
+    if evidences[1] is WIKI:
+        evidences = [evidences[0], said("b", SourceKind.RAG, {"id": 7, "x": 2})]
+    found = settle(*evidences, strategy=strategy)
+    assert [material.id for material in found.materials] == ["a", "b", "conflicts"]
+    assert [record.resolution for record in found.conflicts] == ["keep_both_and_warn"]
+
+
+@pytest.mark.req("A-18")
+def test_what_goes_out_otherwise_disagrees_too_and_effective_at_counts() -> None:
+    wiki = said("w", SourceKind.RAG, {"id": 7, "x": 1}, "2026-03-01", effective_at="2025-01-01")
+    tool = said("t", SourceKind.TOOL, {"id": 7, "x": 2}, "2026-01-01")
+    shown = [Material("m", "knowledge__context", "…", "test", evidence_id="w")]
+    found = settle_conflicts(shown, [wiki, tool], "prefer_latest_by_at")
+    assert (found.materials, len(found.conflicts)) == ([], 1)
+    assert settle_conflicts([], [wiki, tool]).conflicts == [], "neither would go out anyway"
+
+
+@pytest.mark.req("A-18", "A-22")
+def test_the_strategy_is_configured() -> None:
+    assert RuntimeConfig().conflicts == "keep_both_and_warn"
+    for strategy in get_args(ConflictStrategy):
+        assert RuntimeConfig(conflicts=strategy).conflicts == strategy
+
+
+@pytest.mark.req("A-18")
+def test_long_numbers_are_told_apart_to_their_last_digit() -> None:
+    """Ids of 19 digits are common; as floats these two are one."""
+    first = said("a", SourceKind.TOOL, {"order_id": 1234567890123456781, "status": "paid"})
+    other = said("b", SourceKind.RAG, {"order_id": "1234567890123456782", "status": "open"})
+    assert settle(first, other, strategy="prefer_tool_over_rag").conflicts == []
+    same = said("c", SourceKind.RAG, {"order_id": "1234567890123456781", "status": "open"})
+    [record] = settle(first, same).conflicts
+    assert record.field_path == "$.status"
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize(("one", "other"), [("12", 12.0), (1e3, "1000"), ("-0", 0), ("nan", "NaN")])
+def test_equal_numbers_are_no_conflict(one: object, other: object) -> None:
+    told = [{"order": {"total": value}} for value in (one, other)]
+    pair = said("a", SourceKind.TOOL, told[0]), said("b", SourceKind.RAG, told[1])
+    assert settle(*pair).conflicts == []
+
+
+@pytest.mark.req("A-18")
+@pytest.mark.parametrize("huge", ["1e999999999", "9" * 5000, "1e-999999999", "١٢"])
+def test_odd_numbers_are_compared_too(huge: str) -> None:
+    pair = (
+        said("a", SourceKind.TOOL, {"order": {"total": huge}}),
+        said("b", SourceKind.RAG, {"order": {"total": "5"}}),
+    )
+    assert len(settle(*pair).conflicts) == 1

@@ -1,0 +1,169 @@
+"""What hides beside or inside something else is taken out whole, and what only looks like it is left (issue 14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ce_engine.text.redaction.redact import Numbering, PatternRedactor
+
+
+REDACTOR = PatternRedactor()
+VISA, UNION = "4111111111111111", "6222021234567894"
+
+
+def redacted(text: str) -> str:
+    done = REDACTOR.redact(text, Numbering(bytes(32)))
+    assert REDACTOR.redact(done.text, Numbering(bytes(32))).text == done.text
+    return done.text
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://user:p@ss:wd@host/", "https://user:[PASSWORD_1]@host/"),
+        ("https://user:p@ss:wd@mail.example.com/", "https://user:[PASSWORD_1]@mail.example.com/"),
+        ("redis://:p@ss@wd9@10.0.0.1:6379/0", "redis://:[PASSWORD_1]@10.0.0.1:6379/0"),
+        ("amqp://u:ann@b.com@mq.example.com/v", "amqp://u:[PASSWORD_1]@mq.example.com/v"),
+        ("smtp://u:p!longandlonger@mail.example.com", "smtp://u:[PASSWORD_1]@mail.example.com"),
+        (
+            "postgres://me@corp.com:s3cr3t@db.host/x",
+            "postgres://me@corp.com:[PASSWORD_1]@db.host/x",
+        ),
+        ("mysql://app:pa/ss9@db.example.com/x", "mysql://app:[PASSWORD_1]@db.example.com/x"),
+        ("数据库：mysql://app:密p@码9@db.cn/x", "数据库：mysql://app:[PASSWORD_1]@db.cn/x"),
+        ("https://u:s3cr3t@h.com?to=ann@b.com", "https://u:[PASSWORD_1]@h.com?to=[EMAIL_1]"),
+        ("https://u:s3cr3t@h.com,ann@b.com", "https://u:[PASSWORD_1]@h.com,[EMAIL_1]"),
+    ],
+)
+def test_the_password_of_a_url_is_taken_out_whole(url: str, expected: str) -> None:
+    assert redacted(url) == expected
+    assert redacted(f"see {url} please") == f"see {expected} please"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://localhost:4873/@scope/pkg",
+        "git+ssh://git@github.com:org/repo.git@v1.0",
+        "oci://reg.example.com:5000/img@sha256:abcdef",
+        "file:///c:/pictures/logo@2x.png",
+        "http://host:port/path@v2",
+        "https://user:password@host/",
+        "https://${USER}:${PASSWORD}@host/",
+    ],
+)
+def test_other_urls_are_left(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize("number", [VISA, UNION, "4111 1111 1111 1111", "5500-0055-5555-5559"])
+@pytest.mark.parametrize(
+    "label",
+    ["order ", "Order #", "#", "id ", "id: ", "order_id=", "transaction ", "Transaction ID: ", "txn ",
+     "message: ", "订单", "订单：", "交易 "],
+)  # fmt: skip
+def test_a_card_is_one_behind_a_label_of_what_is_paid_for(label: str, number: str) -> None:
+    assert redacted(f"{label}{number}.") == f"{label}[CARD_1]."
+
+
+@pytest.mark.parametrize("label", ["Order number ", "invoice no. ", "订单号：", "交易流水号 "])
+def test_what_says_that_it_has_the_number_of_its_own_is_believed(label: str) -> None:
+    """Unless it is written as cards are."""
+    assert redacted(f"{label}{VISA}.") == f"{label}{VISA}."
+    assert redacted(f"{label}4111 1111 1111 1111.") == f"{label}[CARD_1]."
+
+
+@pytest.mark.parametrize("key", ["message", "id", "order", "transaction", "orderId", "#", "内容"])
+@pytest.mark.parametrize("value", [VISA, "4111 1111 1111 1111", int(VISA)])
+def test_a_card_is_one_under_any_key(key: str, value: Any) -> None:
+    data = {"items": [{key: value}]}
+    done = REDACTOR.redact_json(data, Numbering(bytes(32)))
+    assert done.value == {"items": [{key: "[CARD_1]"}]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id 4532015112830366123",  # of a database: 19 digits in one run
+        "id 4111111111111112",  # no check digit
+        "isbn 4111111111111111",
+        "offset 4111111111111111",
+        "seed(4111111111111111)",
+        "4111111111111111 bytes",
+        "tracking 4111111111111111",
+        "快递单号4111111111111111",
+    ],
+)
+def test_other_long_numbers_are_left(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "label", ["secret: ", "AWS_SECRET_ACCESS_KEY=", "api_key = ", 'token: "', "密钥："]
+)
+@pytest.mark.parametrize(
+    "value", ["/bPxRfiCYz7EXAMPLE9KEY/wJalrXUtnFEMI", "/q2Wv0x8Rk1TzL9mB4nD7/eY=="]
+)
+def test_a_secret_may_begin_with_a_slash(label: str, value: str) -> None:
+    close = '"' if label.endswith('"') else ""
+    expected = f"{label}[SECRET_1]{close}"
+    assert redacted(f"{label}{value}{close}").replace("==", "").replace("=[", "=[") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "secret=/etc/ssl/private/key1.pem",
+        "token=/var/run/secrets/kubernetes.io/token1",
+        "token: /api/v2/users/12345678",
+        "SECRET_KEY=/run/secrets/django/key2024",
+        "api_key: /home/Ann/Keys/2024/prod1",
+    ],
+)
+def test_paths_are_no_secrets(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "150 - 4892 - 8890",
+        "1504 - 8928 - 890",
+        "+86 150 - 4892 - 8890",
+        "010 - 8888 - 6666",
+        "+44 20 - 7946 - 0958",
+    ],
+)
+def test_a_phone_in_groups_set_wide(number: str) -> None:
+    assert redacted(f"{number}") == "[PHONE_1]"
+    assert redacted(f"我的电话是 {number}。") == "我的电话是 [PHONE_1]。"
+
+
+@pytest.mark.parametrize("text", ["150 - 40 = 110", "2019 - 2020 - 2021", "100 - 2500 - 3000"])
+def test_sums_are_no_phones(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "account",
+    ["de89370400440532013000", "de89 3704 0044 0532 0130 00", "gb29nwbk60161331926819",
+     "gb29 nwbk 6016 1331 9268 19", "fr1420041010050500013m02606"],
+)  # fmt: skip
+def test_an_account_number_in_lower_case(account: str) -> None:
+    assert redacted(account) == "[IBAN_1]"
+    assert redacted(f"pay to {account}, 谢谢") == "pay to [IBAN_1], 谢谢"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gb30nwbk60161331926819",  # no check digits
+        "be68539a07547034",  # hexadecimal
+        "commit de89370400440532013000ab",
+        "gb29-nwbk-6016-1331-9268-19",
+    ],
+)
+def test_other_lower_case_is_left(text: str) -> None:
+    assert redacted(text) == text
