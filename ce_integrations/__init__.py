@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CallInfo": "session",
-    "ce_role": "role",
-    "ce_session": "session",
-    "fetch_evidence": "evidence",
-    "install_ce": "registry",
-    "load_adapters": "registry",
+    "CallInfo": "whose.session",
+    "ce_role": "whose.role",
+    "ce_session": "whose.session",
+    "fetch_evidence": "calls.evidence_tool",
+    "install_ce": "install.registry",
+    "load_adapters": "install.registry",
 }
 
 
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> object:
     """Load what is asked for, so that importing this package costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'base')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'install.adapter')}"), name)
 
 
 def __dir__() -> list[str]:
