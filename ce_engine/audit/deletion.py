@@ -8,7 +8,8 @@ from typing import Any
 from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
 from ce_engine.ports.store import Store
 from ce_engine.runtime.waiting import STORE_S, answered
-from ce_engine.schema.events import Event, EventType, Verification, payload_mac, verify_log
+from ce_engine.schema.event_chain import payload_mac, verify_log
+from ce_engine.schema.events import Event, EventType, Verification
 from ce_engine.schema.ids import Fingerprinter, chain_key
 from ce_engine.schema.report import Deleted, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead

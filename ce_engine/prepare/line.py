@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -149,96 +149,3 @@ class Line:
         """Whether a message of it asks for a tool, below the cut or above it."""
         asks = any(item.calls for group in self.groups for item in group.items)
         return asks or (self.below is not None and self.below.uses_tools)
-
-
-def split(items: Sequence[Item], below: Below | None = None) -> Line:
-    """Split a line into groups, and mark what may never be left out (decision 6).
-
-    Never out: system messages, the task message (newest of origin `task`), the newest message,
-    the newest complete tool group of the current turn, and what the host protects. A tool result
-    without its call is an orphan, and so is a call without all its results behind which the talk goes
-    on: providers refuse both, so they are not passed on, unless the host protects them, or there is
-    nothing else: then they stand as the host sent them. What is protected for having no id but its place
-    goes with its call where that stands before it.
-    """
-    line = Line(below=below)
-    current: Group | None = None
-    open_calls: list[str] = []
-    for item in items:
-        if item.origin is Origin.SYSTEM:
-            line.system.append(item)
-        elif item.is_tool_result:
-            if current is not None and answers(item, open_calls):
-                current.items.append(item)
-                current.tokens += item.tokens
-                current.must = current.must or (item.protected and item.call_id is not None)
-                current.complete = not open_calls
-            elif item.protected:
-                line.groups.append(Group([item], must=True, tokens=item.tokens))
-            else:
-                line.orphans.append(item)
-        else:
-            current = Group(
-                [item], complete=not item.calls, must=item.protected, tokens=item.tokens
-            )
-            open_calls = list(item.calls)
-            line.groups.append(current)
-    for group in [group for group in line.groups[:-1] if _is_unanswered(group)]:
-        line.groups.remove(group)
-        line.orphans += group.items
-    if not line.groups:  # an empty list would only hide what is wrong with the host's
-        line.groups = [Group([item], tokens=item.tokens) for item in line.orphans]
-        line.orphans = []
-    _mark(line)
-    return line
-
-
-def take_out_repeated(line: Line, items: Sequence[Item], text: Callable[[Item], str]) -> None:
-    """Leave out what the host says again later, word by word, in the midst of the talk (decision 6).
-
-    Memories of some frameworks add the same system message with every turn. The newest stays.
-    """
-    talk = next((n for n, item in enumerate(items) if item.origin is not Origin.SYSTEM), 0)
-    said: set[str] = set()
-    for item in reversed(items[talk:]):
-        if item.origin is Origin.SYSTEM:
-            if text(item) in said:
-                line.system = [each for each in line.system if each is not item]
-                line.orphans.append(item)
-            said.add(text(item))
-
-
-def _is_unanswered(group: Group) -> bool:
-    """Whether it is a call that nobody answered; old function calls, which have no ids, may go without."""
-    return not (group.complete or group.must) and any(group.items[0].calls)
-
-
-def answers(item: Item, open_calls: list[str]) -> bool:
-    """Close the calls that a result answers; whether there is any."""
-    waiting = len(open_calls)
-    # Function calls of the old style have no ids, nor have their results.
-    for call_id in (item.call_id or "", *item.more_call_ids):
-        if call_id in open_calls:
-            open_calls.remove(call_id)
-    return len(open_calls) < waiting
-
-
-def _mark(line: Line) -> None:
-    for position, group in enumerate(line.groups):
-        first = group.items[0]
-        group.must = group.must or not group.complete
-        if first.origin is Origin.TASK and first.index is not None:
-            line.task = position
-    if not line.groups:
-        return
-    line.groups[-1].must = True
-    if line.task is not None:
-        line.groups[line.task].must = True
-        for group in line.groups[: line.task]:
-            group.past = True
-    for group in reversed(line.groups):
-        if group.past:
-            break  # a big result of an earlier turn must not hold the budget for ever
-        if group.complete and len(group.items) > 1:
-            group.must = True
-            break

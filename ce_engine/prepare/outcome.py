@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ce_engine.prepare.blocks.material import LAYERS, Material
+from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN
 from ce_engine.prepare.choose.cut import Cut
-from ce_engine.prepare.choose.pins import Pin
 from ce_engine.prepare.choose.standing import Standing
 from ce_engine.prepare.compose.compose import NO_TEXTS, Texts
 from ce_engine.prepare.compose.render import Snippet

@@ -8,6 +8,7 @@ from functools import partial
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.choose.anchored_context import Held, Pin
 from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.choose.candidates import (
     FEW,
@@ -30,7 +31,6 @@ from ce_engine.prepare.choose.cut import Cut, Marks
 from ce_engine.prepare.choose.cutter import Cutter
 from ce_engine.prepare.choose.decisions import decisions, steps_left_out
 from ce_engine.prepare.choose.groups import Groups
-from ce_engine.prepare.choose.pins import Held, Pin
 from ce_engine.prepare.choose.policy import TOOLS
 from ce_engine.prepare.choose.pruner_guard import Chooser, is_cut
 from ce_engine.prepare.choose.standing import FACTS, Standing, stand
@@ -40,7 +40,8 @@ from ce_engine.prepare.compose.plan import plan
 from ce_engine.prepare.compose.render import knowledge, left_out, replaced
 from ce_engine.prepare.compose.sections import FRAMING, Sections
 from ce_engine.prepare.compose.shorter_texts import RETRIEVED, saved_in, shorten_texts
-from ce_engine.prepare.line import Group, Item, Line, split, take_out_repeated
+from ce_engine.prepare.grouping import split, take_out_repeated
+from ce_engine.prepare.line import Group, Item, Line
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.schema.document import ContextBlock

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ce_engine.schema.message_forest import Log
 from ce_engine.schema.rows import EvidenceRow, MessageRow
-from ce_engine.text.relevance.lexical_index import LexicalIndex
 from ce_engine.text.relevance.meaning import Meaning
 from ce_engine.text.relevance.quoted_phrases import gain, quotes
+from ce_engine.text.relevance.relevance import LexicalIndex
 from ce_engine.text.relevance.terms import header
 
 

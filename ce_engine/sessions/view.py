@@ -8,7 +8,7 @@ from weakref import ReferenceType, ref
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.redaction import SessionRedactor
-from ce_engine.prepare.choose.pins import Pins
+from ce_engine.prepare.choose.anchored_context import Pins
 from ce_engine.prepare.line import Below
 from ce_engine.runtime.bounded import Bounded as Bounded
 from ce_engine.schema.call import HostMessage, TurnHandle

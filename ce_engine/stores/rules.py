@@ -12,7 +12,8 @@ from itertools import islice
 from ce_engine.errors import SchemaValidationError, SessionNotFoundError, VersionConflictError
 from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message, Summary
 from ce_engine.schema.enums import EvidenceType, ModelUsageStage, Origin, Priority, Role, TurnStatus
-from ce_engine.schema.events import Event, EventType, link
+from ce_engine.schema.event_chain import link
+from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
     CreateSession,

@@ -38,7 +38,8 @@ from ce_engine.schema.enums import (
     SourceKind,
     TurnStatus,
 )
-from ce_engine.schema.events import Event, payload_mac
+from ce_engine.schema.event_chain import payload_mac
+from ce_engine.schema.events import Event
 from ce_engine.schema.rows import (
     AppendMessages,
     EvidenceRow,

@@ -18,7 +18,7 @@ from ce_engine.schema.document import (
     ModelUsage,
     Task,
 )
-from ce_engine.schema.events import verify_chain
+from ce_engine.schema.event_chain import verify_chain
 from ce_engine.schema.ids import MIN_SECRET_BYTES, chain_key
 from ce_engine.schema.rows import (
     AppendEvents,

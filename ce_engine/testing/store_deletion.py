@@ -15,7 +15,8 @@ from ce_engine.schema.document import (
     Task,
     ToolRequest,
 )
-from ce_engine.schema.events import Event, EventType, payload_mac, verify_log
+from ce_engine.schema.event_chain import payload_mac, verify_log
+from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.ids import chain_key
 from ce_engine.schema.rows import (
     AppendEvents,

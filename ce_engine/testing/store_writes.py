@@ -20,7 +20,7 @@ from ce_engine.schema.enums import (
     ToolCallStatus,
     TurnStatus,
 )
-from ce_engine.schema.events import verify_chain
+from ce_engine.schema.event_chain import verify_chain
 from ce_engine.schema.ids import chain_key
 from ce_engine.schema.rows import (
     AppendEvents,

@@ -31,7 +31,8 @@ from ce_integrations.install.adapter import (
     call_around,
     is_inside,
 )
-from ce_integrations.langchain.marks import STARTS, Mark, info_of, mark_of, new_run_id, tree
+from ce_integrations.langchain.marks import STARTS, Mark, mark_of, new_run_id, tree
+from ce_integrations.langchain.session import info_of
 from ce_integrations.mapping.content_blocks import text_of
 from ce_integrations.mapping.usage import usage_of
 from ce_integrations.wrapping.patches import Make

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4  # noqa: TID251 - what LangChain takes where it has no ordered ids
@@ -17,24 +17,14 @@ from langchain_core.callbacks import (
 )
 from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 
 from ce_integrations.calls.runs import RunTree
 from ce_integrations.install import marks
-from ce_integrations.install.adapter import CallInfo, Detach, Hooks
-from ce_integrations.langchain.batches import batch_around
+from ce_integrations.install.adapter import Detach, Hooks
 from ce_integrations.wrapping.patches import Make, put
 from ce_integrations.wrapping.wrappers import same_kind
 
-
-SESSION_KEYS = ("thread_id", "session_id", "conversation_id")
-HELPER_KEYS = ("lc_internal_call", "lc_source", "ce:skip")
-"""In the metadata of calls that LangChain or the app makes for itself; the last one is a tag, too."""
-HELPER_NODES = tuple(
-    f".{when}_{what}" for when in ("before", "after") for what in ("agent", "model")
-)
-"""Ends of the names of nodes in which an agent's middleware works; LangChain 1.0 marks its calls by no more."""
 
 _MODELS = (BaseChatModel, BaseLLM)
 LEAVES = (*_MODELS, BaseRetriever, BaseTool)
@@ -272,43 +262,3 @@ STARTS: dict[type, dict[str, Make]] = {
     for manager in (CallbackManager, AsyncCallbackManager)
 }
 """The methods by which runs start, to be wrapped."""
-
-
-def info_of(
-    config: RunnableConfig | None,
-    *,
-    parent: UUID | None,
-    run_id: UUID | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    tags: list[str] | None = None,
-) -> CallInfo:
-    """What the configuration around a call says: session, user, agent, branch, purpose."""
-    around = ensure_config(config)
-    configurable = around.get("configurable", {})
-    told = {**around.get("metadata", {}), **(metadata or {})}
-    words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
-    branch = configurable.get("checkpoint_ns") or told.get("langgraph_checkpoint_ns") or ""
-    is_middleware = str(told.get("langgraph_node") or "").endswith(HELPER_NODES)
-    return tree.info(
-        parent,
-        request_id="" if parent is not None else str(run_id or new_run_id()),
-        session_id=_first(SESSION_KEYS, configurable, told),
-        user_id=_first(("user_id",), configurable, told),
-        lane_key=_without_task_ids(str(branch)),
-        agent=str(told.get("lc_agent_name") or ""),
-        # A graph keeps its own state; a model that is asked alone has nobody who talks.
-        takes_history=parent is not None and "langgraph_node" not in told,
-        batch=batch_around(),
-        purpose="chat" if words.isdisjoint(HELPER_KEYS) and not is_middleware else "helper",
-        metadata=told,
-    )
-
-
-def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:
-    said = (place.get(key) for place in places for key in keys)
-    return next((value for value in said if value is not None and value != ""), None)
-
-
-def _without_task_ids(branch: str) -> str:
-    """`planner:<task id>|model:<task id>` as `planner|model`: a branch keeps its name from run to run."""
-    return "|".join(part.split(":")[0] for part in branch.split("|") if not part.isdigit())

@@ -17,7 +17,8 @@ from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
 
 from ce_integrations.calls.runs import at_work, retrieved_doc, working
-from ce_integrations.langchain.marks import Mark, graph_types, info_of, mark_of, tree, with_mark
+from ce_integrations.langchain.marks import Mark, graph_types, mark_of, tree, with_mark
+from ce_integrations.langchain.session import info_of
 from ce_integrations.mapping.content_blocks import text_of
 from ce_integrations.wrapping.patches import Make
 from ce_integrations.wrapping.wrappers import Arguments, within

@@ -28,7 +28,7 @@ from ce_engine import (
     RuntimeConfig,
     create_context_engine,
 )
-from ce_engine.text.relevance.lexical_index import LexicalIndex
+from ce_engine.text.relevance.relevance import LexicalIndex
 from ce_engine.text.relevance.terms import terms
 from tests.choice.talks import CHINESE, ENGLISH, Talk
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ce_engine.ports.store import Store
-from ce_engine.schema.events import verify_chain
+from ce_engine.schema.event_chain import verify_chain
 from ce_engine.schema.ids import chain_key
 from ce_engine.schema.rows import AppendEvents, AppendMessages
 from ce_engine.stores.documents.file import FileStore

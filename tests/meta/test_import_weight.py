@@ -70,7 +70,7 @@ def test_the_engine_is_imported_when_a_name_of_it_is_asked_for() -> None:
 def test_the_version_is_told_without_the_engine() -> None:
     loaded = loaded_after(COMMAND, "--version")
     assert loaded & {*HEAVY, "asyncio", "ssl"} == set()
-    assert ours(loaded) == {"ce_engine.apps.cli", "ce_engine.apps.cli.app"}
+    assert ours(loaded) == {"ce_engine.apps", "ce_engine.apps.cli", "ce_engine.apps.cli.app"}
 
 
 @pytest.mark.parametrize("command", [["sessions"], ["sessions", "--json"], ["show", "NAME"]])
@@ -79,17 +79,9 @@ def test_what_is_only_read_needs_no_engine(command: list[str], tmp_path: Path) -
     args = [TALK.session_id if arg == "NAME" else arg for arg in command]
     loaded = loaded_after(COMMAND, *args, "--store", url, "--account", "acme")
     assert loaded & {"alembic", "jsonpath", "regex", "sqlalchemy.orm", "tiktoken"} == set()
-    parts = {
-        "admission",
-        "cli.doctor",
-        "cli.demo",
-        "config",
-        "create",
-        "engine",
-        "prepare",
-        "upload",
-    }
-    parts |= {"observe", "runtime", "selectors", "stores.file", "stores.memory", "tokens", "view"}
+    parts = {"apps.cli.doctor", "apps.cli.demo", "config", "create", "engine", "memory", "prepare"}
+    parts |= {"runtime.journal", "runtime.loop", "schema.selectors", "sessions", "stores.documents"}
+    parts |= {"text.redaction", "text.tokens", "turns"}
     assert loaded & {f"ce_engine.{part}" for part in parts} == set()
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ce_engine.schema.events import Event, payload_mac, verify_log
+from ce_engine.schema.event_chain import payload_mac, verify_log
+from ce_engine.schema.events import Event
 from ce_engine.schema.ids import Fingerprinter, chain_key
 from ce_engine.schema.rows import (
     AppendEvents,

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ce_engine.text.relevance.lexical_index import LexicalIndex
+from ce_engine.text.relevance.relevance import LexicalIndex
 from ce_engine.text.relevance.tally import Tally, best, scored
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ce_engine.prepare.blocks.material import Material
-from ce_engine.prepare.choose.pins import Pin
+from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.prune import LEAST_CHARS
 from ce_engine.prepare.compose.render import (
     Locale,

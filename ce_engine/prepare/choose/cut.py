@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ce_engine.prepare.choose.pins import Pins
+from ce_engine.prepare.choose.anchored_context import Pins
 from ce_engine.prepare.line import Below, Group, Item, Line, asked_before
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ce_engine.config import RuntimeConfig
+from ce_engine.prepare.choose.anchored_context import Held, Pins, in_line
 from ce_engine.prepare.choose.budget import shares
 from ce_engine.prepare.choose.cut import Cut, Depth, Marks, choose_cut
 from ce_engine.prepare.choose.groups import Groups
-from ce_engine.prepare.choose.pins import Held, Pins, in_line
 from ce_engine.prepare.choose.policy import TOOLS, policy
 from ce_engine.prepare.choose.tail import tail
 from ce_engine.prepare.compose.sections import FRAMING

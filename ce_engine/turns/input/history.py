@@ -8,7 +8,8 @@ from itertools import chain, takewhile
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.budget import Limit
-from ce_engine.prepare.line import Below, Item, answers
+from ce_engine.prepare.grouping import answers
+from ce_engine.prepare.line import Below, Item
 from ce_engine.prepare.reconcile.earlier_lanes import Lanes
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.enums import Origin, Role

@@ -26,7 +26,7 @@ from ce_engine.prepare.tool_results.compact import assemble_compact
 from ce_engine.runtime.processes import is_gone, owner
 from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
-from ce_engine.schema.enums import Role, TurnStatus
+from ce_engine.schema.enums import Role
 from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
@@ -34,6 +34,7 @@ from ce_engine.sessions.lane_cut import LaneCut
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.redaction.pieces import said
 from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.input.attempts import repeated_turn
 from ce_engine.turns.input.continued_line import go_on
 from ce_engine.turns.input.history import History
 from ce_engine.turns.input.message_keys import incoming
@@ -351,15 +352,8 @@ class Preparation:
     def _open(self) -> OpenTurn:
         """Open a turn, or take up the failed one that this call repeats."""
         call, view, ingest = self.call, self.view, self.records.ingest
-        failed = self._failed()
-        if failed is not None:
-            row = failed.row
-            row.attempts.append(
-                {"status": str(row.status), "opened_at": row.opened_at, "closed_at": row.closed_at}
-            )
-            row.attempt += 1
-            row.status, row.closed_at = TurnStatus.OPEN, ""
-        else:
+        row = repeated_turn(view, call, None if self.new else self.question)
+        if row is None:
             row = TurnRow(
                 turn_id=self.turn_id or ingest.ids.generate(),
                 request_id=call.request_id,
@@ -387,12 +381,3 @@ class Preparation:
         for message in self.records.rows:
             message.turn_id = row.turn_id
         return turn
-
-    def _failed(self) -> OpenTurn | None:
-        """The failed turn of the same request that asked the very same: this is its next attempt."""
-        if self.question is None or self.new:
-            return None
-        failed = self.view.failed.get(self.question)
-        if failed is None or failed.row.request_id != self.call.request_id:
-            return None
-        return self.view.failed.pop(self.question)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ce_engine.prepare.blocks.material import sensitivity_of
+from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.candidates import pin_of
-from ce_engine.prepare.choose.pins import Pin
 from ce_engine.prepare.compose.render import Locale, Snippet, some_of
 from ce_engine.prepare.sources import Candidate
 from ce_engine.prepare.tool_results.values import values_of, words_in

@@ -25,7 +25,8 @@ from ce_engine.schema.document import (
     ToolRequest,
 )
 from ce_engine.schema.enums import Origin, ProviderKind
-from ce_engine.schema.events import KIND, Event, EventType, payload_mac
+from ce_engine.schema.event_chain import payload_mac
+from ce_engine.schema.events import KIND, Event, EventType
 from ce_engine.schema.ids import Fingerprinter, Sha256Hasher
 from ce_engine.schema.json_text import canonical_json, plain_data
 from ce_engine.schema.report import RedactionRecord

@@ -9,9 +9,9 @@ from typing import Any
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import LAYERS, Material
+from ce_engine.prepare.choose.anchored_context import Pin, Pins, in_line
 from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.choose.cut import Marks
-from ce_engine.prepare.choose.pins import Pin, Pins, in_line
 from ce_engine.prepare.compose.render import Locale
 from ce_engine.prepare.line import Below, Item
 from ce_engine.prepare.outcome import Outcome

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ce_engine.prepare.choose.cut import Cut, Depth, Marks, choose_cut
-from ce_engine.prepare.line import Item, Line, below_cut, split
+from ce_engine.prepare.grouping import split
+from ce_engine.prepare.line import Item, Line, below_cut
 from ce_engine.schema.enums import Origin
 
 

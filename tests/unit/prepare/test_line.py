@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ce_engine.prepare.line import Item, split
+from ce_engine.prepare.grouping import split
+from ce_engine.prepare.line import Item
 from ce_engine.schema.enums import Origin
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ce_engine import ContextEngine, Keep, MemoryStore, Restore, Scope, create_context_engine
-from ce_engine.prepare.line import split
+from ce_engine.prepare.grouping import split
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
 from tests.unit.prepare.test_line import ANSWER, TASK, call, result
 

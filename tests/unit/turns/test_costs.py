@@ -26,7 +26,7 @@ from ce_engine.errors import ConfigError
 from ce_engine.schema.document import ModelUsage
 from ce_engine.schema.rows import AppendModelUsage
 from ce_engine.testing.host import HostApp, system
-from ce_engine.text.relevance.lexical_index import LexicalIndex
+from ce_engine.text.relevance.relevance import LexicalIndex
 from ce_engine.text.tokens.prices import LISTED, PriceTable, over_the_list
 from tests.hosts.cli_host import ce, url_of
 from tests.hosts.compare_host import Told, put

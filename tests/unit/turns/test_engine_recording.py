@@ -35,7 +35,7 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
-from ce_engine.schema.events import verify_chain
+from ce_engine.schema.event_chain import verify_chain
 from ce_engine.schema.ids import chain_key
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 

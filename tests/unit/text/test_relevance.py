@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from ce_engine.text.relevance.lexical_index import LexicalIndex
+from ce_engine.text.relevance.relevance import LexicalIndex
 from ce_engine.text.relevance.terms import terms
 
 
