@@ -35,10 +35,10 @@ def profile(frame: FrameType, event: str, _: Any) -> None:
 
 def ask(messages: int) -> None:
     """Ask a warm model once with so many messages, and count."""
-    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel  # noqa: PLC0415
-    from langchain_core.messages import AIMessage, HumanMessage  # noqa: PLC0415
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage, HumanMessage
 
-    from ce_integrations.langchain import install_ce  # noqa: PLC0415
+    from ce_integrations.langchain import install_ce
 
     model = GenericFakeChatModel(messages=iter(AIMessage(f"fine {n}") for n in range(100)))
     talk: list[Any] = [HumanMessage("when does the harbour open?")]
