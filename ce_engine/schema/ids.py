@@ -12,13 +12,14 @@ from ce_engine.errors import ConfigError
 from ce_engine.schema.document import Message
 from ce_engine.schema.json_text import canonical_json
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.times import iso
 
 
 class SystemClock:
     """UTC now as ISO 8601 with `Z`, in milliseconds."""
 
     def now_iso(self) -> str:
-        return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return iso(datetime.now(UTC))
 
 
 class UuidV4Generator:

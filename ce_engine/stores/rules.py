@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 
 from ce_engine.errors import SchemaValidationError, SessionNotFoundError, VersionConflictError
@@ -28,6 +26,7 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.times import parse_time
 
 
 def check_version(scope: Scope, expected: int | None, found: int) -> None:
@@ -284,36 +283,20 @@ def _has_tags(item: Evidence, tags: Mapping[str, str]) -> bool:
     return isinstance(stored, Mapping) and tags.items() <= stored.items()
 
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-
-
 def _within(item: Evidence, since: datetime | None, until: datetime | None) -> bool:
-    at = _moment(item.metadata.get("created_at"))
+    at = parse_time(item.metadata.get("created_at"))
     return at is not None and (since is None or since <= at) and (until is None or at <= until)
 
 
 def _bound(name: str, text: str | None) -> datetime | None:
     if text is None:
         return None
-    moment = _moment(text)
-    if moment is None:
+    found = parse_time(text)
+    if found is None:
         raise SchemaValidationError(
             f"EvidenceFilter.{name} is {text!r}; expected a time such as 2026-01-31T12:00:00Z"
         )
-    return moment
-
-
-def _moment(text: object) -> datetime | None:
-    """A time of ISO 8601 that begins with a date; without a zone it is UTC. `None` for what is none.
-
-    Python takes all digits with one sign between them for a time, the number of an identity card, too.
-    """
-    if not _DATE.match(str(text)):
-        return None
-    with suppress(ValueError):
-        moment = datetime.fromisoformat(str(text))
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return None
+    return found
 
 
 def chosen_blocks(items: Iterable[ContextBlock], filter: BlockFilter | None) -> list[ContextBlock]:

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ce_engine.ports.store import Store
-    from ce_engine.schema.rows import SessionInfo
+    from ce_engine.schema.times import iso, parse_time
+from ce_engine.schema.rows import SessionInfo
+
 
 NAME_CELLS = 28
 """Cells of a group's name."""
@@ -133,16 +135,12 @@ def _time(text: str) -> str:
         return ""
     if ago := AGO.fullmatch(text.removesuffix(" ago")):
         span = timedelta(**{UNITS[ago[2]]: int(ago[1])})
-        then = datetime.now(UTC) - span
-    else:
-        try:
-            then = datetime.fromisoformat(text)
-        except ValueError as error:
-            raise ConfigError(
-                f"{text!r} is no time. Write 2026-11-23, 2026-11-23T14:30Z, or 90m, 24h, 7d (ago)."
-            ) from error
-    then = then.replace(tzinfo=then.tzinfo or UTC).astimezone(UTC)
-    return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return iso(datetime.now(UTC) - span)
+    if (then := parse_time(text)) is None:
+        raise ConfigError(
+            f"{text!r} is no time. Write 2026-11-23, 2026-11-23T14:30Z, or 90m, 24h, 7d (ago)."
+        )
+    return iso(then)
 
 
 def _write_page(path: Path, comparison: Comparison) -> None:

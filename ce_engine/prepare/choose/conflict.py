@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Context, Decimal
 from typing import Any
 
@@ -16,6 +16,7 @@ from ce_engine.schema.document import Evidence
 from ce_engine.schema.enums import Priority, SourceKind
 from ce_engine.schema.ids import SHORT_ID
 from ce_engine.schema.report import ConflictRecord
+from ce_engine.schema.times import parse_time
 from ce_engine.text.quote import entry, heading, one_line, short_line
 
 
@@ -234,12 +235,7 @@ def _losers(dispute: Sequence[_Claim], strategy: ConflictStrategy) -> list[_Clai
 
 def _at(evidence: Evidence) -> datetime | None:
     """Since when it holds (`effective_at`), else when it was recorded."""
-    told = evidence.metadata.get("effective_at") or evidence.metadata.get("created_at")
-    try:
-        moment = datetime.fromisoformat(str(told))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return parse_time(evidence.metadata.get("effective_at") or evidence.metadata.get("created_at"))
 
 
 def _line(name: str, dispute: Sequence[_Claim], locale: str) -> str:

@@ -14,6 +14,7 @@ from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.pruning import PruneBudget, PruneResult, PruneRules
 from ce_engine.schema.report import PruneDecision
+from ce_engine.schema.times import parse_time
 from ce_engine.text.beginning import cut
 
 
@@ -236,17 +237,8 @@ def excluded(block: ContextBlock, rules: PruneRules) -> str | None:
     if block.sensitivity is not None and block.sensitivity in rules.exclude_sensitivity:
         return "sensitivity"
     ttl = (rules.ttl_seconds or {}).get(block.priority)
-    made = _time(block.created_at) if ttl is not None and block.created_at else None
+    made = parse_time(block.created_at) if ttl is not None and block.created_at else None
     if ttl is None or made is None:
         return None
-    now = (_time(rules.now) if rules.now else None) or datetime.now(UTC)
+    now = (parse_time(rules.now) if rules.now else None) or datetime.now(UTC)
     return "expired" if (now - made).total_seconds() > ttl else None
-
-
-def _time(text: str) -> datetime | None:
-    """A time as it is told; `None` if it is none: sources of somebody else's may tell anything."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

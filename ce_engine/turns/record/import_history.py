@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from ce_engine.errors import SchemaValidationError, StoreUnavailableError
 from ce_engine.schema.call import Attachment, HostMessage, ModelCall
@@ -13,6 +12,7 @@ from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Role
 from ce_engine.schema.report import Imported, PutResult
 from ce_engine.schema.scope import Scope, as_scope
+from ce_engine.schema.times import iso, parse_time
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.input.message_keys import incoming
 from ce_engine.turns.input.preparation import Preparation
@@ -163,15 +163,12 @@ def _of_message(message: Message) -> HostMessage:
 
 
 def _utc(place: int, at: str) -> str:
-    try:
-        moment = datetime.fromisoformat(at)
-    except ValueError:
+    if (found := parse_time(at)) is None:
         raise SchemaValidationError(
             f"messages[{place}].at is no time in ISO 8601: write it as 2026-05-08T13:56:00Z, or leave "
             "it out"
-        ) from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        )
+    return iso(found)
 
 
 def _repaired(hosts: Sequence[HostMessage]) -> tuple[list[HostMessage], list[str]]:
