@@ -22,13 +22,13 @@ from ce_engine.audit.compare.figures import compare as compared
 from ce_engine.audit.compare.reading import read_calls
 from ce_engine.audit.compare.records import TAG, CallRecord, grouping
 from ce_engine.errors import ConfigError
+from ce_engine.schema.times import iso, parse_time
 
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ce_engine.ports.store import Store
-    from ce_engine.schema.times import iso, parse_time
 from ce_engine.schema.rows import SessionInfo
 
 
