@@ -9,6 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, Dialect, Table, insert
 from sqlalchemy.sql.dml import Insert
 
+from ce_engine.stores.tables.tables import Kept
+
 
 Values = Mapping[str, Any]
 _Bind = tuple[str, Any, Callable[[Any], Any] | None]
@@ -51,9 +53,16 @@ class _Statement:
         binds = []
         for name in names:
             bind = compiled.binds[name]
-            make = bind.type.dialect_impl(dialect).bind_processor(dialect)
-            binds.append((bind.key, compiled.params[name], make))
+            binds.append((bind.key, compiled.params[name], _processor(bind.type, dialect)))
         return _Compiled(str(compiled), binds, compiled.positional)
+
+
+def _processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
+    """What makes a value of the driver's; of our own types without a way through SQLAlchemy's, which takes longer."""
+    if isinstance(kind, Kept):
+        return kind.write
+    found: Callable[[Any], Any] | None = kind.dialect_impl(dialect).bind_processor(dialect)
+    return found
 
 
 class Command(_Statement):

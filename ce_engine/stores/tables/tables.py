@@ -28,7 +28,7 @@ from ce_engine.stores.codec import escape, from_json, to_json, unescape
 from ce_engine.stores.tables.packing import lengthen, pack, shorten, unpack
 
 
-class _Kept(TypeDecorator[Any]):
+class Kept(TypeDecorator[Any]):
     """What is kept in another form than it has here; nothing is `NULL` there and `None` here."""
 
     write: Callable[[Any], Any]
@@ -43,21 +43,21 @@ class _Kept(TypeDecorator[Any]):
         return None if value is None else self.read(value)
 
 
-class Text(_Kept):
+class Text(Kept):
     """Any Python text, NUL and half surrogate pairs included."""
 
     cache_ok = True
     impl, write, read = PlainText, staticmethod(escape), staticmethod(unescape)
 
 
-class Short(_Kept):
+class Short(Kept):
     """Any text; ids, hashes and times in fewer bytes."""
 
     cache_ok = True
     impl, write, read = LargeBinary, staticmethod(shorten), staticmethod(lengthen)
 
 
-class Json(_Kept):
+class Json(Kept):
     """Plain data as compact JSON; what is empty is kept as NULL and comes back as `None`."""
 
     cache_ok = True
@@ -65,7 +65,7 @@ class Json(_Kept):
     write = staticmethod(lambda value: to_json(value) if value else None)
 
 
-class Packed(_Kept):
+class Packed(Kept):
     """Plain data in few bytes; what is empty is kept as NULL and comes back as `None`."""
 
     cache_ok = True
