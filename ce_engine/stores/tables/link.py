@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -79,7 +80,10 @@ class Link:
         except BaseException as error:
             try:
                 connection.rollback()
-            except DBAPIError:
+                # SQLAlchemy 2.1 sends none after a commit that failed: a reader had the file. What was begun
+                # would stay open, and the next transaction could not begin.
+                connection.connection.rollback()
+            except (DBAPIError, sqlite3.Error):
                 self._close()
             if not isinstance(error, DBAPIError | ContextEngineError):
                 # A row that is none ended a query half-way: while its cursor lives, this connection

@@ -334,3 +334,26 @@ async def test_the_clock_may_be_handed_in(path: Path) -> None:
     head = (await read_state(store)).head
     assert (head.created_at, head.updated_at) == ("2030-01-01T00:00:00.000Z",) * 2
     await store.close()
+
+
+@pytest.mark.req("A-25")
+def test_a_commit_that_a_reader_holds_up_is_made_once_more(tmp_path: Path) -> None:
+    """A file without a write-ahead log (on a network's disk): who reads it keeps others from committing."""
+    path = tmp_path / "ce.db"
+    run(path, append("m1"))
+
+    async def held_up(store: Store) -> list[str | None]:
+        await append("m2")(store)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM ce_messages").fetchone()
+        timer = threading.Timer(0.1, reader.rollback)
+        timer.start()
+        await append("m3", "m4")(store)
+        timer.join()
+        document = await store.get_session(SCOPE)
+        assert document is not None
+        return [each.message_id for each in document.session.messages]
+
+    with closing(sqlite3.connect(path, check_same_thread=False)) as reader:
+        assert reader.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+        assert run(path, held_up) == ["m1", "m2", "m3", "m4"]
