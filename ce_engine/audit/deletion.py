@@ -1,28 +1,28 @@
-"""Deletes what is stored of a session, a user, a piece of evidence, and verifies what is left (A-30, B-08)."""
+"""Deletes what is stored of a session, a user, a piece of evidence (A-30, B-08)."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
 from typing import Any
 
-from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError
+from ce_engine.audit.verifying import Verifying
+from ce_engine.errors import SessionNotFoundError, StoreUnavailableError
 from ce_engine.ports.store import Store
 from ce_engine.runtime.waiting import STORE_S, answered
-from ce_engine.schema.event_chain import payload_mac, verify_log
-from ce_engine.schema.events import Event, EventType, Verification
-from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.event_chain import payload_mac
+from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.report import Deleted, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, as_scope, check_project
-from ce_engine.turns.parts import Parts
 
 
 PURGE_S = 600.0
 """How long it waits for the store to be rid of the bytes: a large file is written anew."""
 
 
-class Deletions(Parts):
-    """Deletes and verifies, in one session at a time and under its lock.
+class Deletions(Verifying):
+    """Deletes, in one session at a time and under its lock.
 
     What is deleted is gone from the store, from what this process remembers, and from every byte of
     the store's files; other processes forget it with their next call, and what they still record for
@@ -72,17 +72,6 @@ class Deletions(Parts):
         finally:
             for cache in list(self.caches):
                 cache.clear()
-
-    async def verify(self, session_id: Scope | str) -> Verification:
-        """Verify a session's event log, of a deleted session too: intact, deleted in part, tampered (B-01).
-
-        Raises:
-            SessionNotFoundError: nothing was ever recorded of it for this account and user.
-            ScopeViolationError: it belongs to another project.
-            ConfigError: it was recorded with another secret, without which nothing can be verified.
-            StoreUnavailableError: the store cannot be read now.
-        """
-        return await self.loop.share(self._verify(as_scope(session_id)))
 
     async def _delete_session(self, scope: Scope) -> Deleted:
         deleted = await self._erase(scope)
@@ -162,12 +151,6 @@ class Deletions(Parts):
                 "it once more."
             ) from error
 
-    async def _land(self, scope: Scope) -> None:
-        """Wait, outside the lock, for what was handed over: the app's own calls wait for nobody."""
-        await self._settle(scope)
-        await self._journal.flush(STORE_S)
-        await self._originals.flush(STORE_S)
-
     async def _head(self, scope: Scope, *, any_project: bool = False) -> SessionHead | None:
         """The head of a session that is there, when everything of it that was accepted has landed."""
         if not await self._journal.settle(scope):
@@ -196,26 +179,5 @@ class Deletions(Parts):
             redacted=True,
             nonce=self.ids.generate()[:18],
         )
-        event.payload_mac = payload_mac(event, chain_key(store.secret))
+        event.payload_mac = payload_mac(event, chain_keys(store.secret, scope.key).own)
         return event
-
-    async def _verify(self, scope: Scope) -> Verification:
-        await self._land(scope)
-        chain = await answered(self.store.chain(scope))
-        if chain is None:
-            raise SessionNotFoundError(
-                f"there is no session {scope.session_id!r} of this account and user to verify"
-            )
-        head = chain.head
-        check_project(scope, head.project_id)
-        secret = self.store.secret
-        key = None
-        if not head.is_deleted:
-            fingerprinter = Fingerprinter(secret, head.salt, scope)
-            key = fingerprinter.key
-            if fingerprinter.key_id != head.key_id:
-                raise ConfigError(
-                    f"session {scope.session_id!r} was recorded with another secret than this "
-                    "install has now. Give it that one: CE_SECRET, or the key file beside the store."
-                )
-        return verify_log(chain.events, head.chain_head, chain_key(secret), key)

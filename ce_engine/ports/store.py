@@ -16,7 +16,7 @@ from ce_engine.schema.document import (
     Task,
     ToolCall,
 )
-from ce_engine.schema.events import Event
+from ce_engine.schema.events import ContentCheck, Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
@@ -123,6 +123,18 @@ class Store(SettingsStore, Protocol):
 
     async def chain(self, scope: Scope) -> EventChain | None:
         """The events and the head that they end in, in one read, of a deleted session too (B-01)."""
+        ...
+
+    async def check_content(self, scope: Scope) -> ContentCheck | None:
+        """Compare what is kept of a session with the MACs of it; `None` if it was never there (B-01).
+
+        A store that keeps no MACs says `schema.events.NO_MACS`, one whose content nothing but this
+        process can change an empty `ContentCheck`.
+        """
+        ...
+
+    async def list_keys(self) -> list[tuple[str, str, str]]:
+        """The account, user and session of all that is kept, deleted sessions too, for its operator."""
         ...
 
     async def purge(self) -> None:

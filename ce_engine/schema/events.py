@@ -110,8 +110,8 @@ class Event(Schema):
     nonce: str = ""
     """Random; erased with the payload, so that a deleted payload cannot be guessed from its MAC."""
     payload_mac: str = ""
-    """Of `payload_mac()`, under the session's key; of a `deleted` event under the install's chain key,
-    which outlives that. Empty where the key was lost before the event was stored."""
+    """Of `payload_mac()`, under the session's key; of a `deleted` event under the chain's own key, which
+    outlives that. Where it is empty the store makes it."""
     hash: str = ""
 
 
@@ -127,26 +127,56 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
+class ContentCheck:
+    """What a store's look at the MACs of a session's stored rows found.
+
+    Attributes:
+        rows: how many rows are what their MACs tell of.
+        wrong: what is not what was recorded, in words without content.
+        unverified: what nothing can be said of, and why.
+        trail: by the number of an event, the MAC of all content that was recorded up to it.
+    """
+
+    rows: int = 0
+    wrong: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    trail: Mapping[int, str] = field(default_factory=dict)
+
+
+NO_MACS = ContentCheck(unverified=("content: this store keeps no MACs of it",))
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
-    """What a look at a session's whole log found (B-01).
+    """What a look at a session's whole log, and at the content that it tells of, found (B-01).
 
     Attributes:
         events: how many there are.
         tampered_seq: the first event that is not what was recorded, or is missing; `None` if all are.
         deleted: the deletions that the log names, oldest first.
         unchecked: events whose payload could not be checked: the key is gone.
+        rows: stored rows that are what the log's MACs tell of.
+        wrong: what else is not what was recorded, in words without content.
+        unverified: what nothing can be said of, and why.
+        anchor: the line for a file of anchors.
     """
 
     events: int
     tampered_seq: int | None
     deleted: tuple[Deletion, ...]
     unchecked: int
+    rows: int = 0
+    wrong: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    anchor: str = ""
 
     @property
     def status(self) -> str:
-        """`"intact"`, `"deleted"` (intact, but for what was deleted), or `"tampered"`."""
-        if self.tampered_seq is not None:
+        """`"tampered"`; else `"unverified"` (in part); else `"deleted"` (intact, but for that) or `"intact"`."""
+        if self.tampered_seq is not None or self.wrong:
             return "tampered"
+        if self.unverified or self.unchecked:
+            return "unverified"
         return "deleted" if self.deleted else "intact"
 
 

@@ -6,7 +6,9 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from ce_engine.errors import ConfigError
 from ce_engine.schema.document import Message
@@ -119,6 +121,43 @@ def _install_key(secret: bytes) -> bytes:
 def chain_key(secret: bytes) -> bytes:
     """The install's key for event chains; it outlives the deletion of a session's key."""
     return hashlib.blake2b(b"chain", key=_install_key(secret), digest_size=32).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class ChainKeys:
+    """The keys of one session's event chain, which outlive the deletion of the session's own key.
+
+    Attributes:
+        install: the same for all sessions; links of older releases are under it.
+        own: of this session alone, so that no other session's events fit in.
+    """
+
+    install: bytes
+    own: bytes
+
+
+@lru_cache(maxsize=256)
+def chain_keys(secret: bytes, scope_key: tuple[str, str, str]) -> ChainKeys:
+    """The keys of the chain of the session with this `Scope.key`."""
+    install = chain_key(secret)
+    seed = b"".join(
+        len(data).to_bytes(4) + data
+        for data in (part.encode("utf-8", "surrogatepass") for part in scope_key)
+    )
+    own = hashlib.blake2b(seed, key=install, digest_size=32, person=b"session-chain").digest()
+    return ChainKeys(install, own)
+
+
+def session_key(secret: bytes, salt: bytes, scope: Scope) -> bytes:
+    """The key of what is deleted with the session: `Fingerprinter.key`."""
+    return _session_key(secret, salt, scope.key)
+
+
+@lru_cache(maxsize=64)
+def _session_key(secret: bytes, salt: bytes, scope_key: tuple[str, str, str]) -> bytes:
+    account_id, user_id, session_id = scope_key
+    scope = Scope(session_id=session_id, user_id=user_id, account_id=account_id)
+    return Fingerprinter(secret, salt, scope).key
 
 
 def without_thinking(text: str) -> str:

@@ -317,9 +317,10 @@ class PutCut:
 
 @dataclass(slots=True)
 class AppendEvents:
-    """The store gives `seq`, and `hash` by `schema.events.link` with `schema.ids.chain_key(secret)`.
+    """The store gives `seq`, and `hash` by `schema.event_chain.link` with `schema.ids.chain_keys`.
 
-    `payload_mac` is set by the caller. An `event_id` that is there already is skipped.
+    `payload_mac` is set by the caller; where it is empty, the store makes it, with the session's key.
+    An `event_id` that is there already is skipped.
     """
 
     events: Sequence[Event]

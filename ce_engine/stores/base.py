@@ -24,12 +24,14 @@ from ce_engine.schema.document import (
     ToolCall,
     shape_problems,
 )
+from ce_engine.schema.events import NO_MACS, ContentCheck
 from ce_engine.schema.ids import SystemClock, UuidV4Generator
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
     AppendMessages,
     AppendModelUsage,
     AppendToolCalls,
+    EventChain,
     EvidenceRow,
     PutBlocks,
     PutEvidence,
@@ -83,6 +85,12 @@ class BaseStore(ABC):
         Raises:
             StoreUrlError: it can never be.
         """
+
+    async def check_content(self, scope: Scope) -> ContentCheck | None:
+        return NO_MACS if await self.chain(scope) is not None else None
+
+    @abstractmethod
+    async def chain(self, scope: Scope) -> EventChain | None: ...
 
     @asynccontextmanager
     async def transaction(self, scope: Scope) -> AsyncIterator[Group]:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
+from typing import Any
 
 from ce_engine.errors import SchemaValidationError, SessionNotFoundError, VersionConflictError
 from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message, Summary
 from ce_engine.schema.enums import EvidenceType, ModelUsageStage, Origin, Priority, Role, TurnStatus
-from ce_engine.schema.event_chain import link
+from ce_engine.schema.event_chain import link, payload_mac
 from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.ids import ChainKeys
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
     CreateSession,
@@ -99,9 +101,17 @@ def numbered(rows: Iterable[MessageRow], known: Collection[str], last: int) -> l
 
 
 def chained(
-    events: Iterable[Event], known: Collection[str], last: int, head: str, key: bytes
+    events: Iterable[Event],
+    known: Collection[str],
+    last: int,
+    head: str,
+    keys: ChainKeys,
+    session_key: Callable[[], bytes],
 ) -> list[Event]:
-    """The events that are not known yet, with `seq` and `hash` after the event `last` of hash `head`."""
+    """The events that are not known yet, with `seq` and `hash` after the event `last` of hash `head`.
+
+    An event whose payload has no MAC gets one: its maker did not know the session's key.
+    """
     seen = set(known)
     new: list[Event] = []
     for event in events:
@@ -110,8 +120,11 @@ def chained(
                 continue
             seen.add(event.event_id)
         last += 1
-        head = link(event, last, head, key)
-        new.append(event.model_copy(update={"seq": last, "hash": head}))
+        update: dict[str, Any] = {"seq": last}
+        if not event.payload_mac:
+            event = event.model_copy(update={"payload_mac": payload_mac(event, session_key())})  # noqa: PLW2901
+        head = update["hash"] = link(event, last, head, keys.own)
+        new.append(event.model_copy(update=update))
     return new
 
 

@@ -19,7 +19,7 @@ from ce_engine.schema.document import (
     Task,
 )
 from ce_engine.schema.event_chain import verify_chain
-from ce_engine.schema.ids import MIN_SECRET_BYTES, chain_key
+from ce_engine.schema.ids import MIN_SECRET_BYTES, chain_keys
 from ce_engine.schema.rows import (
     AppendEvents,
     AppendMessages,
@@ -241,7 +241,7 @@ async def _check_complete(store: Store, count: int) -> None:
     assert [row.message.seq for row in state.rows] == list(range(1, count + 1))
     assert (state.head.version, state.head.last_seq) == (count, count)
     assert [f"v-{row.message.message_id}" for row in state.rows] == [e.event_id for e in events]
-    assert verify_chain(events, state.head.chain_head, chain_key(store.secret)) is None
+    assert verify_chain(events, state.head.chain_head, chain_keys(store.secret, SCOPE.key)) is None
 
 
 def _spoil(row: Any, turn: Any, item: Any) -> None:

@@ -17,7 +17,7 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.event_chain import payload_mac, verify_log
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.ids import chain_key
+from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.rows import (
     AppendEvents,
     AppendMessages,
@@ -88,7 +88,7 @@ def deletion(store: Store, name: str = "d1", **payload: str) -> Event:
     """The event of a deletion, as the engine makes it."""
     values = {"payload": payload or {"what": "session"}, "event_type": EventType.DELETED}
     event = samples.event(name).model_copy(update=values)
-    event.payload_mac = payload_mac(event, chain_key(store.secret))
+    event.payload_mac = payload_mac(event, chain_keys(store.secret, SCOPE.key).own)
     return event
 
 
@@ -96,7 +96,7 @@ async def check_log(store: Store, status: str) -> None:
     """The log is whole, and this is what it says."""
     chain = await store.chain(SCOPE)
     assert chain is not None
-    key = chain_key(store.secret)
+    key = chain_keys(store.secret, SCOPE.key)
     assert verify_log(chain.events, chain.head.chain_head, key, b"key").status == status
 
 

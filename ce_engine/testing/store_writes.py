@@ -21,7 +21,7 @@ from ce_engine.schema.enums import (
     TurnStatus,
 )
 from ce_engine.schema.event_chain import verify_chain
-from ce_engine.schema.ids import chain_key
+from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.rows import (
     AppendEvents,
     AppendMessages,
@@ -239,7 +239,7 @@ class WritesContract:
         bare = [event.model_copy(update={"seq": None, "hash": ""}) for event in found]
         assert bare == [*events, events[3]]
         head = (await read_state(store)).head
-        key = chain_key(store.secret)
+        key = chain_keys(store.secret, SCOPE.key)
         assert (head.last_event_seq, head.chain_head) == (5, found[-1].hash)
         assert verify_chain(found, head.chain_head, key) is None
         found[1].ts = "2027"
@@ -265,7 +265,7 @@ class WritesContract:
         assert await store.get_evidence(scope, "e") == evidence
         (found,) = await store.list_events(scope)
         assert (found.payload, found.tags) == (event.payload, event.tags)
-        assert verify_chain([found], state.head.chain_head, chain_key(store.secret)) is None
+        assert verify_chain([found], state.head.chain_head, chain_keys(store.secret, scope.key)) is None
 
     async def test_data_that_is_no_json_is_kept_as_text(self, store: Store) -> None:
         call = samples.tool_call("c1", args_digest={"at": {1: complex(1, 2)}, "n": (1, 2)})

@@ -13,7 +13,7 @@ from typing import Any
 
 from ce_engine.ports.store import Store
 from ce_engine.schema.event_chain import verify_chain
-from ce_engine.schema.ids import chain_key
+from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.rows import AppendEvents, AppendMessages
 from ce_engine.stores.documents.file import FileStore
 from ce_engine.stores.tables import SqlStore
@@ -67,7 +67,7 @@ def check_chain(path: Path, count: int) -> None:
         events = await store.list_events(SCOPE)
         assert [row.message.seq for row in state.rows] == list(range(1, count + 1))
         assert len(events) == count
-        assert verify_chain(events, state.head.chain_head, chain_key(store.secret)) is None
+        assert verify_chain(events, state.head.chain_head, chain_keys(store.secret, SCOPE.key)) is None
 
     run(path, work)
 

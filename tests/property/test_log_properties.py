@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ce_engine.schema.event_chain import payload_mac, verify_log
 from ce_engine.schema.events import Event
-from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.ids import Fingerprinter, chain_keys
 from ce_engine.schema.rows import (
     AppendEvents,
     DeleteEvidence,
@@ -80,7 +80,7 @@ async def played(store: MemoryStore, steps: list[str]) -> tuple[EventChain, int]
 def test_only_what_was_changed_is_called_tampered(steps: list[str], at: int, name: str) -> None:
     store = MemoryStore()
     chain, deletions = asyncio.run(played(store, steps))
-    key, own = chain_key(store.secret), key_of(store, chain)
+    key, own = chain_keys(store.secret, SCOPE.key), key_of(store, chain)
     found = verify_log(chain.events, chain.head.chain_head, key, own)
     assert (found.tampered_seq, len(found.deleted), found.unchecked) == (None, deletions, 0)
     position = at % len(chain.events)

@@ -1,63 +1,221 @@
-"""`ce verify`: whether a session's event log is what was recorded, deleted in part, or tampered with."""
+"""`ce verify`: whether what is stored is what was recorded, deleted in part, or tampered with."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ce_engine.apps.cli.options import Account, AsJson, SessionId, StoreUrl, User
-from ce_engine.apps.cli.reading import engine_over, find_scope
+from ce_engine.apps.cli.options import Account, AsJson, StoreUrl, User
+from ce_engine.apps.cli.reading import engine_over, find_scope, text_of
 from ce_engine.apps.present.output import console, moment, number, print_json, printable
+from ce_engine.errors import ConfigError
 from ce_engine.schema.events import Deletion, Verification
+from ce_engine.schema.scope import Scope
+
+
+if TYPE_CHECKING:
+    from ce_engine.audit.anchors import Anchor
+    from ce_engine.create import ContextEngine
+
+PRINTED = "-"
+UNVERIFIED = 3
+"""The exit code where nothing is wrong, but not everything could be verified."""
+
+_ROLLED_BACK = (
+    "Who put back an older state, or has the secret, is found only with --anchor FILE, and its lines in "
+    "a place of other rights."
+)
+_WHAT = {
+    "tampered": "tampered with",
+    "unverified": "not verified in whole, though nothing that was verified is wrong",
+    "deleted": "intact, but for what was deleted",
+    "intact": "intact",
+}
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a run found: by session, in the anchors, and what is new for these."""
+
+    sessions: list[tuple[Scope, Verification]]
+    compared: int = 0
+    missing: int = 0
+    new: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        found = {verification.status for _, verification in self.sessions}
+        if self.missing or "tampered" in found:
+            return 1
+        return UNVERIFIED if "unverified" in found else 0
 
 
 def verify(
-    session: SessionId,
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION", help="As `ce sessions` names it.", show_default="all of the store"
+        ),
+    ] = None,
     *,
+    anchor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Compare with the lines of this file, then append where the logs stand now; - prints them.",
+        ),
+    ] = None,
     store: StoreUrl = None,
     user: User = None,
     account: Account = "",
     as_json: AsJson = False,
 ) -> None:
-    """Verify a session's event log; exit code 1 if it was tampered with.
+    """Verify sessions: events, and the rows that they tell of, by keyed MACs under the install's secret.
 
-    With --json, an object with session_id, status (intact, deleted or tampered), events, tampered_seq
-    (the first event that is not what was recorded, or is missing), deleted (what was deleted, and
-    when) and unchecked (events whose key is gone).
+    Exit code 1 if something is not what was recorded, 3 if something cannot be verified. Settings of
+    owners and originals have no MACs. With --json, an object a session with session_id, status (intact,
+    deleted, unverified or tampered), events, rows, tampered_seq (the first event that is not what was
+    recorded, or is missing), wrong (what else is not), deleted (what was deleted, and when), unverified,
+    unchecked (events whose key is gone) and anchor; without SESSION, `sessions` has them, and `missing`
+    says how many that the anchors tell of are not there.
     """
-    found = asyncio.run(_verify(store, session, account, user))
+    if anchor is not None and anchor != PRINTED and not Path(anchor).parent.is_dir():
+        raise ConfigError(f"the folder of {anchor!r} is not there: nothing can be appended to it")
+    file = Path(anchor) if anchor not in (None, PRINTED) else None
+    lines = text_of(file) if file is not None and file.exists() else ""
+    found = asyncio.run(_verify(store, session, account, user, lines))
     if as_json:
-        print_json({"session_id": session, "status": found.status, **asdict(found)})
+        _print_json(found, session)
     else:
-        _print(session, found)
-    if found.tampered_seq is not None:
-        raise typer.Exit(1)
+        _print(found, file, anchor)
+    if file is not None:
+        _append(file, found.new)
+    if anchor == PRINTED and not as_json:
+        _print_anchors(found.new)
+    if found.code:
+        raise typer.Exit(found.code)
 
 
-async def _verify(url: str | None, session: str, account: str, user: str | None) -> Verification:
+async def _verify(
+    url: str | None, session: str | None, account: str, user: str | None, lines: str
+) -> _Found:
+    from ce_engine.audit.anchors import anchors_of  # noqa: PLC0415 - brings the engine's schema
+
+    anchors = anchors_of(lines)
     async with engine_over(url) as engine:
-        scope = await find_scope(engine.store, session, account=account, user=user)
-        return await engine.verify(scope)
+        if session is not None:
+            scopes = [await find_scope(engine.store, session, account=account, user=user)]
+        else:
+            scopes = await _all(engine, account, user)
+        sessions = [(scope, await engine.verify(scope, anchors=lines)) for scope in scopes]
+    is_whole = session is None and user is None and not account
+    return _compared(sessions, anchors, is_whole=is_whole)
 
 
-def _print(session: str, found: Verification) -> None:
-    screen = console()
-    if found.tampered_seq is not None:
-        what = f"tampered with: event {number(found.tampered_seq)} is not what was recorded"
-    else:
-        what = "intact, but for what was deleted" if found.deleted else "intact"
-    screen.print(printable(f"session {session}: {what} ({number(found.events)} events)"))
-    for part in found.deleted:
-        screen.print(printable(f"  {_named(part)} was deleted at {moment(part.at)} UTC"))
-    if found.unchecked:
-        screen.print(
-            f"  {number(found.unchecked)} payloads could not be checked: their key is gone"
+async def _all(engine: ContextEngine, account: str, user: str | None) -> list[Scope]:
+    found = []
+    for account_id, user_id, session_id in await engine.store.list_keys():
+        if (account and account_id != account) or (user is not None and user_id != user):
+            continue
+        scope = Scope(session_id=session_id, user_id=user_id, account_id=account_id)
+        chain = await engine.store.chain(scope)
+        project = chain.head.project_id if chain else ""
+        found.append(
+            Scope(
+                session_id=session_id, user_id=user_id, account_id=account_id, project_id=project
+            )
         )
+    return found
+
+
+def _compared(
+    sessions: list[tuple[Scope, Verification]], anchors: Sequence[Anchor], *, is_whole: bool
+) -> _Found:
+    """What of the anchors is not there, and which lines are to be appended."""
+    from ce_engine.audit.anchors import anchors_of  # noqa: PLC0415
+
+    last = {anchor.session: anchor for anchor in anchors}
+    new, names = [], set()
+    for _, verification in sessions:
+        [now] = anchors_of(verification.anchor)
+        names.add(now.session)
+        known = last.get(now.session)
+        if verification.status != "tampered" and (known is None or not known.is_at(now)):
+            new.append(str(now))
+    missing = len(last.keys() - names) if is_whole else 0
+    compared = sum(anchor.session in names for anchor in anchors)
+    return _Found(sessions, compared, missing, tuple(new))
+
+
+def _append(file: Path, lines: Sequence[str]) -> None:
+    try:
+        with file.open("a", encoding="utf-8") as opened:
+            opened.writelines(f"{line}\n" for line in lines)
+    except OSError as error:
+        raise ConfigError(f"{str(file)!r} cannot be appended to: {error}") from error
+
+
+def _print_json(found: _Found, session: str | None) -> None:
+    made: list[dict[str, Any]] = [
+        {"session_id": scope.session_id, "status": each.status, **asdict(each)}
+        for scope, each in found.sessions
+    ]
+    if session is not None:
+        print_json(made[0])
+        return
+    for item, (scope, _) in zip(made, found.sessions, strict=True):
+        item |= {"user_id": scope.user_id, "account_id": scope.account_id}
+    print_json({"sessions": made, "missing": found.missing})
+
+
+def _print(found: _Found, file: Path | None, anchor: str | None) -> None:
+    screen = console()
+    for scope, verification in found.sessions:
+        for line in _lines(scope, verification):
+            screen.print(printable(line))
+    if found.missing:
+        screen.print(f"{number(found.missing)} sessions that the anchors tell of are not there")
+    if file is not None:
+        screen.print(
+            printable(
+                f"compared with {number(found.compared)} anchors of {str(file)!r}, "
+                f"{number(len(found.new))} appended"
+            )
+        )
+    elif anchor is None:
+        screen.print(_ROLLED_BACK)
+
+
+def _lines(scope: Scope, found: Verification) -> list[str]:
+    what = _WHAT[found.status]
+    if found.tampered_seq is not None:
+        what += f": event {number(found.tampered_seq)} is not what was recorded"
+    lines = [
+        f"session {scope.session_id}: {what} ({number(found.events)} events, {number(found.rows)} rows)"
+    ]
+    lines += [f"  wrong: {each}" for each in found.wrong]
+    lines += [f"  not verified: {each}" for each in found.unverified]
+    if found.unchecked:
+        lines.append(f"  not verified: {number(found.unchecked)} payloads, whose key is gone")
+    lines += [f"  {_named(part)} was deleted at {moment(part.at)} UTC" for part in found.deleted]
+    return lines
 
 
 def _named(part: Deletion) -> str:
     if part.evidence_id is not None:
         return f"evidence {part.evidence_id}"
     return f"all before event {number(part.seq)}"
+
+
+def _print_anchors(lines: Sequence[str]) -> None:
+    """Print the lines for a notary, and one number that stands for all of them."""
+    text = "".join(f"{line}\n" for line in lines)
+    typer.echo(text, nl=False)
+    typer.echo(f"# sha256 of these lines: {hashlib.sha256(text.encode()).hexdigest()}")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.schema.events import ContentCheck
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
@@ -86,6 +87,14 @@ class MemoryStore(KeptStore):
         with self._open():
             of_account = (item for item in self._sessions.items() if item[0][0] == account_id)
             return listed(of_account, user_id, ephemeral)
+
+    async def check_content(self, scope: Scope) -> ContentCheck | None:
+        """Nothing but this process can change it."""
+        return None if await self.chain(scope) is None else ContentCheck()
+
+    async def list_keys(self) -> list[Key]:
+        with self._open():
+            return sorted(self._sessions)
 
     async def purge(self) -> None:
         """Nothing to do: what was deleted is nowhere any more."""

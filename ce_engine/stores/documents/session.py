@@ -18,7 +18,7 @@ from ce_engine.schema.document import (
     Task,
 )
 from ce_engine.schema.events import Event
-from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.ids import ChainKeys, Fingerprinter, chain_keys, session_key
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -77,6 +77,10 @@ class Kept:
     summaries: dict[str, SummaryRow] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     placeholders: dict[tuple[str, bytes], Placeholder] = field(default_factory=dict)
+    forged: str = ""
+    """Where a store that keeps MACs found first that the session is not what it wrote."""
+    older: int = 0
+    """Up to this version a release wrote it that kept no MACs."""
 
     def draft(self) -> Kept:
         """A copy to write to; what it holds is never changed in place."""
@@ -157,7 +161,11 @@ def _begin(
     kept.head.version += 1
     kept.head.updated_at = kept.last_accessed_at = now
     kept.access_count += 1
-    return Change(kept, chain_key(secret), made=new and asked is None, now=now)
+    keys = chain_keys(secret, scope.key)
+    salt = kept.head.salt
+    return Change(
+        kept, keys, lambda: session_key(secret, salt, scope), made=new and asked is None, now=now
+    )
 
 
 def _begin_life(
@@ -178,7 +186,8 @@ class Change:
     """One group on its way into a session's draft."""
 
     kept: Kept
-    key: bytes
+    keys: ChainKeys
+    session_key: Callable[[], bytes]
     made: bool
     """The group itself made the session, without being told to."""
     now: str
@@ -269,7 +278,8 @@ class Change:
     def append_events(self, write: AppendEvents) -> None:
         head, events = self.kept.head, self.kept.events
         known = {event.event_id for event in events}
-        new = rules.chained(write.events, known, head.last_event_seq, head.chain_head, self.key)
+        last, end = head.last_event_seq, head.chain_head
+        new = rules.chained(write.events, known, last, end, self.keys, self.session_key)
         events += map(fresh, new)
         if new:
             head.last_event_seq, head.chain_head = len(events), new[-1].hash

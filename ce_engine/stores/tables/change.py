@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Table
 
+from ce_engine.schema.events import Event
+from ce_engine.schema.ids import session_key
 from ce_engine.schema.scope import Scope
-from ce_engine.stores.tables import reads, rows
+from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables.command import Command
+from ce_engine.stores.tables.macs import CONTENT, Content, Macs, Row
 
 
 @dataclass(slots=True)
@@ -34,7 +38,9 @@ class Change:
     connection: Connection
     scope: Scope
     head: Head
-    secret: Callable[[], bytes]
+    secret: bytes
+    salt: bytes
+    macs: Macs
     now: str
     frameworks: set[str]
     made: bool
@@ -44,13 +50,77 @@ class Change:
     repeats: bool
     """Some rows of the group may be there already: ask which. Seldom so, and it costs a query a table."""
     removed: dict[str, int] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    """Numbered and linked; they are written last, with the MACs of all else."""
+    ended: bool = False
+    """The session was deleted: nothing of before has a MAC any more."""
+    is_comparing: bool = False
 
     @property
     def this(self) -> int:
         return self.head.this
 
     def put(self, command: Command, values: Sequence[rows.Values]) -> int:
-        return command.run(self.connection, *values)
+        return command.run(self.connection, *values, wrote=self._wrote(values))
+
+    def _wrote(
+        self, values: Sequence[rows.Values]
+    ) -> Callable[[Content, Sequence[Row], int], None] | None:
+        def wrote(content: Content, written: Sequence[Row], done: int) -> None:
+            for row, each in zip(written, values, strict=True):
+                # Of several some were there already: those that are now as they were to be have gone in.
+                if done == len(written) or (done and self._now(content, each) == tuple(row)):
+                    self.macs.put(content, row)
+
+        return None if self.is_comparing else wrote
+
+    def _now(self, content: Content, values: rows.Values) -> Row | None:
+        found = sql.ONE_ROW[content.table].first(self.connection, {**values, "this": self.this})
+        return None if found is None else tuple(found)
+
+    def read(self, table: Table, values: rows.Values) -> None:
+        """Take note of what a row, which is going to be changed, is now; nothing if it is not there."""
+        content = CONTENT[table]
+        if (row := self._now(content, values)) is not None:
+            self.macs.was(content, row)
+
+    @contextmanager
+    def changed(self, table: Table, values: rows.Values) -> Iterator[None]:
+        """One row is changed in here, by a statement that does not write it whole."""
+        content = CONTENT[table]
+        self.read(table, values)
+        yield
+        if (row := self._now(content, values)) is not None:
+            self.macs.put(content, row)
+
+    def session_key(self) -> bytes:
+        """The key of the events' payloads."""
+        return session_key(self.secret, self.salt, self.scope)
+
+    def drop(self, command: Command, table: Table, values: rows.Values) -> None:
+        """Delete a row, if it is there."""
+        content = CONTENT[table]
+        if command.run(self.connection, {**values, "this": self.this}):
+            names = [content.names[place] for place in content.key]
+            self.macs.gone(content, [tables.raw(table.c[name], values[name]) for name in names])
+
+    @contextmanager
+    def compared(self) -> Iterator[None]:
+        """What is done in here may change any row, by any statement: all are read before and after."""
+        before = self._marks()
+        self.is_comparing = True
+        yield
+        self.is_comparing = False
+        after = self._marks()
+        for content in CONTENT.values():
+            self.macs.compare(content, before[content.kind], after[content.kind])
+
+    def _marks(self) -> dict[int, Any]:
+        this = {"this": self.this}
+        return {
+            content.kind: self.macs.marks(content, sql.ALL_ROWS[table].all(self.connection, this))
+            for table, content in CONTENT.items()
+        }
 
     def refill(self, table: Table, command: Command, values: Sequence[rows.Values]) -> None:
         """Put these rows in the place of all that the session has in the table."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Table, insert
 from sqlalchemy.sql.dml import Insert
 
+from ce_engine.stores.tables.macs import CONTENT, Content, Row
 from ce_engine.stores.tables.tables import Kept
 
 
@@ -22,6 +24,11 @@ class _Compiled:
     text: str
     binds: Sequence[_Bind]
     positional: bool
+
+    def rows(self, names: Sequence[str]) -> Callable[[Any], Row]:
+        """What takes the values of these columns out of bound ones."""
+        places = {bind[0]: place for place, bind in enumerate(self.binds)}
+        return itemgetter(*((places[name] if self.positional else name) for name in names))
 
     def bound(self, values: Values) -> Any:
         done = []
@@ -68,14 +75,35 @@ def _processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
 class Command(_Statement):
     """An insert, update or delete. It gives no rows, only how many it changed."""
 
-    def run(self, connection: Connection, *values: Values) -> int:
-        """Execute once for each of the values; nothing without any."""
+    content: Content | None = None
+    """What the rows are that it writes whole; nothing if it does not."""
+
+    def __init__(self, statement: Any, columns: Iterable[str] = ()) -> None:
+        super().__init__(statement, columns)
+        self._rows: dict[str, Callable[[Any], Row]] = {}
+
+    def run(
+        self,
+        connection: Connection,
+        *values: Values,
+        wrote: Callable[[Content, Sequence[Row], int], None] | None = None,
+    ) -> int:
+        """Execute once for each of the values, nothing without any; `wrote` hears of whole rows, and how many went in."""
         if not values:
             return 0
         compiled = self._for(connection.dialect)
         bound = [compiled.bound(each) for each in values]
         done = connection.exec_driver_sql(compiled.text, bound if len(bound) > 1 else bound[0])
+        if wrote is not None and self.content is not None:
+            wrote(self.content, [*map(self._row(compiled), bound)], done.rowcount)
         return done.rowcount
+
+    def _row(self, compiled: _Compiled) -> Callable[[Any], Row]:
+        known = self._rows.get(compiled.text)
+        if known is None:
+            assert self.content is not None
+            known = self._rows[compiled.text] = compiled.rows(self.content.names)
+        return known
 
 
 class Query(_Statement):
@@ -86,8 +114,16 @@ class Query(_Statement):
         compiled = self._for(connection.dialect)
         return connection.exec_driver_sql(compiled.text, compiled.bound(values)).first()
 
+    def all(self, connection: Connection, values: Values) -> list[Row]:
+        """All rows."""
+        compiled = self._for(connection.dialect)
+        found = connection.exec_driver_sql(compiled.text, compiled.bound(values))
+        return [tuple(row) for row in found]
+
 
 def inserting(table: Table, statement: Insert | None = None) -> Command:
     """An insert of all columns but the row's own number."""
     columns = [column.name for column in table.c if column.name != "id"]
-    return Command(insert(table) if statement is None else statement, columns)
+    made = Command(insert(table) if statement is None else statement, columns)
+    made.content = CONTENT.get(table)
+    return made

@@ -26,8 +26,10 @@ def delete_session(change: Change) -> None:
         name: counts[table] for name, table in zip(rules.REMOVED, _COUNTED, strict=True)
     }
     change.put(sql.EMPTY_EVENTS, [this])
+    change.put(sql.EMPTY_MACS, [this])
     change.put(sql.END_SESSION, [this])
     change.frameworks = set()
+    change.ended = True
     _deleted(change)
 
 

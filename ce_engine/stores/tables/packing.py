@@ -34,6 +34,10 @@ def _link(data: bytes) -> str:
     return f"c1:{data.hex()}"
 
 
+def _link_2(data: bytes) -> str:
+    return f"c2:{data.hex()}"
+
+
 def _time(data: bytes) -> str:
     at = _EPOCH + int.from_bytes(data) * _MS
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
@@ -64,10 +68,12 @@ _LONG: dict[bytes, Callable[[bytes], str]] = {
     b"n": _nonce,
     b"h": _hex,
     b"c": _link,
+    b"C": _link_2,
     b"t": _time,
 }
 """By its first byte, what makes the text of the others. Files have them: none may change."""
-_BY_LENGTH = {36: b"u", 18: b"n", 32: b"h", 43: b"c"}
+_BY_LENGTH = {36: b"u", 18: b"n", 32: b"h", 43: b"C"}
+_OLDER = "c1:"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
@@ -78,7 +84,9 @@ def shorten(text: str) -> bytes:
     tag = _BY_LENGTH.get(len(text))
     try:
         if tag is not None:
-            data = bytes.fromhex(text.removeprefix("c1:").replace("-", ""))
+            if text.startswith(_OLDER):
+                tag = b"c"
+            data = bytes.fromhex(text.removeprefix("c2:").removeprefix(_OLDER).replace("-", ""))
             if _LONG[tag](data) == text:
                 return tag + data
         elif _TIME.fullmatch(text):

@@ -255,6 +255,12 @@ def list_sessions(
     return found
 
 
+def keys(connection: Connection) -> list[tuple[str, str, str]]:
+    """Of all sessions, deleted ones too."""
+    found = connection.execute(select(_s.c.account_id, _s.c.user_id, _s.c.session_id))
+    return sorted((account, user, session) for account, user, session in found)
+
+
 def list_evidences(
     connection: Connection, scope: Scope, filter: EvidenceFilter | None
 ) -> list[Evidence]:

@@ -255,7 +255,7 @@ def event_values(session: int, scope: Scope, event: Event) -> Values:
     own = [getattr(event, name) for name in _SCOPE]
     if own != list(scope.key):
         extra["scope"] = own
-    values |= {"session": session, "extra": extra, "event_id": event.event_id or None}
+    values |= {"session": session, "extra": extra, "event_id": event.event_id or None, "macs": None}
     return values
 
 

@@ -12,23 +12,49 @@ from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import EventType
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables.command import Command, Query, inserting
+from ce_engine.stores.tables.macs import CONTENT
 
 
 _THIS: BindParameter[int] = bindparam("this")
 _s = tables.sessions
 MOVING = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "chain_head")
-HEAD = Query(
-    select(
-        _s.c.salt, _s.c.key_id, _s.c.frameworks, _s.c.id, *(_s.c[name] for name in MOVING)
-    ).where(reads.of_key())
-)
+HEAD = Query(select(*_s.c).where(reads.of_key()))
 UPDATE_HEAD = Command(
     update(_s)
     .where(_s.c.id == _THIS)
     .values(
-        {name: bindparam(name) for name in (*MOVING, "frameworks", "updated_at")}
-        | {"last_accessed_at": bindparam("now"), "access_count": _s.c.access_count + 1}
+        {
+            name: bindparam(name)
+            for name in (
+                *MOVING,
+                *("frameworks", "updated_at", "last_accessed_at", "access_count"),
+                *("macs", "macs_mac", "head_mac"),
+            )
+        }
     )
+)
+ONE_ROW = {
+    table: Query(
+        select(*(table.c[name] for name in content.names)).where(
+            table.c.session == _THIS,
+            *(table.c[content.names[place]] == bindparam(content.names[place]) for place in content.key),
+        )
+    )
+    for table, content in CONTENT.items()
+}
+ALL_ROWS = {
+    table: Query(
+        select(*(table.c[name] for name in content.names))
+        .where(table.c.session == _THIS)
+        .order_by(table.c.id if content.ordered else table.c.seq)
+    )
+    for table, content in CONTENT.items()
+}
+"""Rows as the database has them, for their MACs."""
+EVENT_MACS = Query(
+    select(tables.events.c.seq, tables.events.c.macs)
+    .where(tables.events.c.session == _THIS, tables.events.c.macs.is_not(None))
+    .order_by(tables.events.c.seq)
 )
 
 
@@ -114,7 +140,7 @@ PUT_SUMMARY = _put(tables.summaries, "anchor_message_id")
 DROP_SUMMARY = Command(
     delete(tables.summaries).where(
         tables.summaries.c.session == _THIS,
-        tables.summaries.c.anchor_message_id == bindparam("one"),
+        tables.summaries.c.anchor_message_id == bindparam("anchor_message_id"),
     )
 )
 KNOWN_EVENTS = _known(tables.events, "event_id")
@@ -123,6 +149,9 @@ EMPTY_EVENTS = Command(
     update(tables.events)
     .where(tables.events.c.session == _THIS, tables.events.c.event_type != EventType.DELETED.value)
     .values(payload=None, extra=None, nonce="")
+)
+EMPTY_MACS = Command(
+    update(tables.events).where(tables.events.c.session == _THIS).values(macs=None)
 )
 NEW_PLACEHOLDERS = _put_once(tables.placeholders)
 

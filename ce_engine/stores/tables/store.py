@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument, Task
-from ce_engine.schema.events import Event
+from ce_engine.schema.events import ContentCheck, Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
@@ -21,7 +21,7 @@ from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import places, secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
-from ce_engine.stores.tables import deleting, reads, settings, tables
+from ce_engine.stores.tables import checking, deleting, reads, settings, tables
 from ce_engine.stores.tables.database import Database
 from ce_engine.stores.tables.faults import damaged, locked
 from ce_engine.stores.tables.link import Link, Work
@@ -176,6 +176,12 @@ class SqlStore(BaseStore):
 
     async def chain(self, scope: Scope) -> EventChain | None:
         return await self._read(lambda c: reads.chain(c, scope), None)
+
+    async def list_keys(self) -> list[tuple[str, str, str]]:
+        return await self._read(reads.keys, [])
+
+    async def check_content(self, scope: Scope) -> ContentCheck | None:
+        return await self._read(lambda c: checking.check(c, scope, self.secret), None)
 
     async def purge(self) -> None:
         await outcome(self._writer.submit(self._purge))

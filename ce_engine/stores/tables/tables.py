@@ -73,6 +73,11 @@ class Packed(Kept):
     write = staticmethod(lambda value: pack(value) if value else None)
 
 
+def raw(column: Column[Any], value: Any) -> Any:
+    """A value as the database has it."""
+    return value if value is None or not isinstance(column.type, Kept) else column.type.write(value)
+
+
 metadata = MetaData()
 
 
@@ -142,8 +147,13 @@ sessions = Table(
     Column("frameworks", Json),
     Column("summary", Json),
     Column("meta", Json),
+    Column("macs", LargeBinary),
+    Column("macs_mac", LargeBinary),
+    Column("head_mac", LargeBinary),
     UniqueConstraint("account_id", "user_id", "session_id"),
 )
+"""`macs` are of rows that no event tells of yet, `macs_mac` is of all that events carry (`NULL`: an older
+release made the session, and nobody has written to it since), `head_mac` of this row; see `macs.py`."""
 
 messages = Table(
     "ce_messages",
@@ -273,10 +283,12 @@ events = Table(
     _short("hash"),
     Column("extra", Packed),
     Column("payload", Packed),
+    Column("macs", LargeBinary),
     PrimaryKeyConstraint("session", "seq"),
     UniqueConstraint("session", "event_id"),
     sqlite_with_rowid=False,
 )
+"""`macs` are of the rows that were written with the event, or since the last one; see `macs.py`."""
 
 placeholders = Table(
     "ce_placeholders",

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ce_engine.schema.ids import Fingerprinter, chain_key
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.ids import Fingerprinter, chain_keys, session_key
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -35,10 +36,11 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import rules
 from ce_engine.stores.codec import from_json
-from ce_engine.stores.tables import reads, rows
+from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables.change import Change, Head
 from ce_engine.stores.tables.deleting import delete_evidence, delete_session
+from ce_engine.stores.tables.macs import FORGED, OLDER, Macs, of_head, running
 from ce_engine.stores.tables.replacing import replace_document
 
 
@@ -57,30 +59,50 @@ def apply(
     Raises:
         IntegrityError: a message or event is there already and `repeats` is false.
     """
-    found = sql.HEAD.first(connection, reads.key_values(scope))
-    new = found is None or not found.salt
-    there = 0 if found is None or new else found.version
+    found = _head(connection, scope)
+    new = found is None or not found["salt"]
+    there = 0 if found is None or new else found["version"]
     rules.check_version(scope, expected_version, there)
     if not writes:
         return PutResult(success=True, version=there)
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
-    if new:
-        _begin(
-            connection,
-            scope,
-            asked or _by_itself(scope, secret()),
-            now,
-            found.id if found else None,
-        )
-        found = sql.HEAD.first(connection, reads.key_values(scope))
-    _, key_id, frameworks, *numbers = found
-    head = Head(*numbers)
-    rules.check_key(scope, writes, key_id, head.epoch)
-    known, made = set(from_json(frameworks or "[]")), new and asked is None
-    change = Change(connection, scope, head, secret, now, known, made, now, repeats)
+    known = found
+    if found is None or new:
+        asked_for = asked or _by_itself(scope, secret())
+        _begin(connection, scope, asked_for, now, found["id"] if found else None)
+        found = _head(connection, scope)
+    assert found is not None
+    head = Head(*(found[name] for name in ("id", *sql.MOVING)))
+    rules.check_key(scope, writes, found["key_id"], head.epoch)
+    macs = _macs(scope, secret(), found, known)
+    frameworks, made = set(from_json(found["frameworks"] or "[]")), new and asked is None
+    salt = bytes(found["salt"])
+    change = Change(
+        connection, scope, head, secret(), salt, macs, now, frameworks, made, now, repeats
+    )
     for write in writes:
         HANDLERS[type(write)](change, write)
-    return _finish(change)
+    return _finish(change, found, not WHOLE.isdisjoint(map(type, writes)))
+
+
+def _head(connection: Connection, scope: Scope) -> rows.Values | None:
+    """The session's row, as the database has it."""
+    found = sql.HEAD.first(connection, reads.key_values(scope))
+    return None if found is None else found._asdict()
+
+
+def _macs(
+    scope: Scope, secret: bytes, found: rows.Values, before: rows.Values | None
+) -> Macs:
+    """The group's MACs, with what is to be said of the session's row as it was before."""
+    made = Macs(session_key(secret, bytes(found["salt"]), scope))
+    if before is None:
+        return made
+    if before["head_mac"] is None and before["macs_mac"] is None:
+        made.of_session(OLDER)
+    elif of_head(before, chain_keys(secret, scope.key).own) != before["head_mac"]:
+        made.of_session(FORGED)
+    return made
 
 
 def _by_itself(scope: Scope, secret: bytes) -> CreateSession:
@@ -113,18 +135,50 @@ def _begin(
         "frameworks": None,
         "summary": None,
         "meta": None,
+        "macs": None,
+        "macs_mac": b"",
+        "head_mac": None,
     }
     sql.NEW_SESSION.run(connection, values)
 
 
-def _finish(change: Change) -> PutResult:
-    head = change.head
+def _finish(change: Change, row: rows.Values, is_other: bool) -> PutResult:
+    """Write the events and the session's row; `is_other` if a write changed that row besides."""
+    head, keys = change.head, chain_keys(change.secret, change.scope.key)
     head.version += 1
-    values = {name: getattr(head, name) for name in ("this", *sql.MOVING)}
-    values |= {"now": change.now, "updated_at": change.updated_at}
-    values["frameworks"] = sorted(change.frameworks - {""})
+    carried, total = _written_events(change, row, keys.own)
+    values: rows.Values = {name: getattr(head, name) for name in sql.MOVING} | {
+        "last_accessed_at": change.now,
+        "updated_at": change.updated_at,
+        "frameworks": sorted(change.frameworks - {""}),
+        "access_count": row["access_count"] + 1,
+        "macs": carried,
+        "macs_mac": total,
+    }
+    if is_other:
+        row = _head(change.connection, change.scope) or row
+    columns = tables.sessions.c
+    row = row | {name: tables.raw(columns[name], value) for name, value in values.items()}
+    values |= {"this": change.this, "head_mac": of_head(row, keys.own)}
     change.put(sql.UPDATE_HEAD, [values])
     return PutResult(success=True, version=head.version, removed=change.removed)
+
+
+def _written_events(
+    change: Change, row: rows.Values, key: bytes
+) -> tuple[bytes | None, bytes]:
+    """Write the events, the first one with the MACs; what is left of these, and the MAC of all of them."""
+    made, total = bytes(row["macs"] or b"") + bytes(change.macs), bytes(row["macs_mac"] or b"")
+    if change.ended:
+        made, total = b"", b""
+    if not change.events:
+        return made or None, total
+    written = [rows.event_values(change.this, change.scope, event) for event in change.events]
+    if made:
+        written[0]["macs"] = made
+        total = running(total, change.events[0].hash, made, key)
+    change.put(sql.NEW_EVENTS, written)
+    return None, total
 
 
 def _nothing(change: Change, write: CreateSession | ForSession) -> None:
@@ -150,7 +204,8 @@ def _put_evidence(change: Change, write: PutEvidence) -> None:
 def _link_evidence(change: Change, write: LinkEvidence) -> None:
     for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
         values = rows.evidence_values(change.this, rules.linked(row, write))
-        change.put(sql.LINKED_EVIDENCE, [{**values, "this": change.this}])
+        with change.changed(tables.evidence, values):
+            change.put(sql.LINKED_EVIDENCE, [{**values, "this": change.this}])
 
 
 def _put_blocks(change: Change, write: PutBlocks) -> None:
@@ -164,6 +219,7 @@ def _append_tool_calls(change: Change, write: AppendToolCalls) -> None:
     for found in change.known(sql.KNOWN_CALLS, ids):
         row = rows.call_row(found)
         merged[row.call.tool_call_id] = row
+        change.read(tables.tool_calls, {"tool_call_id": row.call.tool_call_id})
     for row in write.rows:
         name = row.call.tool_call_id
         merged[name] = rules.merged_call(merged[name], row) if name in merged else row
@@ -181,6 +237,8 @@ def _upsert_tasks(change: Change, write: UpsertTasks) -> None:
 
 
 def _put_turn(change: Change, write: PutTurn) -> None:
+    if write.turn.status is TurnStatus.ABANDONED:  # as it was found, by somebody else than its maker
+        change.read(tables.turns, {"turn_id": write.turn.turn_id})
     change.put(sql.PUT_TURN, [rows.turn_values(change.this, write.turn)])
     change.frameworks.add(write.turn.framework)
 
@@ -188,25 +246,27 @@ def _put_turn(change: Change, write: PutTurn) -> None:
 def _put_cut(change: Change, write: PutCut) -> None:
     values = rows.cut_values(change.this, write.mark)
     if write.replaces is not None:
-        old = {"this": change.this, **values, "anchor_message_id": write.replaces}
-        change.put(sql.DROP_CUT, [old])
+        old = {**values, "anchor_message_id": write.replaces}
+        change.drop(sql.DROP_CUT, tables.cuts, old)
     change.put(sql.PUT_CUT, [values])
 
 
 def _put_summary(change: Change, write: PutSummary) -> None:
     rules.check_epoch(change.scope, write, change.head.epoch)
-    change.put(sql.DROP_SUMMARY, [{"this": change.this, "one": name} for name in write.replaces])
+    for name in write.replaces:
+        change.drop(sql.DROP_SUMMARY, tables.summaries, {"anchor_message_id": name})
     change.put(sql.PUT_SUMMARY, [rows.summary_values(change.this, write.row)])
 
 
 def _append_events(change: Change, write: AppendEvents) -> None:
     head = change.head
     ids = [event.event_id for event in write.events if event.event_id]
-    known = change.repeated(sql.KNOWN_EVENTS, ids)
-    key = chain_key(change.secret())
-    new = rules.chained(write.events, known, head.last_event_seq, head.chain_head, key)
+    known = change.repeated(sql.KNOWN_EVENTS, ids) | {event.event_id for event in change.events}
+    keys = chain_keys(change.secret, change.scope.key)
+    last, end = head.last_event_seq, head.chain_head
+    new = rules.chained(write.events, known, last, end, keys, change.session_key)
     if new:
-        change.put(sql.NEW_EVENTS, [rows.event_values(change.this, change.scope, e) for e in new])
+        change.events += new
         head.last_event_seq += len(new)
         head.chain_head = new[-1].hash
 
@@ -218,7 +278,8 @@ def _put_placeholders(change: Change, write: PutPlaceholders) -> None:
 
 def _replace_document(change: Change, write: ReplaceDocument) -> None:
     rules.check_there(change.scope, change.made and write.fields is not None)
-    replace_document(change, write.document, write.fields)
+    with change.compared():
+        replace_document(change, write.document, write.fields)
 
 
 def _delete_session(change: Change, write: DeleteSession) -> None:
@@ -227,10 +288,14 @@ def _delete_session(change: Change, write: DeleteSession) -> None:
 
 
 def _delete_evidence(change: Change, write: DeleteEvidence) -> None:
-    if delete_evidence(change, write):
+    with change.compared():
+        is_gone = delete_evidence(change, write)
+    if is_gone:
         _append_events(change, AppendEvents([write.event]))
 
 
+WHOLE: frozenset[type] = frozenset({ReplaceDocument, DeleteSession, DeleteEvidence})
+"""What may change the session's row beside its numbers."""
 HANDLERS: dict[type, Callable[[Change, Any], None]] = {
     CreateSession: _nothing,
     ForSession: _nothing,

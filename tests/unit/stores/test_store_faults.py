@@ -303,6 +303,7 @@ async def test_a_read_only_file(public: Path) -> None:
     path = public / "ce.db"
     await _filled(path)
     path.chmod(0o444)
+    path.with_name("ce.db.key").chmod(0o444)
     store = SqlStore(f"sqlite:///{path}")
     with nobody():
         await refused(store, "is read-only. Give this user write permission", reads=False)

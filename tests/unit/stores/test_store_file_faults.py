@@ -156,10 +156,10 @@ async def test_a_backup_put_in_its_place(store: FileStore, root: Path, tmp_path:
 async def test_a_format_of_a_newer_release(store: FileStore, root: Path) -> None:
     await store.apply(SCOPE, message("m1"))
     path = of_session(root) / "session.json"
-    path.write_text(path.read_text("utf-8").replace('"format": 1', '"format": 2'), "utf-8")
+    path.write_text(path.read_text("utf-8").replace('"format": 2', '"format": 3'), "utf-8")
     before = files(root)
     for call in (store.version(SCOPE), store.apply(SCOPE, message("m2"))):
-        with pytest.raises(MigrationError, match=r"format 2; this release knows 1\. It was left"):
+        with pytest.raises(MigrationError, match=r"format 3; this release knows 2\. It was left"):
             await call
     assert files(root) == before
 

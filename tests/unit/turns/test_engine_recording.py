@@ -36,7 +36,7 @@ from ce_engine import (
     open_store,
 )
 from ce_engine.schema.event_chain import verify_chain
-from ce_engine.schema.ids import chain_key
+from ce_engine.schema.ids import chain_keys
 from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 
 
@@ -230,7 +230,7 @@ def test_the_event_log_is_a_chain_and_tagged_with_the_framework(app: HostApp) ->
     events = app.engine.loop.run(app.engine.store.list_events(SCOPE))
     state = app.engine.loop.run(app.engine.store.state(SCOPE))
     assert state is not None
-    key = chain_key(app.engine.store.secret)
+    key = chain_keys(app.engine.store.secret, app.scope.key)
     assert verify_chain(events, state.head.chain_head, key) is None
     assert [e.kind for e in events if e.event_type == "MessageAppended"] == [
         "user_input",

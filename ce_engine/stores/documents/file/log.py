@@ -4,12 +4,18 @@ A write is either one line at the journal's end or a new snapshot, moved into pl
 emptied after that. So whoever reads both, and finds the same snapshot in place before and after, has
 read one state, without a lock. A half line at the end is what a killed writer left: it was never
 answered, and the next write begins a new journal.
+
+Both carry MACs of every byte, a line also of all that is before it. What does not fit is read all the
+same, and the session says from then on that it was forged.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import FileIO
@@ -19,6 +25,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ce_engine.schema.event_chain import is_older
 from ce_engine.schema.rows import SessionHead
 from ce_engine.stores.codec import to_json
 from ce_engine.stores.documents.base import Key
@@ -29,7 +36,9 @@ from ce_engine.stores.private import opener
 
 
 SNAPSHOT, JOURNAL = "session.json", "journal.jsonl"
-FORMAT = 1
+FORMAT = 2
+_OLDER_FORMAT = 1
+"""Without MACs."""
 _DRAFT = f"{SNAPSHOT}.new"
 
 JOURNAL_BYTES = 64 * 1024
@@ -39,6 +48,12 @@ _KEY = ("account_id", "user_id", "session_id")
 _TRIES = 100
 _PAUSE_S = 0.002
 _NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
+
+MacKeys = Callable[[Key], bytes | None]
+"""The key of a session's MACs; `None` where the secret cannot be read: then nothing can be said."""
+
+_PAGE_MAC = re.compile(rb',\n"mac": "([0-9a-f]{32})"\n\}\n\Z')
+_LINE_MAC = re.compile(rb',"mac":"([0-9a-f]{32})"\}\Z')
 
 Identity = tuple[int, int, int]
 """Number, time and size of a file: another snapshot at the same path has another one."""
@@ -52,6 +67,9 @@ class Loaded:
         offset: bytes of the journal that are in it.
         torn: a half line follows them.
         passed: there are lines that the snapshot has already; what they say may be deleted since.
+        mac: of all that was read; empty for a session of an older release.
+        wrong: the first thing that does not fit its MAC.
+        checked: whether the MACs could be looked at.
     """
 
     key: Key
@@ -60,9 +78,18 @@ class Loaded:
     offset: int = 0
     torn: bool = False
     passed: bool = False
+    mac: str = ""
+    wrong: str = ""
+    checked: bool = False
 
 
-def load(folder: Path, known: Loaded | None = None) -> Loaded | None:
+def mac(key: bytes, previous: str, text: bytes) -> str:
+    """The MAC of a page, or of a line after what has the MAC `previous`."""
+    data = previous.encode() + text
+    return hashlib.blake2b(data, key=key, digest_size=16, person=b"file").hexdigest()
+
+
+def load(folder: Path, keys: MacKeys, known: Loaded | None = None) -> Loaded | None:
     """The session in a folder, `None` if there is none; of what is `known` only the news is read.
 
     Raises:
@@ -72,7 +99,7 @@ def load(folder: Path, known: Loaded | None = None) -> Loaded | None:
     snapshot, journal = folder / SNAPSHOT, folder / JOURNAL
     for _ in range(_TRIES):
         found = identity(snapshot)
-        if known is not None and known.snapshot != found:
+        if known is not None and (known.snapshot != found or not known.checked):
             known = None
         text = b"" if known or not found else content(snapshot) or b""
         tail = content(journal, known.offset if known else 0)
@@ -83,15 +110,16 @@ def load(folder: Path, known: Loaded | None = None) -> Loaded | None:
                 if b"\n" in tail:
                     raise faults.damaged(snapshot, "it is gone, and its journal is there")
                 return None
-            return _with_lines(known or _parsed(snapshot, text, found), journal, tail)
+            return _with_lines(known or _parsed(snapshot, text, found, keys), journal, tail, keys)
     raise faults.damaged(snapshot, "it is replaced again and again while it is read")
 
 
-def _parsed(path: Path, text: bytes, identity: Identity) -> Loaded:
+def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> Loaded:
     try:
         record = json.loads(text)
-        if (found := record.pop("format")) != FORMAT:
+        if (found := record.pop("format")) not in (_OLDER_FORMAT, FORMAT):
             raise faults.newer(path, found, FORMAT)
+        record.pop("mac", None)
         account, user, session = (str(record.pop(name)) for name in _KEY)
         kept = Kept(SessionHead())
         absorb(kept, record)
@@ -99,29 +127,49 @@ def _parsed(path: Path, text: bytes, identity: Identity) -> Loaded:
             raise KeyError("head")
     except _NO_RECORD as error:
         raise faults.damaged(path, _where(error)) from None
-    return Loaded((account, user, session), kept, identity)
+    key = (account, user, session)
+    stands = _PAGE_MAC.search(text)
+    last = stands[1].decode() if stands else ""
+    wrong, mac_key = "", keys(key)
+    bare = text[: stands.start()] + b"\n}\n" if stands else text
+    if mac_key is not None and (found == FORMAT or last) and mac(mac_key, "", bare) != last:
+        wrong = f"{SNAPSHOT} of version {kept.head.version}"
+    return Loaded(key, kept, identity, mac=last, wrong=wrong, checked=mac_key is not None)
 
 
-def _with_lines(loaded: Loaded, path: Path, tail: bytes) -> Loaded:
+def _with_lines(loaded: Loaded, path: Path, tail: bytes, keys: MacKeys) -> Loaded:
     *lines, rest = tail.split(b"\n")
     if not tail:
         return loaded
-    kept, passed = loaded.kept.draft(), loaded.passed
+    mac_key = keys(loaded.key)
+    loaded = replace(loaded, kept=loaded.kept.draft(), checked=mac_key is not None)
     for line in lines:
-        last = kept.head.version
-        try:
-            record = json.loads(line)
-            version = record["head"]["version"]
-            if version > last + 1:
-                raise faults.damaged(path, f"version {version} follows version {last}")
-            if version > last:  # else its writer was killed between the two files
-                absorb(kept, record)
-            else:
-                passed = True
-        except _NO_RECORD as error:
-            raise faults.damaged(path, f"after version {last}: {_where(error)}") from None
+        loaded = _with_line(loaded, path, line, mac_key)
     offset = loaded.offset + len(tail) - len(rest)
-    return replace(loaded, kept=kept, offset=offset, torn=bool(rest), passed=passed)
+    return replace(loaded, offset=offset, torn=bool(rest))
+
+
+def _with_line(loaded: Loaded, path: Path, line: bytes, mac_key: bytes | None) -> Loaded:
+    """The session with one line more, which its own draft takes in."""
+    last = loaded.kept.head.version
+    try:
+        record = json.loads(line)
+        record.pop("mac", None)
+        version = record["head"]["version"]
+        if version > last + 1:
+            raise faults.damaged(path, f"version {version} follows version {last}")
+        if version <= last:  # its writer was killed between the two files
+            return replace(loaded, passed=True)
+        absorb(loaded.kept, record)
+    except _NO_RECORD as error:
+        raise faults.damaged(path, f"after version {last}: {_where(error)}") from None
+    stands = _LINE_MAC.search(line)
+    wrong, there = loaded.wrong, stands[1].decode() if stands else ""
+    bare = line[: stands.start()] + b"}" if stands else line
+    has_macs = loaded.mac or there
+    if mac_key is not None and has_macs and mac(mac_key, loaded.mac, bare) != there:
+        wrong = wrong or f"{JOURNAL} after version {last}"
+    return replace(loaded, mac=there or loaded.mac, wrong=wrong)
 
 
 def _where(error: Exception) -> str:
@@ -131,26 +179,32 @@ def _where(error: Exception) -> str:
     return error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
 
 
-def write(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Loaded:
+def write(folder: Path, key: Key, old: Loaded | None, kept: Kept, mac_key: bytes) -> Loaded:
     """Put the session's new state to its files; the caller holds its lock and has loaded `old`."""
-    if old is None or old.torn or old.passed:
-        return write_snapshot(folder, key, old, kept)
-    line = f"{to_json(difference(old.kept, kept))}\n".encode()
+    if old is None or old.torn or old.passed or not old.mac:
+        return write_snapshot(folder, key, old, kept, mac_key)
+    text = to_json(difference(old.kept, kept)).encode()
+    made = mac(mac_key, old.mac, text)
+    line = text[:-1] + b',"mac":"%s"}\n' % made.encode()
     if old.offset + len(line) > max(JOURNAL_BYTES, old.snapshot[-1]):
-        return write_snapshot(folder, key, old, kept)
+        return write_snapshot(folder, key, old, kept, mac_key)
     with open(folder / JOURNAL, "ab", buffering=0, opener=opener) as file:
         write_all(file, line)
-    return replace(old, kept=kept, offset=old.offset + len(line))
+    return replace(old, kept=kept, offset=old.offset + len(line), mac=made, wrong="")
 
 
-def write_snapshot(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Loaded:
+def write_snapshot(
+    folder: Path, key: Key, old: Loaded | None, kept: Kept, mac_key: bytes
+) -> Loaded:
     """Replace the snapshot and begin a new journal."""
     path = folder / SNAPSHOT
     draft = folder / _DRAFT
     names: Data = dict(zip(_KEY, key, strict=True))
+    text = page({"format": FORMAT, **names, **difference(NOTHING, kept)})
+    made = mac(mac_key, "", text)
     try:
         with open(draft, "wb", buffering=0, opener=opener) as file:
-            write_all(file, page({"format": FORMAT, **names, **difference(NOTHING, kept)}))
+            write_all(file, text.removesuffix(b"\n}\n") + b',\n"mac": "%s"\n}\n' % made.encode())
             if old is not None:  # not even a power failure may take what was there before
                 os.fsync(file.fileno())
         move(draft, path)
@@ -161,7 +215,19 @@ def write_snapshot(folder: Path, key: Key, old: Loaded | None, kept: Kept) -> Lo
     with suppress(OSError):  # else its lines are passed over, as of before
         _empty_journal(folder)
     found = identity(path)
-    return Loaded(key, kept, found or (0, 0, 0))
+    return Loaded(key, kept, found or (0, 0, 0), mac=made, checked=True)
+
+
+def with_verdict(old: Loaded | None, kept: Kept) -> None:
+    """Have the session's new state say what was found of the one before, lest it be forgotten."""
+    if old is None:
+        return
+    if old.mac:
+        kept.forged = kept.forged or old.wrong
+    elif not all(map(is_older, old.kept.events)):
+        kept.forged = kept.forged or f"version {old.kept.head.version}, whose MACs were taken away"
+    else:
+        kept.older = old.kept.head.version
 
 
 def has_remains(folder: Path) -> bool:
@@ -170,12 +236,21 @@ def has_remains(folder: Path) -> bool:
     return (journal is not None and journal[-1] > 0) or (folder / _DRAFT).exists()
 
 
-def remove_remains(folder: Path, found: Loaded | None) -> None:
+def remove_remains(folder: Path, found: Loaded | None, keys: MacKeys) -> None:
     """Take away what killed writers left and nobody reads; the caller holds the lock."""
     (folder / _DRAFT).unlink(missing_ok=True)
     if found is not None and (found.torn or found.passed):
-        write_snapshot(folder, found.key, found, found.kept)
+        anew(folder, found, keys)
         _empty_journal(folder)
+
+
+def anew(folder: Path, found: Loaded, keys: MacKeys) -> None:
+    """Write the snapshot anew as it is; the caller holds the lock."""
+    mac_key = keys(found.key)
+    if mac_key is not None:
+        kept = found.kept.draft()
+        with_verdict(found, kept)
+        write_snapshot(folder, found.key, found, kept, mac_key)
 
 
 def _empty_journal(folder: Path) -> None:

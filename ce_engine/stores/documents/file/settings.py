@@ -21,6 +21,7 @@ from ce_engine.stores.owner_settings import Owned, Owner
 
 T = TypeVar("T")
 
+_FORMAT = 1
 FILE = "settings.json"
 _DRAFT = f"{FILE}.new"
 _KEPT_OWNERS = 256
@@ -81,8 +82,8 @@ def _load(path: Path, owner: Owner) -> Owned:
         return {}
     try:
         record = json.loads(text or b"")
-        if record["format"] != log.FORMAT:
-            raise faults.newer(path, record["format"], log.FORMAT)
+        if record["format"] != _FORMAT:
+            raise faults.newer(path, record["format"], _FORMAT)
         if (record["account_id"], record["user_id"]) != owner:
             raise faults.damaged(path, "it is of another user")
         return {
@@ -103,7 +104,7 @@ def _write(folder: Path, owner: Owner, owned: Owned) -> None:
     ]
     account_id, user_id = owner
     page = {
-        "format": log.FORMAT,
+        "format": _FORMAT,
         "account_id": account_id,
         "user_id": user_id,
         "settings": lines,

@@ -38,8 +38,9 @@ _KEPT_SESSIONS = 32
 class Shelf:
     """Reads without a lock from any thread; one thread writes. Errors of the system come as they are."""
 
-    def __init__(self, root: Path, timeout_s: float) -> None:
+    def __init__(self, root: Path, timeout_s: float, keys: log.MacKeys) -> None:
         self.root = root
+        self._keys = keys
         self._timeout_s = timeout_s
         self._cache: OrderedDict[Path, log.Loaded] = OrderedDict()
         self.written: OrderedDict[Path, None] = OrderedDict()
@@ -65,15 +66,25 @@ class Shelf:
         with self.locked(folder, deadline):
             old = self._load(folder)
             kept, result = change(old.kept if old else None)
-            if kept is not None:
+            mac_key = self._keys(scope.key)
+            if kept is not None and mac_key is not None:
+                is_deleted = kept.head.is_deleted
+                log.with_verdict(None if is_deleted else old, kept)
                 write = log.write_snapshot if result.removed else log.write
-                self._remember(folder, write(folder, scope.key, old, kept))
+                self._remember(folder, write(folder, scope.key, old, kept, mac_key))
                 _put_last(self.written, folder, None)
             return result
 
     def of_account(self, account_id: str, user_id: str | None) -> Iterator[tuple[Key, Kept]]:
         """All sessions of an account, or of one user of it."""
-        account = self.root / safe(account_id)
+        yield from self._of(self.root / safe(account_id), user_id)
+
+    def of_all(self) -> Iterator[tuple[Key, Kept]]:
+        """All sessions."""
+        for account in _folders(self.root):
+            yield from self._of(account, None)
+
+    def _of(self, account: Path, user_id: str | None) -> Iterator[tuple[Key, Kept]]:
         users = _folders(account) if user_id is None else [account / safe(user_id)]
         for user in users:
             for folder in _folders(user):
@@ -82,6 +93,10 @@ class Shelf:
                     yield found.key, found.kept
         if not self.root.is_dir():
             self._check_parent()
+
+    def look_anew(self, scope: Scope) -> log.Loaded | None:
+        """The session as its files have it, every byte of them; nothing that is known is spared."""
+        return log.load(self.own(folder_of(self.root, scope.key)), self._keys)
 
     def check(self) -> None:
         """Prove that the folder is ours and takes files."""
@@ -96,7 +111,7 @@ class Shelf:
             if not log.has_remains(folder):
                 continue
             with self.locked(folder, deadline):
-                log.remove_remains(folder, self._load(folder, remember=False))
+                log.remove_remains(folder, self._load(folder, remember=False), self._keys)
 
     def tidy(self, deadline: float) -> None:
         """Bring the snapshots of sessions that were written here up to date: people open those."""
@@ -104,13 +119,13 @@ class Shelf:
             with suppress(OSError, ContextEngineError), self.locked(folder, deadline):
                 found = self._load(folder)
                 if found is not None and found.offset:
-                    log.write_snapshot(folder, found.key, found, found.kept)
+                    log.anew(folder, found, self._keys)
         self.written.clear()
 
     def _load(self, folder: Path, *, remember: bool = True) -> log.Loaded | None:
         with self._mutex:
             known = self._cache.get(folder)
-        found = log.load(self.own(folder), known)
+        found = log.load(self.own(folder), self._keys, known)
         if found is not None and folder_of(self.root, found.key) != folder:
             raise faults.damaged(folder / log.SNAPSHOT, "it is of another session")
         if remember or known:

@@ -12,14 +12,17 @@ from weakref import finalize
 
 from ce_engine.errors import StoreUnavailableError
 from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.schema.events import ContentCheck
+from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import places, secret
-from ce_engine.stores.documents.base import KeptStore, listed, versions
+from ce_engine.stores.documents.base import KeptStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
+from ce_engine.stores.documents.file.log import Loaded, with_verdict
 from ce_engine.stores.documents.file.settings import SettingsFiles
 from ce_engine.stores.documents.file.shelf import Shelf
 from ce_engine.stores.documents.session import Kept, changed
@@ -59,7 +62,7 @@ class FileStore(KeptStore):
         super().__init__(clock=clock, ids=ids)
         self._url = url
         self._timeout_s = lock_timeout_s
-        self._shelf = Shelf(folder_path(url), lock_timeout_s)
+        self._shelf = Shelf(folder_path(url), lock_timeout_s, self._mac_key)
         self._settings = SettingsFiles(self._shelf)
         self._secret: bytes | None = None
         self._hands = [_Hand() for _ in range(1 + _READERS)]
@@ -78,6 +81,12 @@ class FileStore(KeptStore):
         if self._secret is None:
             self._secret = secret.from_environment() or secret.beside(self._shelf.root)
         return self._secret
+
+    def _mac_key(self, key: Key) -> bytes | None:
+        try:
+            return chain_keys(self.secret, key).own
+        except StoreUnavailableError:  # who reads only, and may not read the secret, does without
+            return None
 
     def check_place(self) -> None:
         places.check_folder(self._shelf.root)
@@ -135,6 +144,14 @@ class FileStore(KeptStore):
 
         return await self._run(self._readers, look)
 
+    async def list_keys(self) -> list[Key]:
+        return await self._run(
+            self._readers, lambda: sorted(key for key, _ in self._shelf.of_all())
+        )
+
+    async def check_content(self, scope: Scope) -> ContentCheck | None:
+        return await self._run(self._readers, lambda: _checked(self._shelf.look_anew(scope)))
+
     async def purge(self) -> None:
         deadline = monotonic() + max(self._timeout_s, _PURGE_S)
         await self._run(self._writer, lambda: self._shelf.purge(deadline))
@@ -170,11 +187,26 @@ class FileStore(KeptStore):
         for hand in self._resting:
             hand.lock.release()
         if child:
-            self._shelf = Shelf(self._shelf.root, self._timeout_s)
+            self._shelf = Shelf(self._shelf.root, self._timeout_s, self._mac_key)
             self._settings = SettingsFiles(self._shelf)
             self._hands = [_Hand() for _ in range(1 + _READERS)]
             self._writer.reset(self._hands[:1])
             self._readers.reset(self._hands[1:])
+
+
+def _checked(found: Loaded | None) -> ContentCheck | None:
+    """What the MACs of a session's files say."""
+    if found is None:
+        return None
+    kept = found.kept
+    with_verdict(found, kept)
+    things = (kept.messages, kept.evidence, kept.calls, kept.usages, kept.turns, kept.tasks)
+    rows = sum(map(len, things))
+    if not found.checked:
+        return ContentCheck(unverified=("content: the secret cannot be read",))
+    wrong = (f"not what was written: {kept.forged}",) if kept.forged else ()
+    older = f"content up to version {kept.older}: an older release wrote it, without MACs"
+    return ContentCheck(0 if wrong or kept.older else rows, wrong, (older,) if kept.older else ())
 
 
 class _Hand:

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-KNOWN = ("0001", "0002", "0003", "0004")
+KNOWN = ("0001", "0002", "0003", "0004", "0005")
 HEAD = KNOWN[-1]

@@ -1,0 +1,390 @@
+"""Whoever changes a store's file without the key is found out; whoever uses it rightly is not accused (B-01)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ce_engine import (
+    ConfigError,
+    ContextEngine,
+    Message,
+    ModelUsage,
+    Retrieval,
+    RetrievedDoc,
+    Role,
+    Task,
+    ToolRun,
+    TurnStatus,
+    Usage,
+)
+from ce_engine.schema.document import EvidenceLinks
+from ce_engine.schema.rows import (
+    AppendToolCalls,
+    LinkEvidence,
+    Placeholder,
+    PutPlaceholders,
+    PutTurn,
+    ToolCallRow,
+)
+from ce_engine.testing.host import HostApp, assistant, user
+from tests.unit.audit.forged_store import (
+    GONE,
+    MANIPULATIONS,
+    OTHER,
+    SCOPE,
+    by_hand,
+    fill,
+    first_turns,
+    forge,
+    opened,
+    status,
+)
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store, and what its file was before the last turn."""
+    folder = tmp_path_factory.mktemp("filled")
+    fill(folder / "ce.db", folder / "earlier.db")
+    return folder
+
+
+@pytest.fixture
+def path(filled: Path, tmp_path: Path) -> Path:
+    for name in ("ce.db", "ce.db.key"):
+        shutil.copy(filled / name, tmp_path / name)
+    return tmp_path / "ce.db"
+
+
+@pytest.mark.req("B-01")
+def test_an_untouched_file_is_intact(path: Path) -> None:
+    found = [status(path, scope) for scope in (SCOPE, OTHER, GONE)]
+    assert found == ["intact", "intact", "deleted"]
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("what", MANIPULATIONS)
+def test_a_manipulation_is_reported(path: Path, what: str) -> None:
+    forge(path, MANIPULATIONS[what])
+    assert status(path) == "tampered"
+
+
+# What an app and its operator rightly do
+
+
+def _twice(engine: ContextEngine, app: HostApp) -> None:
+    """The same request once more, as after a lost answer."""
+    prepared = app.prepare(user("again?"), request_id="r")
+    app.commit(prepared, assistant("yes"))
+    app.commit(prepared, assistant("yes"))
+
+
+def _late_usage(engine: ContextEngine, app: HostApp) -> None:
+    prepared = app.prepare(user("how much?"))
+    app.commit(prepared, assistant("much"))
+    engine.sync.flush()
+    engine.sync.commit(prepared.turn, None, usage=Usage(7, 3, 10))
+
+
+def _by_document(engine: ContextEngine, app: HostApp) -> None:
+    """A correction: the document is read, changed and put back whole, and patched."""
+    run, store = engine.loop.run, engine.store
+    document = run(store.get_session(SCOPE))
+    assert document is not None
+    document.session.messages[0].content = "corrected"
+    document.meta.tags = {"case": "7"}
+    run(store.put_session(SCOPE, document))
+    run(store.patch_session(SCOPE, {"messages": document.session.messages[:3]}))
+
+
+def _same_evidence(engine: ContextEngine, app: HostApp) -> None:
+    """A document that is retrieved again is linked, not kept twice."""
+    for n in range(3):
+        app.prepare(user(f"look {n}"))
+        hit = Retrieval(f"run-{n}", "kb", "Oslo", [RetrievedDoc(text="Cold.")])
+        engine.post_retrieval(SCOPE, hit, request_id=f"request-{app.requests}")
+    engine.sync.flush()
+
+
+def _deleted_evidence(engine: ContextEngine, app: HostApp) -> None:
+    document = engine.loop.run(engine.store.get_session(SCOPE))
+    assert document is not None
+    for name in list(document.evidences)[:3]:
+        engine.sync.delete_evidence(SCOPE, name)
+
+
+def _deleted_session(engine: ContextEngine, app: HostApp) -> None:
+    engine.sync.delete_session(SCOPE)
+    HostApp(engine, SCOPE).ask("hello again?", "hello")
+
+
+def _deleted_user(engine: ContextEngine, app: HostApp) -> None:
+    engine.sync.delete_user_data(SCOPE.account_id, SCOPE.user_id)
+    by_hand_again = HostApp(engine, SCOPE)
+    by_hand_again.ask("hello again?", "hello")
+
+
+def _tool_runs(engine: ContextEngine, app: HostApp) -> None:
+    """A call that is known when it begins, and again when it ends."""
+    app.prepare(user("weather?"))
+    run = ToolRun("run-1", "weather", {"city": "Oslo"}, result="3 degrees")
+    engine.post_tool_run(SCOPE, run, request_id=f"request-{app.requests}")
+    engine.sync.flush()
+    engine.post_tool_run(SCOPE, run, request_id=f"request-{app.requests}")
+
+
+def _left_open(engine: ContextEngine, app: HostApp) -> None:
+    app.prepare(user("and then?"))
+    engine.sync.flush()
+    turns = engine.loop.run(engine.store.list_turns(SCOPE))
+    gone = replace(turns[-1], status=TurnStatus.ABANDONED, closed_at="2027")
+    engine.loop.run(engine.store.apply(SCOPE, [PutTurn(gone)]))
+
+
+def _tasks_and_blocks(engine: ContextEngine, app: HostApp) -> None:
+    for n in range(3):
+        by_hand(engine, SCOPE)
+        tasks = [Task(task_id="k1", name=f"one {n}"), Task(task_id=f"k{n + 3}", name="more")]
+        engine.loop.run(engine.store.upsert_tasks(SCOPE, tasks))
+
+
+def _words_twice(engine: ContextEngine, app: HostApp) -> None:
+    """Values that were redacted before, among new ones."""
+    app.ask("eve@example.org, max@example.org, ada@example.org", "all wrote")
+    run, store = engine.loop.run, engine.store
+    known = run(store.state(SCOPE)).placeholders
+    new = Placeholder("EMAIL", b"a new one", 9)
+    run(store.apply(SCOPE, [PutPlaceholders([known[0], new, known[1]])]))
+    usages = [ModelUsage(model_usage_id=f"u{n}", total_tokens=n) for n in (1, 2, 1)]
+    run(store.append_model_usage(SCOPE, usages))
+    run(store.append_model_usage(SCOPE, [*usages, ModelUsage(model_usage_id="u3")]))
+
+
+HISTORIES = {
+    "a request is repeated": _twice,
+    "usage comes late": _late_usage,
+    "a document is corrected, tagged and cut": _by_document,
+    "the same is found again": _same_evidence,
+    "a tool runs": _tool_runs,
+    "a turn is left open": _left_open,
+    "tasks and blocks change": _tasks_and_blocks,
+    "words come twice": _words_twice,
+    "evidence is deleted": _deleted_evidence,
+    "the session is deleted, and begins anew": _deleted_session,
+    "the user is deleted, and comes back": _deleted_user,
+}
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("kind", ["ce.db", "sessions"])
+@pytest.mark.parametrize("what", HISTORIES)
+def test_who_uses_it_rightly_is_not_accused(tmp_path: Path, kind: str, what: str) -> None:
+    engine = opened(tmp_path / kind)
+    app = first_turns(engine, SCOPE)
+    by_hand(engine, SCOPE)
+    HISTORIES[what](engine, app)
+    engine.sync.flush()
+    again = opened(tmp_path / kind)
+    later = HostApp(again, SCOPE)
+    later.ask("a question to end with?", "an answer")
+    again.sync.flush()
+    found = again.sync.verify(SCOPE)
+    assert (found.tampered_seq, found.wrong, found.unverified) == (None, (), ())
+    assert found.status == ("deleted" if "deleted" in what else "intact")
+    assert found.rows > 0
+    again.sync.close()
+    engine.sync.close()
+
+
+@pytest.mark.req("B-01")
+def test_several_processes_write_one_log(tmp_path: Path) -> None:
+    path = tmp_path / "ce.db"
+    code = (
+        "import sys; from pathlib import Path; from tests.unit.audit.forged_store import *\n"
+        "engine = opened(Path(sys.argv[1])); app = HostApp(engine, SCOPE)\n"
+        "for n in range(5): app.ask(f'{sys.argv[2]} {n}?', f'{n}')\n"
+        "engine.sync.flush(); engine.sync.close()"
+    )
+    children = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), str(n)], cwd=ROOT)
+        for n in range(3)
+    ]
+    assert [child.wait(60) for child in children] == [0, 0, 0]
+    assert status(path) == "intact"
+
+
+# What was forged stays so, whatever is written after it
+
+
+REWRITTEN = {
+    "a tool call that ends later": (
+        """UPDATE ce_tool_calls SET body = '{"tool":"forged","called_at":"2020"}' WHERE session = @s""",
+    ),
+    "a turn that another process closes": (
+        "UPDATE ce_turns SET request_id = 'forged' WHERE session = @s AND status = 'open'",
+    ),
+    "a document that is found again": (
+        """UPDATE ce_evidence SET body = '{"type":"rag_doc","source":{"kind":"rag","name":"f"}}'
+        WHERE session = @s AND content = 'page one'""",
+    ),
+    "a message of a document that is put back": (
+        "UPDATE ce_messages SET content = 'forged' WHERE session = @s AND seq = 1",
+    ),
+    "the session's row": ("UPDATE ce_sessions SET epoch = 0, last_seq = 50 WHERE id = @s",),
+}
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("what", REWRITTEN)
+def test_what_was_forged_does_not_become_genuine_by_being_written_anew(
+    tmp_path: Path, what: str
+) -> None:
+    path = tmp_path / "ce.db"
+    engine = opened(path)
+    app = first_turns(engine, SCOPE)
+    app.prepare(user("left open"))
+    engine.sync.flush()
+    forge(path, REWRITTEN[what])
+    run, store = engine.loop.run, engine.store
+    document, state = run(store.get_session(SCOPE)), run(store.state(SCOPE))
+    assert document is not None
+    assert state is not None
+    call = ToolCallRow(document.session.tool_state.tool_calls[0], ended=True)
+    pages = [row for row in state.evidence if row.evidence.content == "page one"]
+    link = LinkEvidence(pages[0].evidence.evidence_id, EvidenceLinks(tool_call_id="c"))
+    turn = replace(state.open_turns[0], status=TurnStatus.ABANDONED)
+    run(store.apply(SCOPE, [AppendToolCalls([call]), link, PutTurn(turn)]))
+    run(store.put_session(SCOPE, run(store.get_session(SCOPE))))
+    run(store.append_messages(SCOPE, [Message(role=Role.USER, content="x")]))
+    engine.sync.close()
+    assert status(path) == "tampered"
+
+
+# An older state that was put back whole, and the owner of the key
+
+
+@pytest.mark.req("B-01")
+def test_an_older_file_that_was_put_back_is_found_by_an_anchor(filled: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ce.db"
+    for name in ("ce.db", "ce.db.key"):
+        shutil.copy(filled / name, tmp_path / name)
+    engine = opened(path)
+    anchors = "\n".join(engine.sync.verify(scope).anchor for scope in (SCOPE, OTHER, GONE))
+    assert engine.sync.verify(SCOPE, anchors=anchors).status == "intact"
+    engine.sync.close()
+    shutil.copy(filled / "earlier.db", path)
+    engine = opened(path)
+    assert engine.sync.verify(SCOPE).status == "intact"  # as far as the file alone can tell
+    found = engine.sync.verify(SCOPE, anchors=anchors)
+    assert found.status == "tampered"
+    assert "an older state was put back" in found.wrong[0]
+    assert engine.sync.verify(GONE, anchors=anchors).status == "deleted"
+    engine.sync.close()
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("what", ["a message", "an event"])
+def test_the_owner_of_the_key_cannot_change_what_an_anchor_tells_of(
+    tmp_path: Path, what: str
+) -> None:
+    def made(folder: str, answer: str, tag: str) -> tuple[Path, str]:
+        """The same session with another answer, and the same key."""
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "ce.db.key").write_text("ab" * 32 + "\n", "ascii")
+        engine = opened(tmp_path / folder / "ce.db")
+        app = HostApp(engine, SCOPE, framework=tag)
+        app.ask("who signed?", answer)
+        app.ask("sure?", "yes")
+        anchor = engine.sync.verify(SCOPE).anchor
+        engine.sync.close()
+        return tmp_path / folder / "ce.db", anchor
+
+    _, anchor = made("true", "Ada", "by-hand")
+    forged, _ = made("forged", *(("Eve", "by-hand") if what == "a message" else ("Ada", "other")))
+    engine = opened(forged)
+    assert engine.sync.verify(SCOPE).status == "intact"
+    assert engine.sync.verify(SCOPE, anchors=anchor).status == "tampered"
+    engine.sync.close()
+
+
+@pytest.mark.req("B-01")
+def test_anchors_name_nobody_and_other_sessions_anchors_do_no_harm(path: Path) -> None:
+    engine = opened(path)
+    mine, others = (engine.sync.verify(scope).anchor for scope in (SCOPE, OTHER))
+    assert engine.sync.verify(SCOPE, anchors=f"# kept\n\n{others}\n{mine}\n").status == "intact"
+    assert not {SCOPE.session_id, SCOPE.user_id}.intersection(mine.replace("=", " ").split())
+    with pytest.raises(ConfigError, match="line 2 of the anchors is none"):
+        engine.sync.verify(SCOPE, anchors=f"{mine}\n{mine[:-9]}")
+    engine.sync.close()
+
+
+# Files in a folder
+
+
+FILES: dict[str, Callable[[str], str]] = {
+    "a message's words": lambda text: text.replace("it rains", "it shines"),
+    "a document's text": lambda text: text.replace("page one", "page zero"),
+    "a space": lambda text: text.replace('"tags":', '"tags": '),
+    "a number": lambda text: text.replace('"total_tokens":15', '"total_tokens":16'),
+    "an event's tag": lambda text: text.replace('{"framework":"by-hand"}', '{"framework":"x"}'),
+    "the MACs are gone": lambda text: re.sub(r',\s*"mac": ?"[0-9a-f]{32}"', "", text),
+    "the MACs are gone, and the format is older": lambda text: re.sub(
+        r',\s*"mac": ?"[0-9a-f]{32}"', "", text
+    ).replace('"format": 2', '"format": 1'),
+}
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("after", [False, True], ids=["at-once", "after-more-was-written"])
+@pytest.mark.parametrize("what", FILES)
+def test_a_forged_file_is_reported(tmp_path: Path, what: str, after: bool) -> None:
+    folder = tmp_path / "sessions"
+    engine = opened(folder)
+    first_turns(engine, SCOPE)
+    engine.sync.close()
+    assert status(folder) == "intact"
+    before = [path.read_text("utf-8") for path in _session_files(folder)]
+    for path in _session_files(folder):
+        path.write_text(FILES[what](path.read_text("utf-8")), "utf-8")
+    assert [path.read_text("utf-8") for path in _session_files(folder)] != before
+    if after:
+        engine = opened(folder)
+        HostApp(engine, SCOPE).ask("more?", "more")
+        engine.sync.close()
+    assert status(folder) == "tampered"
+
+
+@pytest.mark.req("B-01")
+def test_a_line_that_is_gone_or_from_elsewhere_is_reported(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    engine = opened(folder)
+    apps = [HostApp(engine, scope) for scope in (SCOPE, OTHER)]
+    for app in apps:
+        for n in range(3):
+            app.ask(f"{n}?", "yes")
+    engine.sync.flush()
+    mine, others = sorted(folder.rglob("journal.jsonl"))
+    lines = mine.read_text("utf-8").splitlines(keepends=True)
+    assert len(lines) > 3
+    mine.write_text("".join(lines).replace("yes", "no!", 1), "utf-8")
+    assert "tampered" in {status(folder), status(folder, OTHER)}
+    mine.write_text("".join(lines), "utf-8")
+    assert {status(folder), status(folder, OTHER)} == {"intact"}
+    mine.write_text(others.read_text("utf-8"), "utf-8")
+    assert "tampered" in {status(folder), status(folder, OTHER)}
+    engine.sync.close()
+
+
+def _session_files(folder: Path) -> list[Path]:
+    return [*folder.rglob("session.json"), *folder.rglob("journal.jsonl")]
