@@ -64,7 +64,9 @@ def anchors_of(text: str) -> list[Anchor]:
             continue
         match = _LINE.fullmatch(line.strip())
         if match is None:
-            raise ConfigError(f"line {number} of the anchors is none: they were changed, or cut off")
+            raise ConfigError(
+                f"line {number} of the anchors is none: they were changed, or cut off"
+            )
         words = match.groupdict()
         head, content = (words[name].removesuffix(_NONE) for name in ("head", "content"))
         found.append(Anchor(words["at"], words["session"], int(words["events"]), head, content))

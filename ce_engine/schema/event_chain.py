@@ -102,16 +102,16 @@ def verify_log(
     deletions = [event for event in events if event.event_type == EventType.DELETED]
     ends = [event.seq or 0 for event in deletions if event.payload.get("what") == "session"]
     broken = verify_chain(events, head, keys)
-    payloads = [
-        _payload_fits(event, max(ends, default=0), keys, session_key) for event in events
-    ]
+    payloads = [_payload_fits(event, max(ends, default=0), keys, session_key) for event in events]
     wrong = [n for n, fits in enumerate(payloads, start=1) if fits is False]
     if broken is not None:
         wrong.append(broken)
     older = sum(is_older(event) for event in events[max(ends, default=0) :])
     unverified = list(content.unverified)
     if older:
-        unverified.append(f"tags and counts of {older} events: an older release wrote them, without MACs")
+        unverified.append(
+            f"tags and counts of {older} events: an older release wrote them, without MACs"
+        )
     named = [
         Deletion(e.seq or 0, e.ts, str(e.payload.get("what")), e.payload.get("evidence_id"))
         for e in deletions

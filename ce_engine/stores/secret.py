@@ -29,13 +29,22 @@ def of_process() -> bytes:
     return secrets.token_bytes(_BYTES)
 
 
+def is_there(database: Path) -> bool:
+    """Whether there is a secret for a local store; nothing is made."""
+    return from_environment() is not None or os.path.lexists(_file(database))
+
+
+def _file(database: Path) -> Path:
+    return database.with_name(f"{database.name}.key")
+
+
 def beside(database: Path) -> bytes:
     """The secret in the key file beside a local store; several processes may ask at once.
 
     Raises:
         StoreUnavailableError: the key file can neither be read nor made, or is damaged.
     """
-    path = database.with_name(f"{database.name}.key")
+    path = _file(database)
     try:
         if not os.path.lexists(path):
             _make(path)

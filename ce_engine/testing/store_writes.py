@@ -265,7 +265,10 @@ class WritesContract:
         assert await store.get_evidence(scope, "e") == evidence
         (found,) = await store.list_events(scope)
         assert (found.payload, found.tags) == (event.payload, event.tags)
-        assert verify_chain([found], state.head.chain_head, chain_keys(store.secret, scope.key)) is None
+        assert (
+            verify_chain([found], state.head.chain_head, chain_keys(store.secret, scope.key))
+            is None
+        )
 
     async def test_data_that_is_no_json_is_kept_as_text(self, store: Store) -> None:
         call = samples.tool_call("c1", args_digest={"at": {1: complex(1, 2)}, "n": (1, 2)})

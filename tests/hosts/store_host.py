@@ -67,7 +67,9 @@ def check_chain(path: Path, count: int) -> None:
         events = await store.list_events(SCOPE)
         assert [row.message.seq for row in state.rows] == list(range(1, count + 1))
         assert len(events) == count
-        assert verify_chain(events, state.head.chain_head, chain_keys(store.secret, SCOPE.key)) is None
+        assert (
+            verify_chain(events, state.head.chain_head, chain_keys(store.secret, SCOPE.key)) is None
+        )
 
     run(path, work)
 

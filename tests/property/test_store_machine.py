@@ -17,6 +17,7 @@ from ce_engine.errors import ContextEngineError
 from ce_engine.ports.store import Store
 from ce_engine.schema.document import EvidenceLinks, Message, ModelUsage, SessionDocument, Task
 from ce_engine.schema.enums import BlockType, EvidenceType, Priority, Role, TaskStatus, TurnStatus
+from ce_engine.schema.events import ContentCheck
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -268,6 +269,9 @@ def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.Monke
                 scope = Scope(session_id=session, user_id=user, account_id=account)
                 expected, *found = [await everything(store, scope) for store in stores]
                 assert found == [expected] * 2
+                for store in stores:  # whatever was done, it was done rightly
+                    content = await store.check_content(scope) or ContentCheck()
+                    assert (content.wrong, content.unverified) == ((), ())
             for who in ("u", "", None):
                 listed = [
                     await store.list_sessions(account_id=account, user_id=who, ephemeral=not who)
@@ -278,5 +282,7 @@ def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.Monke
         asyncio.run(main())
 
     compare()
+    keys = [asyncio.run(store.list_keys()) for store in stores]
+    assert keys == [sorted(keys[0])] * 3
     for store in stores:
         asyncio.run(store.close())

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ce_engine.apps.cli.errors import AmbiguousSessionError
-from ce_engine.errors import ConfigError, SessionNotFoundError, StoreUnavailableError, StoreUrlError
+from ce_engine.errors import (
+    ConfigError,
+    FileDamagedError,
+    SessionNotFoundError,
+    StoreUnavailableError,
+    StoreUrlError,
+)
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store
 from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, local_path, scheme_of
@@ -158,5 +164,13 @@ async def find_scope(store: Store, session_id: str, *, account: str, user: str |
     except SessionNotFoundError as error:
         if await store.chain(scope) is None:
             raise SessionNotFoundError(f"{error} A deleted one is found with --user ID.") from None
-    chain = await store.chain(scope)
+    return await with_project(store, scope)
+
+
+async def with_project(store: Store, scope: Scope) -> Scope:
+    """The scope as an operator has it, who reads every project."""
+    try:
+        chain = await store.chain(scope)
+    except FileDamagedError:  # whoever goes on with it says so
+        return scope
     return replace(scope, project_id=chain.head.project_id if chain else "")

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ce_engine.apps.cli.options import Account, AsJson, StoreUrl, User
-from ce_engine.apps.cli.reading import engine_over, find_scope, text_of
+from ce_engine.apps.cli.reading import engine_over, find_scope, text_of, with_project
 from ce_engine.apps.present.output import console, moment, number, print_json, printable
-from ce_engine.errors import ConfigError
+from ce_engine.errors import ConfigError, FileDamagedError
 from ce_engine.schema.events import Deletion, Verification
 from ce_engine.schema.scope import Scope
+from ce_engine.stores import secret
+from ce_engine.stores.urls import local_path
 
 
 if TYPE_CHECKING:
@@ -110,13 +112,27 @@ async def _verify(
 
     anchors = anchors_of(lines)
     async with engine_over(url) as engine:
+        if not secret.is_there(local_path(engine.store.url)):
+            raise ConfigError(
+                "the secret is not there, without which nothing can be verified: set CE_SECRET, or put "
+                "the key file back beside the store"
+            )
         if session is not None:
-            scopes = [await find_scope(engine.store, session, account=account, user=user)]
+            scope = await find_scope(engine.store, session, account=account, user=user)
+            sessions = [(scope, await engine.verify(scope, anchors=lines))]
         else:
             scopes = await _all(engine, account, user)
-        sessions = [(scope, await engine.verify(scope, anchors=lines)) for scope in scopes]
+            sessions = [(scope, await _one(engine, scope, lines)) for scope in scopes]
     is_whole = session is None and user is None and not account
     return _compared(sessions, anchors, is_whole=is_whole)
+
+
+async def _one(engine: ContextEngine, scope: Scope, lines: str) -> Verification:
+    """Of one among many: that it cannot be read, or has another secret, does not hide the others."""
+    try:
+        return await engine.verify(scope, anchors=lines)
+    except (FileDamagedError, ConfigError) as error:
+        return Verification(0, None, (), 0, wrong=(str(error),))
 
 
 async def _all(engine: ContextEngine, account: str, user: str | None) -> list[Scope]:
@@ -125,13 +141,7 @@ async def _all(engine: ContextEngine, account: str, user: str | None) -> list[Sc
         if (account and account_id != account) or (user is not None and user_id != user):
             continue
         scope = Scope(session_id=session_id, user_id=user_id, account_id=account_id)
-        chain = await engine.store.chain(scope)
-        project = chain.head.project_id if chain else ""
-        found.append(
-            Scope(
-                session_id=session_id, user_id=user_id, account_id=account_id, project_id=project
-            )
-        )
+        found.append(await with_project(engine.store, scope))
     return found
 
 
@@ -144,6 +154,8 @@ def _compared(
     last = {anchor.session: anchor for anchor in anchors}
     new, names = [], set()
     for _, verification in sessions:
+        if not verification.anchor:
+            continue
         [now] = anchors_of(verification.anchor)
         names.add(now.session)
         known = last.get(now.session)

@@ -80,7 +80,9 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
     _take(log, "the last write", bytes(row["macs"] or b""), not events or is_older(events[-1]))
     if not log_is_whole:
         log.wrong.append("the MACs that the events carry are not those that were recorded")
-    if row["head_mac"] != (None if log.is_older and row["head_mac"] is None else macs.of_head(row, key)):
+    if row["head_mac"] != (
+        None if log.is_older and row["head_mac"] is None else macs.of_head(row, key)
+    ):
         log.wrong.append("the session's own row is not what was recorded")
     rows_key = macs.RowKey(session_key(secret, bytes(row["salt"]), scope))
     present = {
@@ -120,7 +122,9 @@ def _take(log: _Log, where: str, made: bytes, may_be_older: bool) -> None:
 class _Present:
     """The rows of one kind that are there: by tag their MACs, and what to call them."""
 
-    def __init__(self, content: Content, key: macs.RowKey, connection: Connection, this: int) -> None:
+    def __init__(
+        self, content: Content, key: macs.RowKey, connection: Connection, this: int
+    ) -> None:
         self.content = content
         self.marks: Marks = {}
         self._names: dict[bytes, str] = {}

@@ -37,7 +37,10 @@ ONE_ROW = {
     table: Query(
         select(*(table.c[name] for name in content.names)).where(
             table.c.session == _THIS,
-            *(table.c[content.names[place]] == bindparam(content.names[place]) for place in content.key),
+            *(
+                table.c[content.names[place]] == bindparam(content.names[place])
+                for place in content.key
+            ),
         )
     )
     for table, content in CONTENT.items()

@@ -91,9 +91,7 @@ def _head(connection: Connection, scope: Scope) -> rows.Values | None:
     return None if found is None else found._asdict()
 
 
-def _macs(
-    scope: Scope, secret: bytes, found: rows.Values, before: rows.Values | None
-) -> Macs:
+def _macs(scope: Scope, secret: bytes, found: rows.Values, before: rows.Values | None) -> Macs:
     """The group's MACs, with what is to be said of the session's row as it was before."""
     made = Macs(session_key(secret, bytes(found["salt"]), scope))
     if before is None:
@@ -164,9 +162,7 @@ def _finish(change: Change, row: rows.Values, is_other: bool) -> PutResult:
     return PutResult(success=True, version=head.version, removed=change.removed)
 
 
-def _written_events(
-    change: Change, row: rows.Values, key: bytes
-) -> tuple[bytes | None, bytes]:
+def _written_events(change: Change, row: rows.Values, key: bytes) -> tuple[bytes | None, bytes]:
     """Write the events, the first one with the MACs; what is left of these, and the MAC of all of them."""
     made, total = bytes(row["macs"] or b"") + bytes(change.macs), bytes(row["macs_mac"] or b"")
     if change.ended:
@@ -237,7 +233,9 @@ def _upsert_tasks(change: Change, write: UpsertTasks) -> None:
 
 
 def _put_turn(change: Change, write: PutTurn) -> None:
-    if write.turn.status is TurnStatus.ABANDONED:  # as it was found, by somebody else than its maker
+    if (
+        write.turn.status is TurnStatus.ABANDONED
+    ):  # as it was found, by somebody else than its maker
         change.read(tables.turns, {"turn_id": write.turn.turn_id})
     change.put(sql.PUT_TURN, [rows.turn_values(change.this, write.turn)])
     change.frameworks.add(write.turn.framework)

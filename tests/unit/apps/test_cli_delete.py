@@ -66,7 +66,9 @@ def test_nothing_goes_without_a_yes(at: tuple[str, ...]) -> None:
 
 @pytest.mark.req("A-30")
 def test_a_session_goes_and_its_log_says_so(path: Path, at: tuple[str, ...]) -> None:
-    intact = re.search(r"intact \((\d+) events\)", ce("verify", TALK.session_id, *at).stdout)
+    intact = re.search(
+        r"intact \((\d+) events, \d+ rows\)", ce("verify", TALK.session_id, *at).stdout
+    )
     assert intact is not None
     after = int(intact[1]) + 1
     done = CliRunner().invoke(app, ["delete", *SESSION, *at], input="y\n")
@@ -77,7 +79,7 @@ def test_a_session_goes_and_its_log_says_so(path: Path, at: tuple[str, ...]) -> 
     assert (gone.exit_code, "--user ID" in gone.stderr) == (1, True)
     told = ce("verify", TALK.session_id, *USER, *at)
     assert told.exit_code == 0
-    assert f"intact, but for what was deleted ({after} events)" in told.stdout
+    assert f"intact, but for what was deleted ({after} events, 0 rows)" in told.stdout
     assert f"all before event {after} was deleted at 2" in told.stdout
     again = ce("delete", *SESSION, "--yes", *at)
     assert (again.exit_code, "CONTEXT_SESSION_NOT_FOUND" in again.stderr) == (1, True)

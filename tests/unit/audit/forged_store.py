@@ -190,9 +190,7 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
         """UPDATE ce_evidence SET body = '{"type":"rag_doc","source":{"kind":"rag","name":"bible"}}'
         WHERE session = @s AND content = 'page one'""",
     ),
-    "a document is gone": (
-        "DELETE FROM ce_evidence WHERE session = @s AND content = 'page one'",
-    ),
+    "a document is gone": ("DELETE FROM ce_evidence WHERE session = @s AND content = 'page one'",),
     "a document is put in": (
         _copy(
             "ce_evidence",
@@ -212,9 +210,7 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
         WHERE session = @s""",
     ),
     "a tool call is gone": ("DELETE FROM ce_tool_calls WHERE session = @s",),
-    "a tool call is put in": (
-        _copy("ce_tool_calls", "session = @s", tool_call_id="X'3d74'"),
-    ),
+    "a tool call is put in": (_copy("ce_tool_calls", "session = @s", tool_call_id="X'3d74'"),),
     "a tool call has not ended": ("UPDATE ce_tool_calls SET ended = 0 WHERE session = @s",),
     "a usage's tokens": (
         """UPDATE ce_model_usage SET body = '{"provider":"x","model":"y","total_tokens":1}'
@@ -330,9 +326,9 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
         "UPDATE ce_events SET macs = NULL WHERE session = @s AND macs IS NOT NULL",
     ),
     "two events exchanged their MACs": (
-        f"UPDATE ce_events SET macs = (SELECT macs FROM ce_events e WHERE e.session = @s AND "
-        f"e.macs IS NOT NULL ORDER BY seq LIMIT 1) WHERE session = @s AND seq = "
-        f"(SELECT max(seq) FROM ce_events WHERE session = @s AND macs IS NOT NULL)",
+        "UPDATE ce_events SET macs = (SELECT macs FROM ce_events e WHERE e.session = @s AND "
+        "e.macs IS NOT NULL ORDER BY seq LIMIT 1) WHERE session = @s AND seq = "
+        "(SELECT max(seq) FROM ce_events WHERE session = @s AND macs IS NOT NULL)",
     ),
     "all MACs are gone, as if an older release had written it": (
         "UPDATE ce_events SET macs = NULL WHERE session = @s",

@@ -12,6 +12,9 @@ down_revision = "0004"
 
 def upgrade() -> None:
     """Make their columns; what is there already has no MACs, which `ce verify` says."""
-    for table, names in (("ce_events", ("macs",)), ("ce_sessions", ("macs", "macs_mac", "head_mac"))):
+    for table, names in (
+        ("ce_events", ("macs",)),
+        ("ce_sessions", ("macs", "macs_mac", "head_mac")),
+    ):
         for name in names:
             op.add_column(table, sa.Column(name, sa.LargeBinary()))

@@ -1,0 +1,158 @@
+"""`ce verify`: what an operator is told of a store that was left alone, and of one that was not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hosts.cli_host import ce
+from tests.unit.audit.forged_store import GONE, OTHER, SCOPE, fill
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    fill(folder / "ce.db", folder / "earlier.db")
+    return folder
+
+
+@pytest.fixture
+def path(filled: Path, tmp_path: Path) -> Path:
+    for name in ("ce.db", "ce.db.key"):
+        shutil.copy(filled / name, tmp_path / name)
+    return tmp_path / "ce.db"
+
+
+@pytest.fixture
+def at(path: Path) -> tuple[str, ...]:
+    return ("--store", f"sqlite:///{path}")
+
+
+def told(done: Any) -> str:
+    """What was printed, on one line."""
+    return " ".join(done.stdout.split())
+
+
+def run_sql(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            assert connection.execute(statement).rowcount > 0
+
+
+@pytest.mark.req("B-01")
+def test_all_sessions_of_the_store_are_verified(at: tuple[str, ...]) -> None:
+    done = ce("verify", *at)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    for scope, what in ((SCOPE, "intact ("), (OTHER, "intact ("), (GONE, "intact, but for")):
+        assert any(line.startswith(f"session {scope.session_id}: {what}") for line in lines)
+    assert "only with --anchor FILE" in told(done)
+    found = json.loads(ce("verify", "--json", *at).stdout)
+    assert [(each["session_id"], each["status"]) for each in found["sessions"]] == [
+        ("gone", "deleted"),
+        ("other", "intact"),
+        ("s", "intact"),
+    ]
+    assert found["missing"] == 0
+    ours = ("verify", "--user", "u", "--account", "a", "--json")
+    assert len(json.loads(ce(*ours, *at).stdout)["sessions"]) == 3
+    assert json.loads(ce("verify", "--user", "v", "--json", *at).stdout)["sessions"] == []
+
+
+@pytest.mark.req("B-01")
+def test_what_is_wrong_is_named_without_content(path: Path, at: tuple[str, ...]) -> None:
+    run_sql(path, "UPDATE ce_messages SET content = 'forged' WHERE seq = 2 AND session = 1")
+    done = ce("verify", "s", "--account", "a", *at)
+    assert done.exit_code == 1
+    assert "session s: tampered with (" in done.stdout
+    assert "wrong: 1 message changed since recorded: 2" in done.stdout
+    assert "forged" not in done.stdout
+    assert ce("verify", "other", "--account", "a", *at).exit_code == 0
+    assert ce("verify", *at).exit_code == 1
+
+
+@pytest.mark.req("B-01")
+def test_what_an_older_release_wrote_is_not_called_intact(path: Path, at: tuple[str, ...]) -> None:
+    """As a file looks that was brought up to date: here a session without events, rows only."""
+    run_sql(
+        path,
+        "DELETE FROM ce_events WHERE session = 1",
+        "UPDATE ce_sessions SET macs = NULL, macs_mac = NULL, head_mac = NULL, chain_head = '', "
+        "last_event_seq = 0 WHERE id = 1",
+    )
+    done = ce("verify", "s", "--account", "a", *at)
+    assert done.exit_code == 3
+    assert "session s: not verified in whole" in done.stdout
+    assert "an older release wrote it, without MACs" in told(done)
+
+
+@pytest.mark.req("B-01")
+def test_an_anchor_finds_a_file_that_was_put_back(
+    filled: Path, path: Path, at: tuple[str, ...], tmp_path: Path
+) -> None:
+    safe = tmp_path / "safe place" / "anchors.txt"
+    gone = ce("verify", "--anchor", str(safe), *at)
+    assert (gone.exit_code, "is not there" in gone.stderr) == (1, True)
+    safe.parent.mkdir()
+    first = ce("verify", "--anchor", str(safe), *at)
+    assert (first.exit_code, "3 appended" in told(first)) == (0, True)
+    again = ce("verify", "--anchor", str(safe), *at)
+    assert (again.exit_code, "compared with 3 anchors" in told(again)) == (0, True)
+    assert len(safe.read_text("utf-8").splitlines()) == 3  # nothing new, no new lines
+    shutil.copy(filled / "earlier.db", path)
+    rolled = ce("verify", "--anchor", str(safe), *at)
+    assert rolled.exit_code == 1
+    assert "an older state was put back" in told(rolled)
+    assert len(safe.read_text("utf-8").splitlines()) == 3
+    run_sql(path, "DELETE FROM ce_sessions WHERE session_id = 'gone'")
+    missing = ce("verify", "--anchor", str(safe), *at)
+    assert "1 sessions that the anchors tell of are not there" in told(missing)
+    assert json.loads(ce("verify", "--anchor", str(safe), "--json", *at).stdout)["missing"] == 1
+
+
+@pytest.mark.req("B-01")
+def test_anchors_are_printed_for_a_notary(at: tuple[str, ...]) -> None:
+    done = ce("verify", "--anchor", "-", *at)
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("ce-anchor/1 ") for line in lines) == 3
+    assert lines[-1].startswith("# sha256 of these lines: ")
+    assert "only with --anchor" not in done.stdout
+
+
+@pytest.mark.req("B-01")
+def test_anchors_that_were_cut_off_are_refused(at: tuple[str, ...], tmp_path: Path) -> None:
+    safe = tmp_path / "anchors.txt"
+    safe.write_text("ce-anchor/1 2026", "utf-8")
+    done = ce("verify", "--anchor", str(safe), *at)
+    assert (done.exit_code, "line 1 of the anchors is none" in done.stderr) == (1, True)
+
+
+@pytest.mark.req("B-01")
+def test_without_the_secret_nothing_is_called_intact(path: Path, at: tuple[str, ...]) -> None:
+    key = path.with_name("ce.db.key")
+    key.unlink()
+    done = ce("verify", *at)
+    assert done.exit_code == 1
+    assert "intact" not in done.stdout
+    assert "the secret is not there" in " ".join(done.stderr.split())
+    assert not key.exists()  # a new one would verify nothing, and hide that the old one is missing
+    key.write_text("ab" * 32 + "\n", "ascii")
+    other = ce("verify", "s", "--account", "a", *at)
+    assert (other.exit_code, "another secret" in " ".join(other.stderr.split())) == (1, True)
+
+
+@pytest.mark.req("B-01")
+def test_one_session_that_cannot_be_read_does_not_hide_the_others(
+    path: Path, at: tuple[str, ...]
+) -> None:
+    run_sql(path, "UPDATE ce_events SET payload = X'00' WHERE session = 1 AND seq = 2")
+    done = ce("verify", *at)
+    assert done.exit_code == 1
+    assert "session s: tampered with" in done.stdout
+    assert "session other: intact" in done.stdout
