@@ -37,12 +37,13 @@ async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
                 loop.call_soon_threadsafe(_finish, waiter)
 
     future.add_done_callback(wake)
+    timer = None if timeout_s is None else loop.call_later(timeout_s, _finish, waiter)
     try:
-        async with asyncio.timeout(timeout_s):
-            await waiter
-    except TimeoutError:
-        return False
-    return True
+        await waiter
+    finally:
+        if timer is not None:
+            timer.cancel()
+    return future.done()
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:

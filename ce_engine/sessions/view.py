@@ -63,6 +63,8 @@ class LaneMemory:
     below: Below | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
+    used: int | None = None
+    """Tokens of its last input."""
     summary: object = None
     """The coverage whose summary stands for what the cut leaves out."""
 
@@ -175,6 +177,7 @@ class SessionView(Searchable):
         """Put a message into the log; return its position."""
         n = self.log.add(entry_of(self.log, row))
         self.rows.append(row)
+        self.unread += len(row.message.content)
         if row.request_id and not row.aside:
             self._went_on(row.request_id, self.log.root(n))
         self.bytes += 2 * len(row.message.content) + ENTRY_BYTES
@@ -188,6 +191,7 @@ class SessionView(Searchable):
             self.by_message[row.message_id] = evidence.evidence_id
         elif evidence.content and may_be_found(evidence):
             self.document_ids.append(evidence.evidence_id)
+            self.unread += len(evidence.content)
         self.bytes += 2 * len(evidence.content) + ENTRY_BYTES
 
     def put_in_message(self, evidence_id: str, message_id: str) -> None:
@@ -205,7 +209,10 @@ class SessionView(Searchable):
     # Lanes, requests, turns
 
     def lane(self, name: str) -> LaneMemory:
-        return self.lanes.setdefault(name, LaneMemory())
+        lane = self.lanes.get(name)
+        if lane is None:
+            lane = self.lanes[name] = LaneMemory()
+        return lane
 
     def pin(self, name: str, pins: Pins) -> None:
         """Keep what stays before the messages of a lane."""

@@ -68,9 +68,11 @@ def said(message: Message) -> Iterator[Any]:
         yield message.author.id
 
 
-def is_long(texts: Iterable[Any]) -> bool:
-    """Whether texts, plain data and records have more than `LONG_TEXT` characters together."""
-    total = 0
+def is_long(texts: Iterable[Any], more: int = 0) -> bool:
+    """Whether texts, plain data and records have more than `LONG_TEXT` characters, with `more` beside them."""
+    total = more
+    if total > LONG_TEXT:
+        return True
     for value in texts:
         total += len(value) if isinstance(value, str) else text_length(value, LONG_TEXT - total)
         if total > LONG_TEXT:
