@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from weakref import ReferenceType, ref
 
 from ce_engine.config import RuntimeConfig
@@ -44,6 +45,8 @@ MAX_RUNS = 1000
 
 SEVERAL = -1
 """In place of a root: an invocation that asked its model in several lines of conversation."""
+
+_BYTES: Callable[[RequestMemory], int] = attrgetter("bytes")
 
 Batches = Bounded[str, set[str]]
 """Of each of an app's batches the invocations that are its items."""
@@ -133,7 +136,7 @@ class SessionView(Searchable):
         """Bytes of memory, with those of vectors, of the live values behind placeholders and of runs' documents."""
         live = self.redactor.held_bytes if self.redactor is not None else 0
         vectors = self.vectors.bytes if self.vectors is not None else 0
-        return self.bytes + live + vectors + sum(m.bytes for m in self.requests.values())
+        return self.bytes + live + vectors + sum(map(_BYTES, self.requests.values()))
 
     # What the store has
 

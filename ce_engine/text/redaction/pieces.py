@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ce_engine.schema.call import Answer
 from ce_engine.schema.document import Message, Ref
 
 
@@ -66,6 +67,14 @@ def said(message: Message) -> Iterator[Any]:
     yield from message.tool_calls or ()
     if message.author is not None:
         yield message.author.id
+
+
+def answer_texts(answer: Answer) -> Iterator[Any]:
+    """What may be long in an answer."""
+    yield from said(answer.message)
+    yield from (answer.host_id or "", answer.model, answer.provider, answer.finish_reason)
+    yield from answer.refs or ()
+    yield from answer.attachments
 
 
 def is_long(texts: Iterable[Any], more: int = 0) -> bool:

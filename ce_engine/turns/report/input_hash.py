@@ -54,8 +54,8 @@ class InputHash:
         for step in self.outcome.plan:
             if type(step) is Keep:
                 n = items[step.index].n
-                kept = system.get(step.index, "") if n is None else digest_of(view, n)
-                units.append(kept)
+                known = system.get(step.index, "") if n is None else digests.get(n)
+                units.append(digest_of(view, n) if known is None and n is not None else known or "")
             elif isinstance(step, Insert):
                 units.append(f"insert {step.text}")
             elif isinstance(step, Restore):
