@@ -114,7 +114,7 @@ class Preparation:
         """Characters of the session that a search reads for the first time; none where nothing will be left out."""
         call, used = self.call, self.view.lane(self.lane_key).used
         bound = limit(self.config, call.context_window, by_hand=call.by_hand).tokens
-        if call.by_hand or used is None:
+        if used is None or (call.by_hand and self.view.documents):
             return self.view.unread
         new = sum(len(m.message.content) for m in call.messages if m.recognised is None)
         has_room = bound is None or used + new < NEAR_BUDGET * bound
