@@ -53,6 +53,7 @@ from ce_engine.sessions.owner.constraints import Constraints
 from ce_engine.sessions.owner.settings import Owned, Settings
 from ce_engine.sessions.sessions import Sessions
 from ce_engine.sessions.view import OpenTurn
+from ce_engine.text.redaction.pieces import answer_texts
 from ce_engine.text.redaction.redact import PatternRedactor
 from ce_engine.text.tokens import default_estimator
 from ce_engine.text.tokens.call_tokens import Counter
@@ -261,7 +262,7 @@ class Engine(
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
 
-        await self._record(turn.scope, record, turn=turn, wait=True, given=[answer])
+        await self._record(turn.scope, record, turn=turn, wait=True, given=answer_texts(answer))
         if status is TurnStatus.COMMITTED:
             self._summarize_soon(turn.state)
             self._embed_after(turn.scope)

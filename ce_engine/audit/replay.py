@@ -213,7 +213,7 @@ class Replaying(Parts):
         if not wanted or here != wanted:
             if wanted and was is None:
                 past.say("EMBEDDER", f"chosen with vectors of {wanted!r} then, of {here!r} here")
-            return again, *await self._beside(lambda: again.choose(given), texts)
+            return again, *await self._beside(lambda: again.choose(given), texts, again.unread)
         found = await self._chosen(again, texts, given, seconds=EMBED_S)
         if again.vectors is None and was is None:
             past.say("EMBEDDER", f"{wanted!r} embedded it then, and cannot here")

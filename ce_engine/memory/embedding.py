@@ -21,7 +21,7 @@ from ce_engine.schema.report import Report
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions.search import page
 from ce_engine.sessions.view import SessionView
-from ce_engine.turns.input.preparation import Preparation
+from ce_engine.turns.input.preparation import NEAR_BUDGET, Preparation
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.parts import Parts
 from ce_engine.turns.report.archive import NOTHING, Chosen, Given
@@ -38,9 +38,6 @@ TIMEOUT_S = 60.0
 
 REST_S = 5.0
 """It is left alone for so long after a failure."""
-
-NEAR_BUDGET = 0.5
-"""Share of the budget from which on a session is embedded: before, nothing will be left out soon."""
 
 logger = logging.getLogger("ce_engine")
 
@@ -68,7 +65,7 @@ class Embedding(Parts):
 
     async def _ran(self, preparation: Preparation) -> tuple[Prepared, Chosen]:
         if self.embedder is None:
-            return await self._beside(preparation.run, preparation.texts)
+            return await self._beside(preparation.run, preparation.texts, preparation.unread)
         texts = list(preparation.texts)
         await self._beside(preparation.begin, texts)
         seconds = preparation.config.collect.deadline_s
@@ -85,7 +82,7 @@ class Embedding(Parts):
     ) -> tuple[Chosen, Recall]:
         """Choose by words; where something is recalled, once more with vectors, if they come in time."""
         choose, records = partial(preparation.choose, given), preparation.records
-        chosen, recall = await self._beside(choose, texts)
+        chosen, recall = await self._beside(choose, texts, preparation.unread)
         if self.embedder is None or not (recall.query and _is_chosen_from(chosen)):
             return chosen, recall
         clean = partial(records.ingest.text, recall.query)

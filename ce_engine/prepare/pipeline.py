@@ -208,7 +208,8 @@ class _Assembly:
         out, line = self.out, self.line
         was_cut = bool(out.cut.dropped or out.cut.shortened or line.below)
         facts = [m for m in self.sources.materials if m.section == FACTS] if sharing else []
-        recalls = sharing and (was_cut or self.sources.whole) and self._asks()
+        chooses = self.sources.has_more or (self.sources.whole and not self.chooser.keeps_all)
+        recalls = sharing and (was_cut or chooses) and self._asks()
         contexts = dict(out.standing.contexts)
         if not (was_cut or facts or recalls):
             self._inject(contexts, [], out.cut.tokens + self.held.fit(room - out.cut.tokens))

@@ -61,6 +61,7 @@ class Sources:
         settle: the candidates without those that a conflict took out, with a note of what is open (A-18).
         materials: what sources gave, in their order; see `Material`.
         whole: the host keeps nothing itself: all evidence is a candidate, with room to spare too.
+        has_more: such a host has more than its messages: evidence, or a summary of what it does not send.
         learns: such a host has evidence beside its messages, and may get more while a question is answered.
         nearest: the score of what is nearest to a query among the messages before it that go out.
         saved: tokens that the short form of a host message saves, by its index, where that is known.
@@ -86,6 +87,7 @@ class Sources:
     settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found
     materials: Sequence[Material] = ()
     whole: bool = False
+    has_more: bool = False
     learns: bool = False
     nearest: Callable[[str, frozenset[int], int], float] = lambda _query, _sent, _asked: 0.0
     saved: Mapping[int, int] = field(default_factory=dict)

@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Container,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
@@ -29,7 +39,7 @@ from ce_engine.runtime.context_variables import unset
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.gaps import Gap, Gaps
 from ce_engine.runtime.loop import LoopThread
-from ce_engine.runtime.waiting import settled
+from ce_engine.runtime.waiting import settled, within
 from ce_engine.schema.report import PutResult
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -56,7 +66,11 @@ _left: ContextVar[list[float] | None] = ContextVar("ce_store_wait_left", default
 """How many seconds the phase that runs here may still wait for the store."""
 
 
-@dataclass(slots=True)
+AT_ONCE = 32
+"""Sessions whose groups are handed to the store together: none waits for the answer to another's."""
+
+
+@dataclass(slots=True, eq=False)
 class Group:
     """A group of writes that was accepted.
 
@@ -73,6 +87,7 @@ class Group:
     future: Future[PutResult | None] = field(default_factory=Future)
     heard: Future[bool] = field(default_factory=Future)
     is_late: bool = False
+    conflicts: int = 0
     grace_s: float = field(init=False)
     """Seconds that writing it may take beside the deadline: a whole history is no store that is away."""
 
@@ -100,7 +115,7 @@ class Group:
 
 
 class Journal:
-    """Reads with a deadline, and groups of writes in the order of their submission.
+    """Reads with a deadline, and groups of writes, a session's in the order of their submission.
 
     A group that the store does not take now stays, redacted as it is, in a buffer of bounded size,
     is written when the store is back, and is marked late. What no longer fits is dropped and counted,
@@ -162,8 +177,7 @@ class Journal:
             )
         try:
             with self._waiting() as seconds:
-                async with asyncio.timeout(seconds):
-                    return _checked(await ask(), kind)
+                return _checked(await within(ask(), seconds), kind)
         except TimeoutError:
             self._unreadable(self._late)
             raise StoreUnavailableError(
@@ -240,25 +254,39 @@ class Journal:
         return True
 
     async def _drain(self) -> None:
+        at_once = AT_ONCE
         try:
-            while True:
-                with self._mutex:
-                    if not self._groups:
-                        self._draining = False
-                        return
-                    group = self._groups[0]
-                    self._bytes -= group.size
-                    group.size = 0  # it is under way: however large, it takes nobody's room
-                result = await self._write(group)
-                if result is not None and group.is_late:
-                    self._vouch(group.scope)
-                with self._mutex:
-                    self._groups.popleft()
-                self._tell(group, result)
+            while groups := self._next(at_once):
+                if len(groups) == 1:
+                    done = [await self._write(groups[0])]
+                else:
+                    done = await _all(map(self._write, groups))
+                at_once = AT_ONCE if all(done) else 1  # while the store is away, one asks for all
         except BaseException:
             with self._mutex:  # the loop is stopped: the next group starts it again
                 self._draining = False
             raise
+
+    def _next(self, most: int) -> list[Group]:
+        """The oldest groups, one a session; without any, nobody drains any more."""
+        found: dict[Hashable, Group] = {}
+        with self._mutex:
+            for group in islice(self._groups, 2 * most):
+                if len(found) < most:
+                    found.setdefault(group.scope.key, group)
+            for group in found.values():
+                self._bytes -= group.size
+                group.size = 0  # it is under way: however large, it takes nobody's room
+            self._draining = bool(found)
+        return list(found.values())
+
+    def _end(self, group: Group, result: PutResult | None) -> None:
+        """Tell of a group that the store has taken, or will never take."""
+        if result is not None and group.is_late:
+            self._vouch(group.scope)
+        with self._mutex:
+            self._groups.remove(group)
+        self._tell(group, result)
 
     def _tell(self, group: Group, result: PutResult | None) -> None:
         try:
@@ -292,8 +320,9 @@ class Journal:
         if self._reads.is_open() and self._vouching.done():
             self._vouching = self._loop.submit(ask())
 
-    async def _write(self, group: Group) -> PutResult | None:
-        conflicts = 0
+    async def _write(self, group: Group) -> bool:
+        """Write a group; false if the store is away, and it is to be tried again."""
+        result = None
         while True:
             _fit(group, self._foreign)
             try:
@@ -301,29 +330,28 @@ class Journal:
                 result = _checked(result, PutResult)
             except FileDamagedError as error:
                 self._refuse(group, error)
-                return None
             except (StoreUnavailableError, OSError) as error:  # such as `ConnectionError`
                 self._away(error)
                 await asyncio.sleep(self._writes.remaining() or 0.01)
+                return False
             except SessionNotFoundError:  # deleted meanwhile: nothing of it comes back
                 if group.landed is not None:
                     group.landed(PutResult(success=False, version=0))
-                return None
             except VersionConflictError as error:
-                conflicts += 1  # once more as it is: whoever was faster has ended
-                if conflicts > 1 and not self._is_foreign(group):
-                    self._refuse(group, error)
-                    return None
+                group.conflicts += 1  # once more as it is: whoever was faster has ended
+                if group.conflicts == 1 or self._is_foreign(group):
+                    continue
+                self._refuse(group, error)
             except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
                 self._refuse(group, error)
-                return None
             else:
-                self._taken(group, conflicts)
-                return result
+                self._taken(group)
+            self._end(group, result)
+            return True
 
-    def _taken(self, group: Group, conflicts: int) -> None:
+    def _taken(self, group: Group) -> None:
         self._writes.reset()
-        if conflicts == 1:
+        if group.conflicts == 1:
             self._gaps.note(group.scope, VersionConflictError.code)
 
     def _is_foreign(self, group: Group) -> bool:
@@ -335,6 +363,19 @@ class Journal:
     def _refuse(self, group: Group, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""
         self._gaps.add(group.scope, group.writes, _code(error))
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of it gives.
+
+    Raises:
+        BaseException: the first that one of them raised, when all have ended.
+    """
+    done = await asyncio.gather(*work, return_exceptions=True)
+    for each in done:
+        if isinstance(each, BaseException):
+            raise each
+    return cast("list[T]", done)
 
 
 def _code(error: Exception) -> str:

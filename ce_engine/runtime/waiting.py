@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -16,6 +16,42 @@ T = TypeVar("T")
 
 STORE_S = 5.0
 """How long what may take its time (a deletion, a verification) waits for one answer of a store."""
+
+
+ROUNDS = 4
+"""Of a loop that is behind: what has come in time is heard in them, through the tasks between."""
+
+
+class Timer:
+    """Calls `act` on its loop after so many seconds, and `ROUNDS` more: a busy loop is no answer that is late."""
+
+    def __init__(self, seconds: float, act: Callable[[], object]) -> None:
+        self._loop, self._act, self._rounds = asyncio.get_running_loop(), act, ROUNDS
+        self._handle: asyncio.Handle = self._loop.call_later(seconds, self._fire)
+
+    def _fire(self) -> None:
+        if self._rounds:
+            self._rounds -= 1
+            self._handle = self._loop.call_soon(self._fire)
+        else:
+            self._act()
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+
+async def within(work: Awaitable[T], seconds: float) -> T:
+    """Await work for so long.
+
+    Raises:
+        TimeoutError: it took longer, and was cancelled.
+    """
+    async with asyncio.timeout(None) as limit:
+        timer = Timer(seconds, lambda: limit.reschedule(0.0))
+        try:
+            return await work
+        finally:
+            timer.cancel()
 
 
 async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
@@ -37,12 +73,13 @@ async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
                 loop.call_soon_threadsafe(_finish, waiter)
 
     future.add_done_callback(wake)
+    timer = None if timeout_s is None else Timer(timeout_s, lambda: _finish(waiter))
     try:
-        async with asyncio.timeout(timeout_s):
-            await waiter
-    except TimeoutError:
-        return False
-    return True
+        await waiter
+    finally:
+        if timer is not None:
+            timer.cancel()
+    return future.done()
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:

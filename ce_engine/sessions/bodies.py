@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from operator import itemgetter
 
 from ce_engine.schema.call import HostMessage
 from ce_engine.schema.rows import MessageRow
@@ -13,6 +14,8 @@ from ce_engine.schema.rows import MessageRow
 
 Unit = tuple[Hashable, int]
 """A part of a body: what it is, and its tokens."""
+
+_TOKENS: Callable[[Unit], int] = itemgetter(1)
 
 
 @dataclass(slots=True)
@@ -125,6 +128,8 @@ class LaneBodies:
         before, self.sent = self.sent, body
         if not before:
             return None
-        pairs = zip(before, body, strict=False)
-        same = [new for _, new in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-        return len(same), sum(unit[1] for unit in same)
+        same = body[: len(before)]
+        if same != before:
+            pairs = zip(before, body, strict=False)
+            same = [new for _, new in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+        return len(same), sum(map(_TOKENS, same))

@@ -34,18 +34,13 @@ class Searchable:
         self.document_ids: list[str] = []
         self._messages, self._documents = LexicalIndex(), LexicalIndex()
         self._indexed = self._indexed_documents = 0
+        self.unread = 0
+        """Characters that the next search reads for the first time."""
 
     @property
     def documents(self) -> list[str]:
         """Evidence whose content stands in no message, in order of arrival."""
         return [e for e in self.document_ids if self.evidence[e].message_id is None]
-
-    @property
-    def unread(self) -> Iterator[str]:
-        """Texts that the next search looks into for the first time."""
-        yield from (row.message.content for row in self.rows[self._indexed :])
-        for evidence_id in self.document_ids[self._indexed_documents :]:
-            yield self.evidence[evidence_id].evidence.content
 
     @property
     def meanings(self) -> Iterator[tuple[str, str]]:
@@ -68,6 +63,7 @@ class Searchable:
         """Entries that the query may need, best first. The index catches up with the log here."""
         while self._indexed < len(self.rows):
             row = self.rows[self._indexed]
+            self.unread -= len(row.message.content)
             if row.message.content and not row.withheld:
                 self._messages.add(
                     self._indexed,
@@ -89,6 +85,7 @@ class Searchable:
         """Evidence whose content stands in no message, best first."""
         while self._indexed_documents < len(self.document_ids):
             row = self.evidence[self.document_ids[self._indexed_documents]]
+            self.unread -= len(row.evidence.content)
             if row.message_id is None:
                 self._documents.add(
                     self._indexed_documents,

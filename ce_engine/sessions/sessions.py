@@ -66,11 +66,11 @@ class ViewCache:
     def put(self, view: SessionView) -> list[SessionView]:
         """Keep a view, or count again one that has grown; what goes when there are too many bytes."""
         with self._mutex:
-            key = view.scope.key
+            key, held = view.scope.key, view.held_bytes
             self._views[key] = view
             self._views.move_to_end(key)
-            self.bytes += view.held_bytes - self._counted.get(key, 0)
-            self._counted[key] = view.held_bytes
+            self.bytes += held - self._counted.get(key, 0)
+            self._counted[key] = held
             return self._shrunk(view) if self.bytes > self._max else []
 
     def keys(self) -> list[tuple[str, str, str]]:

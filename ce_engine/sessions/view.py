@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from weakref import ReferenceType, ref
 
 from ce_engine.config import RuntimeConfig
@@ -45,6 +46,8 @@ MAX_RUNS = 1000
 SEVERAL = -1
 """In place of a root: an invocation that asked its model in several lines of conversation."""
 
+_BYTES: Callable[[RequestMemory], int] = attrgetter("bytes")
+
 Batches = Bounded[str, set[str]]
 """Of each of an app's batches the invocations that are its items."""
 
@@ -63,6 +66,8 @@ class LaneMemory:
     below: Below | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
+    used: int | None = None
+    """Tokens of its last input."""
     summary: object = None
     """The coverage whose summary stands for what the cut leaves out."""
 
@@ -131,7 +136,7 @@ class SessionView(Searchable):
         """Bytes of memory, with those of vectors, of the live values behind placeholders and of runs' documents."""
         live = self.redactor.held_bytes if self.redactor is not None else 0
         vectors = self.vectors.bytes if self.vectors is not None else 0
-        return self.bytes + live + vectors + sum(m.bytes for m in self.requests.values())
+        return self.bytes + live + vectors + sum(map(_BYTES, self.requests.values()))
 
     # What the store has
 
@@ -175,6 +180,7 @@ class SessionView(Searchable):
         """Put a message into the log; return its position."""
         n = self.log.add(entry_of(self.log, row))
         self.rows.append(row)
+        self.unread += len(row.message.content)
         if row.request_id and not row.aside:
             self._went_on(row.request_id, self.log.root(n))
         self.bytes += 2 * len(row.message.content) + ENTRY_BYTES
@@ -188,6 +194,7 @@ class SessionView(Searchable):
             self.by_message[row.message_id] = evidence.evidence_id
         elif evidence.content and may_be_found(evidence):
             self.document_ids.append(evidence.evidence_id)
+            self.unread += len(evidence.content)
         self.bytes += 2 * len(evidence.content) + ENTRY_BYTES
 
     def put_in_message(self, evidence_id: str, message_id: str) -> None:
@@ -205,7 +212,10 @@ class SessionView(Searchable):
     # Lanes, requests, turns
 
     def lane(self, name: str) -> LaneMemory:
-        return self.lanes.setdefault(name, LaneMemory())
+        lane = self.lanes.get(name)
+        if lane is None:
+            lane = self.lanes[name] = LaneMemory()
+        return lane
 
     def pin(self, name: str, pins: Pins) -> None:
         """Keep what stays before the messages of a lane."""

@@ -182,12 +182,12 @@ class Parts(ABC):
             view, _ = await self._sessions.view(scope, ephemeral=False)
         return view
 
-    async def _beside(self, make: Callable[[], T], texts: Iterable[Any]) -> T:
+    async def _beside(self, make: Callable[[], T], texts: Iterable[Any], more: int = 0) -> T:
         """What a phase makes of texts, under its session's lock: beside the loop if that may take long.
 
-        How long an owner's pattern or another's redactor takes, nobody knows.
+        `more` are characters that it reads beside them. How long an owner's pattern or another's redactor takes, nobody knows.
         """
         known = not self.config.redaction.enabled or not getattr(self.redactor, "own_rules", True)
-        if known and not is_long(texts):
+        if known and not is_long(texts, more):
             return make()
         return await self.workers.run(make)

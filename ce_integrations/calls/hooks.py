@@ -352,9 +352,11 @@ class Hooks(Generic[Native]):
         calls = [[call.name, call.args] for call in answer.message.tool_calls or ()]
         text = answer.message.content + (json.dumps(calls, default=str) if calls else "")
         model = turn.prepared.call.model_hint if turn.prepared is not None else None
-        completion = CharBasedEstimator().estimate_text(text)
+        completion = -1
         with self.guard("estimate"):  # a user's own may fail, and the answer is no less one
             completion = self.engine.estimator.estimate_text(text, model)
+        if completion < 0:
+            completion = CharBasedEstimator().estimate_text(text)
         return Usage(prompt, completion, prompt + completion, estimated=True)
 
     # Facts beside the model calls

@@ -90,7 +90,7 @@ def _fate(
         return "dropped", "below_cut" if group.past else "older_step_of_this_turn"
     if position in cut.shortened:
         return "degraded", "older_tool_result"
-    for item in group.items:
+    for item in group.items if shorter else ():
         if item.key in shorter:
             return "degraded", shorter[item.key].reason
     return "kept", "never_out" if group.must and was_cut else "fits"

@@ -38,6 +38,9 @@ class GreedyPriorityPruner:
     caller's to decide (over budget, or `BudgetExceededError`).
     """
 
+    keeps_all = True
+    """What has room stays, so that nobody needs to ask."""
+
     def prune(
         self, blocks: Sequence[ContextBlock], budget: PruneBudget, rules: PruneRules | None = None
     ) -> PruneResult:
@@ -66,6 +69,7 @@ class GuardedPruner:
 
     def __init__(self, pruner: Pruner) -> None:
         self._pruner = pruner
+        self.keeps_all = type(pruner) is GreedyPriorityPruner
         self.failed = False
 
     def prune(

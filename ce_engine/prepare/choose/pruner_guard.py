@@ -62,6 +62,12 @@ class Chooser:
         )
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether it is known without asking that what has room stays: no rules, and a pruner of ours."""
+        rules = self._tiers or self._rules.ttl_seconds or self._rules.exclude_sensitivity
+        return not rules and bool(getattr(self._pruner, "keeps_all", False))
+
+    @property
     def has_tiers(self) -> bool:
         return bool(self._tiers)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
 
@@ -69,21 +68,17 @@ def _is_untouched(out: Outcome, items: Sequence[Item]) -> bool:
 
 
 def _piece(out: Outcome, item: Item, position: int, sources: Sources, short: Short) -> Piece:
-    return replace(_own(out, item, position, sources, short), is_said=item.origin is Origin.TASK)
-
-
-def _own(out: Outcome, item: Item, position: int, sources: Sources, short: Short) -> Piece:
-    pin = out.pins.get(item.message_id)
+    pin, is_said = out.pins.get(item.message_id), item.origin is Origin.TASK
     before = pin.before if pin is not None else ""
     if item.index is None:
         out.restored += 1
-        return Piece(message=sources.stored(item), before=before)
+        return Piece(message=sources.stored(item), before=before, is_said=is_said)
     if position in out.cut.shortened and item.is_tool_result:
         text, tokens = short(item)
         if tokens < item.tokens:
             out.shortened += 1
-            return Piece(index=item.index, text=text)
-    return Piece(index=item.index, before=before)
+            return Piece(index=item.index, text=text, is_said=is_said)
+    return Piece(index=item.index, before=before, is_said=is_said)
 
 
 def _shortened(step: Step, out: Outcome) -> Step:

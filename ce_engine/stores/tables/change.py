@@ -67,10 +67,13 @@ class Change:
         self, values: Sequence[rows.Values]
     ) -> Callable[[Content, Sequence[Row], int], None] | None:
         def wrote(content: Content, written: Sequence[Row], done: int) -> None:
-            for row, each in zip(written, values, strict=True):
-                # Of several some were there already: those that are now as they were to be have gone in.
-                if done == len(written) or (done and self._now(content, each) == tuple(row)):
-                    self.macs.put(content, row)
+            if done == len(written):
+                self.macs.put(content, written)
+            elif (
+                done
+            ):  # of several some were there already: those that are as they were to be went in
+                there = zip(written, values, strict=True)
+                self.macs.put(content, [r for r, v in there if self._now(content, v) == tuple(r)])
 
         return None if self.is_comparing else wrote
 
@@ -91,7 +94,7 @@ class Change:
         self.read(table, values)
         yield
         if (row := self._now(content, values)) is not None:
-            self.macs.put(content, row)
+            self.macs.put(content, [row])
 
     def session_key(self) -> bytes:
         """The key of the events' payloads."""

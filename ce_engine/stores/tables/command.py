@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Table, insert
+from sqlalchemy import Connection, Dialect, Select, Table, insert
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import Insert
 
 from ce_engine.stores.tables.macs import CONTENT, Content, Row
@@ -92,11 +95,12 @@ class Command(_Statement):
         if not values:
             return 0
         compiled = self._for(connection.dialect)
-        bound = [compiled.bound(each) for each in values]
-        done = connection.exec_driver_sql(compiled.text, bound if len(bound) > 1 else bound[0])
+        bound = [*map(compiled.bound, values)]
+        with _executed(connection, compiled.text, bound) as cursor:
+            done = int(cursor.rowcount)
         if wrote is not None and self.content is not None:
-            wrote(self.content, [*map(self._row(compiled), bound)], done.rowcount)
-        return done.rowcount
+            wrote(self.content, [*map(self._row(compiled), bound)], done)
+        return done
 
     def _row(self, compiled: _Compiled) -> Callable[[Any], Row]:
         known = self._rows.get(compiled.text)
@@ -109,16 +113,49 @@ class Command(_Statement):
 class Query(_Statement):
     """A select of one row, as the driver gives it: numbers and words that need no escape."""
 
+    def __init__(self, statement: Select[Any]) -> None:
+        super().__init__(statement)
+        self._row = _row(statement.selected_columns.keys())
+
     def first(self, connection: Connection, values: Values) -> Any:
-        """The first row, or `None`."""
+        """The first row, with its columns as attributes, or `None`."""
         compiled = self._for(connection.dialect)
-        return connection.exec_driver_sql(compiled.text, compiled.bound(values)).first()
+        with _executed(connection, compiled.text, [compiled.bound(values)]) as cursor:
+            row = cursor.fetchone()
+        return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, values: Values) -> list[Row]:
         """All rows."""
         compiled = self._for(connection.dialect)
-        found = connection.exec_driver_sql(compiled.text, compiled.bound(values))
-        return [tuple(row) for row in found]
+        with _executed(connection, compiled.text, [compiled.bound(values)]) as cursor:
+            return [*cursor]
+
+
+def _row(columns: Sequence[str]) -> Callable[..., Any]:
+    return namedtuple("Row", columns)  # noqa: PYI024 - which columns is known only now
+
+
+@contextmanager
+def _executed(connection: Connection, text: str, bound: Sequence[Any]) -> Iterator[Any]:
+    """A cursor of the driver's that has executed; in the connection's transaction, beside SQLAlchemy's own way.
+
+    Raises:
+        DBAPIError: as SQLAlchemy raises it; without the values.
+    """
+    cursor = connection.connection.cursor()
+    driver = connection.dialect.loaded_dbapi
+    try:
+        if len(bound) > 1:
+            cursor.executemany(text, bound)
+        else:
+            cursor.execute(text, bound[0])
+        yield cursor
+    except driver.Error as error:
+        raise DBAPIError.instance(
+            text, None, error, driver.Error, hide_parameters=True, dialect=connection.dialect
+        ) from error
+    finally:
+        cursor.close()
 
 
 def inserting(table: Table, statement: Insert | None = None) -> Command:

@@ -13,6 +13,7 @@ import hashlib
 import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal
 
 from sqlalchemy import Table
@@ -78,7 +79,7 @@ _ALL = (
     _content(9, "placeholder", tables.placeholders, "label", "mac"),
 )
 CONTENT: Mapping[Table, Content] = {content.table: content for content in _ALL}
-HEAD_NAMES = tuple(c.name for c in tables.sessions.c if c.name not in ("id", "head_mac"))
+_HEAD = itemgetter(*(c.name for c in tables.sessions.c if c.name not in ("id", "head_mac")))
 
 Row = Sequence[Any]
 """The values of `Content.names`, as the database has them."""
@@ -125,7 +126,7 @@ def running(previous: bytes, event_hash: str, macs: bytes, key: bytes) -> bytes:
 
 def of_head(row: Mapping[str, Any], key: bytes) -> bytes:
     """The MAC of the session's own row."""
-    data = _bytes(tuple(row[name] for name in HEAD_NAMES))
+    data = _bytes(_HEAD(row))
     return hashlib.blake2b(data, key=key, digest_size=16, person=b"head").digest()
 
 
@@ -148,11 +149,12 @@ class Macs:
         tag, mac = self._key.of(content, row)
         self._basis[tag] = mac
 
-    def put(self, content: Content, row: Row) -> None:
-        """A row was written, whatever was there before."""
-        tag, mac = self._key.of(content, row)
-        basis = self._basis.pop(tag, None)
-        self._add(content, PUT if basis is None else CHANGED, tag, basis or b"", mac)
+    def put(self, content: Content, rows: Sequence[Row]) -> None:
+        """Rows were written, whatever was there before."""
+        for row in rows:
+            tag, mac = self._key.of(content, row)
+            basis = self._basis.pop(tag, None) if self._basis else None
+            self._add(content, PUT if basis is None else CHANGED, tag, basis or b"", mac)
 
     def gone(self, content: Content, key: Row) -> None:
         """A row was deleted."""

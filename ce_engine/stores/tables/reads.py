@@ -72,7 +72,7 @@ _SETTINGS = (
 )
 _ONE = select(literal(1).label("one")).subquery()
 _VERSION = Query(
-    select(_s.c.version, _s.c.epoch, _SETTINGS).select_from(
+    select(_s.c.version, _s.c.epoch, _SETTINGS.label("settings")).select_from(
         _ONE.outerjoin(_s, and_(of_key(), _IS_THERE))
     )
 )
@@ -131,7 +131,7 @@ def version(connection: Connection, scope: Scope) -> Versions:
     values = {**key_values(scope), "project_id": scope.project_id}
     found = _VERSION.first(connection, values)
     assert found is not None
-    return Versions(found[0] or 0, found[1] or 0, found[2])
+    return Versions(found.version or 0, found.epoch or 0, found.settings)
 
 
 def state(

@@ -148,15 +148,14 @@ def _finish(change: Change, row: rows.Values, is_other: bool) -> PutResult:
     values: rows.Values = {name: getattr(head, name) for name in sql.MOVING} | {
         "last_accessed_at": change.now,
         "updated_at": change.updated_at,
-        "frameworks": sorted(change.frameworks - {""}),
+        "frameworks": sorted(change.frameworks - {""}) or None,
         "access_count": row["access_count"] + 1,
         "macs": carried,
         "macs_mac": total,
     }
     if is_other:
         row = _head(change.connection, change.scope) or row
-    columns = tables.sessions.c
-    row = row | {name: tables.raw(columns[name], value) for name, value in values.items()}
+    row = row | values | {name: write(values[name]) for name, write in _WRITES.items()}
     values |= {"this": change.this, "head_mac": of_head(row, keys.own)}
     change.put(sql.UPDATE_HEAD, [values])
     return PutResult(success=True, version=head.version, removed=change.removed)
@@ -291,6 +290,12 @@ def _delete_evidence(change: Change, write: DeleteEvidence) -> None:
     if is_gone:
         _append_events(change, AppendEvents([write.event]))
 
+
+_WRITES = {
+    name: tables.sessions.c[name].type.write
+    for name in ("chain_head", "updated_at", "last_accessed_at", "frameworks")
+}
+"""How the session's row keeps what is written to it each time; all else there are numbers and bytes."""
 
 WHOLE: frozenset[type] = frozenset({ReplaceDocument, DeleteSession, DeleteEvidence})
 """What may change the session's row beside its numbers."""

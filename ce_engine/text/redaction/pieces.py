@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ce_engine.schema.call import Answer
 from ce_engine.schema.document import Message, Ref
 
 
@@ -68,9 +69,19 @@ def said(message: Message) -> Iterator[Any]:
         yield message.author.id
 
 
-def is_long(texts: Iterable[Any]) -> bool:
-    """Whether texts, plain data and records have more than `LONG_TEXT` characters together."""
-    total = 0
+def answer_texts(answer: Answer) -> Iterator[Any]:
+    """What may be long in an answer."""
+    yield from said(answer.message)
+    yield from (answer.host_id or "", answer.model, answer.provider, answer.finish_reason)
+    yield from answer.refs or ()
+    yield from answer.attachments
+
+
+def is_long(texts: Iterable[Any], more: int = 0) -> bool:
+    """Whether texts, plain data and records have more than `LONG_TEXT` characters, with `more` beside them."""
+    total = more
+    if total > LONG_TEXT:
+        return True
     for value in texts:
         total += len(value) if isinstance(value, str) else text_length(value, LONG_TEXT - total)
         if total > LONG_TEXT:

@@ -53,6 +53,10 @@ if TYPE_CHECKING:
     from ce_engine.sessions.vectors import Vectors
 
 
+NEAR_BUDGET = 0.5
+"""Share of the budget from which on something may be left out at the next call."""
+
+
 @dataclass(slots=True)
 class Preparation:
     """The steps of one preparation, in order; `records` collects what is to be stored."""
@@ -98,13 +102,23 @@ class Preparation:
 
     @property
     def texts(self) -> Iterator[Any]:
-        """What is read for the first time: of the call, and of the session what was never searched."""
-        yield from self.view.unread
+        """What is read of the call for the first time."""
         for host in self.call.messages:
             if host.recognised is None:
                 yield from said(host.message)
         if self.config.observability.store_contexts:
             yield from (material.text for material in self.collected.materials)
+
+    @property
+    def unread(self) -> int:
+        """Characters of the session that a search reads for the first time; none where nothing will be left out."""
+        call, used = self.call, self.view.lane(self.lane_key).used
+        bound = limit(self.config, call.context_window, by_hand=call.by_hand).tokens
+        if used is None or (call.by_hand and self.view.documents):
+            return self.view.unread
+        new = sum(len(m.message.content) for m in call.messages if m.recognised is None)
+        has_room = bound is None or used + new < NEAR_BUDGET * bound
+        return 0 if has_room else self.view.unread
 
     def take_in(self) -> int:
         """Record what is new of the list, and nothing else; how many messages that are."""
@@ -134,6 +148,7 @@ class Preparation:
         """Open the turn of what was chosen."""
         call, view, outcome = self.call, self.view, chosen.outcome
         self._see_budget(outcome)
+        view.lane(self.lane_key).used = outcome.used
         archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back

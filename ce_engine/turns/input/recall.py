@@ -19,7 +19,7 @@ from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.prepare.tool_results.values import words_in
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Evidence, Message
-from ce_engine.schema.enums import Role
+from ce_engine.schema.enums import EvidenceType, Role
 from ce_engine.schema.report import ConflictRecord
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.sessions.summary_coverage import BROKEN_OFF
@@ -98,6 +98,7 @@ class Recall:
             is_hidden=self.is_hidden,
             materials=self.materials,
             whole=self.call.by_hand,
+            has_more=self.call.by_hand and self._has_more(),
             learns=self.call.by_hand and bool(self.view.documents),
             embedder=self.vectors.name if self.vectors is not None else "",
             costs=self.view.costs_of(counter.name, self.config.locale),
@@ -191,6 +192,15 @@ class Recall:
         found += ((True, len(c.snippet.text), c) for c in results)
         found.sort(key=lambda each: each[:2])
         return [candidate for _, _, candidate in found[:most]]
+
+    def _has_more(self) -> bool:
+        """Whether there is anything beside the messages: what may be brought in, or contradict another."""
+        evidence = (row.evidence for row in self.view.evidence.values())
+        return bool(self.materials) or any(
+            each.type is not EvidenceType.LLM_OUTPUT
+            or may_claim(each.metadata, self._said(each.evidence_id))
+            for each in evidence
+        )
 
     def candidate(self, name: str) -> Candidate | None:
         """A candidate by its id, without its score; `None` of what is none of the session's."""

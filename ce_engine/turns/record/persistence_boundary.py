@@ -46,6 +46,11 @@ MAX_NAME_CHARS = 200
 
 MAX_URI_CHARS = 2000
 
+_EMPTY = RedactResult("")
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+"""What a framework calls its runs: random, and nobody's name."""
+
 _CODE = re.compile(r"[\w.:-]{1,64}")
 
 _MESSAGE_KINDS = {
@@ -101,6 +106,8 @@ class Ingest:
         Lone surrogates become U+FFFD: no encoding of a store can hold them.
         """
         clean = encodable(text)
+        if not clean:
+            return _EMPTY, False
         if self._limited is None:
             return RedactResult(clean), False
         return self._limited.text(clean)
@@ -170,7 +177,7 @@ class Ingest:
         Equal ids stay equal in the session, also where redaction fails: whoever compares live ids with
         stored ones asks here first.
         """
-        if not text:
+        if not text or _UUID.fullmatch(text):
             return text
         return self.name(text, MAX_URI_CHARS) or self.fingerprinter.mac("id", text).hex()
 

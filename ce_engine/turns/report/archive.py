@@ -286,8 +286,9 @@ class Archiving:
         for item in self.chosen.items:
             if item.n is None or item.index is None:
                 continue
-            calls, call_id = tuple(map(key, item.calls)), key(item.call_id)
-            more = [key(i) for i in item.more_call_ids]
+            calls = tuple(map(key, item.calls)) if item.calls else ()
+            call_id = key(item.call_id) if item.call_id else item.call_id
+            more = [key(i) for i in item.more_call_ids] if item.more_call_ids else []
             row, entry = rows[item.n], entries[item.n]
             failed = row.message.status == "error"
             if (
@@ -312,19 +313,20 @@ class Archiving:
 
     def _recounted(self) -> Iterator[tuple[str, int]]:
         """Tokens of messages that were counted in another way than their rows say, by index."""
-        rows = self.records.view.rows
+        rows, forms = self.records.view.rows, self.chosen.outcome.forms
         for item in self.chosen.items:
             if item.n is None or item.index is None:
                 continue
-            form = self.chosen.outcome.forms.get(item.key)
+            form = forms.get(item.key) if forms else None
             tokens = item.tokens + (form.saved if form else 0)
             if tokens != rows[item.n].tokens:
                 yield str(item.index), tokens
 
     def _savings(self) -> Iterator[tuple[str, int]]:
         """What short forms save, where it was counted on a text that is not stored."""
-        for item in self.chosen.items:
-            saved = self.chosen.outcome.saved.get(-1 if item.index is None else item.index)
+        found = self.chosen.outcome.saved
+        for item in self.chosen.items if found else ():
+            saved = found.get(-1 if item.index is None else item.index)
             if saved is not None and (item.n is None or self._is_live(item)):
                 yield str(item.index), saved
 
@@ -343,7 +345,7 @@ class Archiving:
     def _shorter(self) -> dict[str, Any]:
         """Whether something was left out of a text that is not stored: of a message's, or a system message's."""
         shorter = self.chosen.outcome.shorter
-        items = [item for item in self.chosen.items if item.key in shorter]
+        items = [item for item in self.chosen.items if item.key in shorter] if shorter else []
         return self._forms() | {
             "live_task": any(item.n is not None and self._is_live(item) for item in items),
             "short_system": any(item.n is None for item in items),

@@ -9,7 +9,7 @@ from ce_engine.prepare.compose.render import Locale, short_result
 from ce_engine.prepare.line import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Sources
-from ce_engine.schema.call import Extend, Insert, Restore, Shorten
+from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten
 from ce_engine.schema.json_text import canonical_json
 from ce_engine.sessions.view import SessionView
 
@@ -52,7 +52,11 @@ class InputHash:
         items = {item.index: item for item in self.items}
         view, digests, units = self.view, self.view.digests, list[str]()
         for step in self.outcome.plan:
-            if isinstance(step, Insert):
+            if type(step) is Keep:
+                n = items[step.index].n
+                known = system.get(step.index, "") if n is None else digests.get(n)
+                units.append(digest_of(view, n) if known is None and n is not None else known or "")
+            elif isinstance(step, Insert):
                 units.append(f"insert {step.text}")
             elif isinstance(step, Restore):
                 units += self._restored(step, items)

@@ -86,16 +86,18 @@ def _said(outcome: Outcome, most: int) -> dict[str, int]:
         if position in cut.dropped or position == outcome.line.task:
             continue
         for item in group.items:
-            found[_kind(item)] += _tokens(outcome, item, shortened=position in cut.shortened)
+            if kind := _kind(item):
+                found[kind] += _tokens(outcome, item, shortened=position in cut.shortened)
     results = max(0, min(found[TOOL_RESULTS], most))
     agents = min(found[AGENTS], most - results)
     return {CONVERSATION: most - results - agents, AGENTS: agents, TOOL_RESULTS: results}
 
 
 def _kind(item: Item) -> str:
+    """The kind of a message; empty for the conversation's, which is what is left."""
     if item.is_tool_result:
         return TOOL_RESULTS
-    return AGENTS if item.origin is Origin.COLLEAGUE else CONVERSATION
+    return AGENTS if item.origin is Origin.COLLEAGUE else ""
 
 
 def _tokens(outcome: Outcome, item: Item, *, shortened: bool) -> int:

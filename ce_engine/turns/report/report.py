@@ -170,7 +170,10 @@ class Telling:
             for item in group.items:
                 items[item.message_id if item.index is None else item.index] = item
         for step in self.outcome.plan:
-            if isinstance(step, Restore):
+            if type(step) is Keep:
+                item = items[step.index]
+                yield self._name(item, step.index), item.tokens
+            elif isinstance(step, Restore):
                 name = step.message.message_id
                 if step.before:
                     yield self._injected(step.before)
@@ -184,10 +187,13 @@ class Telling:
                 yield (item.message_id, hash(step.text)), item.tokens
             else:
                 item = items[step.index]
-                what: Hashable = item.message_id
-                if item.n is None:
-                    what = hash(self.call.messages[step.index].message.content)
-                yield from self._units(step, what, item.tokens)
+                yield from self._units(step, self._name(item, step.index), item.tokens)
+
+    def _name(self, item: Item, index: int) -> Hashable:
+        """What a host message is known by: its id, or what it says where it is not stored."""
+        if item.n is not None:
+            return item.message_id
+        return hash(self.call.messages[index].message.content)
 
     def _units(self, step: Step, what: Hashable, tokens: int) -> Iterator[Unit]:
         if isinstance(step, Shorten):

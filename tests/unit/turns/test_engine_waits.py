@@ -145,6 +145,39 @@ def test_by_hand_a_group_that_hangs_is_waited_for_once() -> None:
     engine.loop.close()
 
 
+class MeetingStore(HalfStore):
+    """Takes a record of `left` only while it takes one of `right`, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside: set[str] = set()
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        self.inside.add(scope.session_id)
+        while scope.session_id == "left" and "right" not in self.inside:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.005)
+        return await super().apply(scope, writes, expected_version=expected_version)
+
+
+@pytest.mark.req("D-13")
+def test_a_session_does_not_wait_for_the_answer_to_another_s_record() -> None:
+    store = MeetingStore()
+    engine = create_context_engine(store)
+    store.writes_hang = True
+    for session in (
+        "first",
+        "left",
+        "right",
+    ):  # what comes while the first is written goes together
+        engine._journal.submit(Scope(session_id=session), [])
+    store.writes_hang = False
+    assert engine.sync.flush(20)
+    assert store.inside == {"first", "left", "right"}
+    engine.sync.close()
+
+
 @pytest.mark.req("D-09")
 def test_when_what_was_late_has_landed_the_store_is_read_again_at_once() -> None:
     store = SwitchStore()
