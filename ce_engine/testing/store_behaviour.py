@@ -225,6 +225,17 @@ class BehaviourContract:
         assert isinstance(store, Store)
         assert "://" in store.url
 
+    @pytest.mark.req("B-01")
+    async def test_content_that_nobody_touched_is_not_called_wrong(self, store: Store) -> None:
+        assert await store.check_content(SCOPE) is None
+        assert await store.list_keys() == []
+        await _append(store, "m1")
+        await store.put_context_blocks(SCOPE, [samples.block("b1")])
+        found = await store.check_content(SCOPE)
+        assert found is not None
+        assert found.wrong == ()
+        assert await store.list_keys() == [SCOPE.key]
+
 
 async def _append(store: Store, name: str) -> None:
     await store.apply(SCOPE, [*message(name), AppendEvents([samples.event(f"v-{name}")])])

@@ -14,7 +14,7 @@ import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Table
 
@@ -48,7 +48,7 @@ class Content:
     Attributes:
         kind: its number. Files have it: none may change.
         name: what a person calls one of its rows.
-        names: the columns that a MAC covers; a release that adds one has to make all MACs anew.
+        names: the columns that a MAC covers. A release may add one at the end, with `NULL` in older rows.
         key: where among them those are that say which row it is.
         ordered: whether the order of arrival is the order of the row's own number, which has no MAC.
     """
@@ -79,7 +79,8 @@ _ALL = (
     _content(9, "placeholder", tables.placeholders, "label", "mac"),
 )
 CONTENT: Mapping[Table, Content] = {content.table: content for content in _ALL}
-_HEAD = itemgetter(*(c.name for c in tables.sessions.c if c.name not in ("id", "head_mac")))
+HEAD_NAMES = tuple(c.name for c in tables.sessions.c if c.name not in ("id", "head_mac"))
+_HEAD = itemgetter(*HEAD_NAMES)
 
 Row = Sequence[Any]
 """The values of `Content.names`, as the database has them."""
@@ -111,6 +112,10 @@ class RowKey:
 
 
 def _bytes(values: tuple[Any, ...]) -> bytes:
+    while (
+        values[-1] is None
+    ):  # a column that a later release adds at the end changes no MAC of before
+        values = values[:-1]
     try:
         return marshal.dumps(values, _MARSHAL)
     except ValueError:  # a word of an enumeration, which a driver takes as the text that it is
@@ -140,7 +145,7 @@ class Macs:
         self._made = bytearray()
         self._basis: Marks = {}
 
-    def of_session(self, what: Literal[4, 5]) -> None:
+    def of_session(self, what: int) -> None:
         """Say `OLDER` or `FORGED` of the session."""
         self._made.append(what)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -292,7 +293,7 @@ def _delete_evidence(change: Change, write: DeleteEvidence) -> None:
 
 
 _WRITES = {
-    name: tables.sessions.c[name].type.write
+    name: partial(tables.raw, tables.sessions.c[name])
     for name in ("chain_head", "updated_at", "last_accessed_at", "frameworks")
 }
 """How the session's row keeps what is written to it each time; all else there are numbers and bytes."""

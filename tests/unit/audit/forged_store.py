@@ -95,10 +95,11 @@ def forge(path: Path, statements: Sequence[str]) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA foreign_keys = OFF")
         for statement in statements:
+            made = statement
             for mark, scope in (("@s", SCOPE), ("@o", OTHER), ("@g", GONE)):
                 number = f"(SELECT id FROM ce_sessions WHERE session_id = '{scope.session_id}')"
-                statement = statement.replace(mark, number)
-            assert connection.execute(statement).rowcount > 0, statement
+                made = made.replace(mark, number)
+            assert connection.execute(made).rowcount > 0, statement
 
 
 def _copy(table: str, where: str, **changed: str) -> str:
@@ -201,8 +202,8 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "a document is shared with all": (
-        "UPDATE ce_evidence SET shared = 1 - shared, project_id = 'p' "
-        "WHERE session = @s AND content = 'page one'",
+        """UPDATE ce_evidence SET shared = 1 - shared, project_id = 'p'
+        WHERE session = @s AND content = 'page one'""",
     ),
     # tools, usage, turns
     "a tool call's arguments": (
@@ -267,12 +268,11 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
     ),
     "the last turn was cut off, rows and all, and the head copied": (
         f"DELETE FROM ce_messages WHERE session = @s AND seq >= {_LAST_MESSAGE} - 1",
-        f"DELETE FROM ce_model_usage WHERE session = @s AND turn_id = "
-        f"(SELECT turn_id FROM ce_turns WHERE id = {_LAST_TURN})",
-        f"DELETE FROM ce_evidence WHERE session = @s AND turn_id = "
-        f"(SELECT turn_id FROM ce_turns WHERE id = {_LAST_TURN})",
-        f"DELETE FROM ce_events WHERE session = @s AND turn_id = "
-        f"(SELECT turn_id FROM ce_turns WHERE id = {_LAST_TURN})",
+        *(
+            f"""DELETE FROM {table} WHERE session = @s AND turn_id =
+            (SELECT turn_id FROM ce_turns WHERE id = {_LAST_TURN})"""
+            for table in ("ce_model_usage", "ce_evidence", "ce_events")
+        ),
         f"DELETE FROM ce_turns WHERE id = {_LAST_TURN}",
         _TO_BE_LAST,
         _HEAD,
@@ -308,8 +308,8 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
     # the session itself
     "the salt was cleared": ("UPDATE ce_sessions SET salt = X'', key_id = '' WHERE id = @s",),
     "another salt": (
-        "UPDATE ce_sessions SET salt = (SELECT salt FROM ce_sessions WHERE id = @o), "
-        "key_id = (SELECT key_id FROM ce_sessions WHERE id = @o) WHERE id = @s",
+        """UPDATE ce_sessions SET salt = (SELECT salt FROM ce_sessions WHERE id = @o),
+        key_id = (SELECT key_id FROM ce_sessions WHERE id = @o) WHERE id = @s""",
     ),
     "the session's time": ("UPDATE ce_sessions SET created_at = '2020' WHERE id = @s",),
     "the session's version": ("UPDATE ce_sessions SET version = version + 1 WHERE id = @s",),
@@ -326,9 +326,9 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
         "UPDATE ce_events SET macs = NULL WHERE session = @s AND macs IS NOT NULL",
     ),
     "two events exchanged their MACs": (
-        "UPDATE ce_events SET macs = (SELECT macs FROM ce_events e WHERE e.session = @s AND "
-        "e.macs IS NOT NULL ORDER BY seq LIMIT 1) WHERE session = @s AND seq = "
-        "(SELECT max(seq) FROM ce_events WHERE session = @s AND macs IS NOT NULL)",
+        """UPDATE ce_events SET macs = (SELECT macs FROM ce_events e WHERE e.session = @s AND
+        e.macs IS NOT NULL ORDER BY seq LIMIT 1) WHERE session = @s AND seq =
+        (SELECT max(seq) FROM ce_events WHERE session = @s AND macs IS NOT NULL)""",
     ),
     "all MACs are gone, as if an older release had written it": (
         "UPDATE ce_events SET macs = NULL WHERE session = @s",

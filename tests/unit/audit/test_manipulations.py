@@ -167,8 +167,9 @@ def _words_twice(engine: ContextEngine, app: HostApp) -> None:
     """Values that were redacted before, among new ones."""
     app.ask("eve@example.org, max@example.org, ada@example.org", "all wrote")
     run, store = engine.loop.run, engine.store
-    known = run(store.state(SCOPE)).placeholders
-    new = Placeholder("EMAIL", b"a new one", 9)
+    state = run(store.state(SCOPE))
+    assert state is not None
+    known, new = state.placeholders, Placeholder("EMAIL", b"a new one", 9)
     run(store.apply(SCOPE, [PutPlaceholders([known[0], new, known[1]])]))
     usages = [ModelUsage(model_usage_id=f"u{n}", provider="p", model="m") for n in (1, 2, 1, 3)]
     run(store.append_model_usage(SCOPE, usages[:3]))
@@ -269,7 +270,9 @@ def test_what_was_forged_does_not_become_genuine_by_being_written_anew(
     link = LinkEvidence(pages[0].evidence.evidence_id, EvidenceLinks(tool_call_id="c"))
     turn = replace(state.open_turns[0], status=TurnStatus.ABANDONED)
     run(store.apply(SCOPE, [AppendToolCalls([call]), link, PutTurn(turn)]))
-    run(store.put_session(SCOPE, run(store.get_session(SCOPE))))
+    document = run(store.get_session(SCOPE))
+    assert document is not None
+    run(store.put_session(SCOPE, document))
     run(store.append_messages(SCOPE, [Message(role=Role.USER, content="x")]))
     engine.sync.close()
     assert status(path) == "tampered"

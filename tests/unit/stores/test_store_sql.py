@@ -28,7 +28,7 @@ from ce_engine.errors import StoreError
 from ce_engine.ports.store import Store
 from ce_engine.schema.rows import AppendEvents, AppendMessages, PutTurn, Write
 from ce_engine.stores import open_store
-from ce_engine.stores.tables import SqlStore, database, tables
+from ce_engine.stores.tables import SqlStore, database, macs, tables
 from ce_engine.stores.tables.migrations import HEAD, KNOWN
 from ce_engine.stores.tables.migrations import upgrade as alembic_upgrade
 from ce_engine.testing import samples
@@ -363,3 +363,48 @@ def test_a_commit_that_a_reader_holds_up_is_made_once_more(tmp_path: Path) -> No
     with closing(sqlite3.connect(path, check_same_thread=False)) as reader:
         assert reader.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
         assert run(path, held_up) == ["m1", "m2", "m3", "m4"]
+
+
+COVERED = {
+    "ce_sessions": (
+        "account_id user_id session_id version epoch last_seq last_evidence last_event_seq chain_head "
+        "salt key_id ephemeral project_id created_at updated_at last_accessed_at access_count "
+        "frameworks summary meta macs macs_mac"
+    ),
+    "ce_messages": (
+        "seq message_id parent_id role origin speaker at key loose_key host_id lane_key turn_id "
+        "request_id framework tokens counted_by length aside has_sensitive withheld late "
+        "redactor_version extra content"
+    ),
+    "ce_evidence": (
+        "seq evidence_id dedup_key tokens turn_id message_id lane_key project_id shared "
+        "redactor_version body content"
+    ),
+    "ce_blocks": "block_id body",
+    "ce_tasks": "task_id body",
+    "ce_model_usage": "model_usage_id turn_id body",
+    "ce_tool_calls": "tool_call_id host_call_id message_id turn_id ended redactor_version body",
+    "ce_turns": (
+        "turn_id request_id lane status purpose framework parent_turn_id attempt opened_at closed_at "
+        "owner tip_message_id answer_message_id model_usage_id attempts report"
+    ),
+    "ce_cuts": "lane_key kind anchor_message_id budget made_at",
+    "ce_summaries": "anchor_message_id body",
+    "ce_placeholders": "label mac number",
+}
+"""The columns of MACs that are in files; a release may add to the end what may be `NULL`, and no more."""
+
+
+@pytest.mark.req("B-01")
+def test_a_column_that_has_macs_keeps_its_place() -> None:
+    found = {content.table.name: content.names for content in macs.CONTENT.values()}
+    found["ce_sessions"] = macs.HEAD_NAMES
+    assert found.keys() == COVERED.keys()
+    for table, names in found.items():
+        known = COVERED[table].split()
+        assert list(names[: len(known)]) == known
+        assert all(tables.metadata.tables[table].c[name].nullable for name in names[len(known) :])
+    key = macs.RowKey(b"k" * 32)
+    content = macs.CONTENT[tables.tasks]
+    assert key.of(content, (b"k1", b"{}")) == key.of(content, (b"k1", b"{}", None))
+    assert key.of(content, (b"k1", b"{}")) != key.of(content, (b"k1", b"{}", 0))
