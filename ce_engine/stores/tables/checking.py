@@ -76,6 +76,8 @@ def check(connection: Connection, scope: Scope, secret: bytes) -> ContentCheck |
     if log.is_older and not all(map(is_older, events)):
         log.wrong.append("the MACs were taken away")
     trail, total = _followed(log, events, carried, key)
+    if len(sql.HEAD.all(connection, reads.key_values(scope))) > 1:
+        log.wrong.append("the session's own row is there twice")
     log_is_whole = total == bytes(row["macs_mac"] or b"")
     _take(log, "the last write", bytes(row["macs"] or b""), not events or is_older(events[-1]))
     if not log_is_whole:
@@ -127,9 +129,12 @@ class _Present:
     ) -> None:
         self.content = content
         self.marks: Marks = {}
+        self.twice: list[bytes] = []
         self._names: dict[bytes, str] = {}
         for row in sql.ALL_ROWS[content.table].all(connection, {"this": this}):
             tag, mac = key.of(content, row)
+            if tag in self.marks:
+                self.twice.append(tag)
             self.marks[tag] = mac
             self._names[tag] = _name(row[content.key[0]]) if len(content.key) == 1 else ""
 
@@ -163,6 +168,7 @@ def _compared(log: _Log, present: Mapping[int, _Present]) -> tuple[list[str], li
             "changed since recorded": changed,
             "deleted without a deletion": [tag for tag in expected if tag not in there.marks],
             "that no event tells of": unknown,
+            "stored twice": there.twice,
         }
         wrong += [there.sentence(what, tags) for what, tags in found.items() if tags]
         wrong += _order(there, expected)

@@ -18,7 +18,7 @@ from ce_engine import (
     Task,
     create_context_engine,
 )
-from ce_engine.schema.rows import PutSummary
+from ce_engine.schema.rows import CutMark, PutCut, PutSummary
 from ce_engine.testing import samples
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
 
@@ -58,7 +58,10 @@ def by_hand(engine: ContextEngine, scope: Scope) -> None:
     state = run(store.state(scope))
     assert state is not None
     anchor = state.rows[0].message.message_id or ""
-    run(store.apply(scope, [PutSummary(samples.summary(anchor, "so far"), state.head.epoch)]))
+    cuts = [PutCut(CutMark("", "drop", name, 9, samples.AT)) for name in (anchor, "m")]
+    moved = PutCut(CutMark("", "drop", "m2", 9, samples.AT), replaces="m")
+    summary = PutSummary(samples.summary(anchor, "so far"), state.head.epoch)
+    run(store.apply(scope, [summary, *cuts, moved]))
 
 
 def fill(path: Path, earlier: Path | None = None) -> None:
@@ -99,7 +102,8 @@ def forge(path: Path, statements: Sequence[str]) -> None:
             for mark, scope in (("@s", SCOPE), ("@o", OTHER), ("@g", GONE)):
                 number = f"(SELECT id FROM ce_sessions WHERE session_id = '{scope.session_id}')"
                 made = made.replace(mark, number)
-            assert connection.execute(made).rowcount > 0, statement
+            done = connection.execute(made).rowcount
+            assert done > 0 or statement.startswith(("CREATE", "DROP", "ALTER")), statement
 
 
 def _copy(table: str, where: str, **changed: str) -> str:
@@ -151,6 +155,15 @@ _NO_EVENTS = (
 )
 
 
+def _unconstrained(table: str) -> tuple[str, ...]:
+    """The table as it is, but for what it does not allow."""
+    return (
+        f"CREATE TABLE kept AS SELECT * FROM {table} WHERE 1",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE kept RENAME TO {table}",
+    )
+
+
 MANIPULATIONS: dict[str, tuple[str, ...]] = {
     # messages
     "a message's words": (
@@ -178,6 +191,13 @@ MANIPULATIONS: dict[str, tuple[str, ...]] = {
     ),
     "a message of another session is put in": (
         _copy("ce_messages", "session = @o AND seq = 1", session="@s", seq="999"),
+    ),
+    "a message is there twice, once forged": (
+        *_unconstrained("ce_messages"),
+        _copy("ce_messages", "session = @s AND seq = 1", content="'forged'"),
+        _copy("ce_messages", "session = @s AND seq = 1 AND content <> 'forged'"),
+        """DELETE FROM ce_messages WHERE rowid =
+        (SELECT min(rowid) FROM ce_messages WHERE session = @s AND seq = 1)""",
     ),
     "two messages changed places": (
         "UPDATE ce_messages SET seq = -seq WHERE session = @s AND seq IN (1, 3)",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +20,7 @@ from ce_engine import (
     Answer,
     ConfigError,
     ContextEngine,
+    ContextEngineError,
     Message,
     ModelUsage,
     Retrieval,
@@ -35,6 +40,7 @@ from ce_engine.schema.rows import (
     PutTurn,
     ToolCallRow,
 )
+from ce_engine.stores.tables import tables
 from ce_engine.testing.host import HostApp, assistant, user
 from tests.unit.audit.forged_store import (
     GONE,
@@ -79,6 +85,54 @@ def test_an_untouched_file_is_intact(path: Path) -> None:
 def test_a_manipulation_is_reported(path: Path, what: str) -> None:
     forge(path, MANIPULATIONS[what])
     assert status(path) == "tampered"
+
+
+def _other(value: Any, *, far: bool) -> Any:
+    if isinstance(value, int):
+        return 1 - value if value in (0, 1) and not far else value + 1000
+    if isinstance(value, bytes):
+        return bytes([value[0] ^ 1]) + value[1:] if value else b"x"
+    return f"{value or ''}x"
+
+
+OURS = sorted(set(tables.metadata.tables) - {"ce_settings", "ce_revision"})
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("table", OURS)
+def test_no_column_of_any_row_can_be_changed_unnoticed(path: Path, table: str) -> None:
+    """One value after the other; the numbers of rows are of no account but for their order."""
+    whose = "id" if table == "ce_sessions" else "session"
+    key = "seq" if "seq" in tables.metadata.tables[table].c else "id"
+    names = [c.name for c in tables.metadata.tables[table].c if c.name not in ("id", "session")]
+    unnoticed = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        at = f"WHERE {whose} = (SELECT id FROM ce_sessions WHERE session_id = 's')"
+        found = connection.execute(f"SELECT {key} FROM {table} {at}").fetchall()
+        for name, number in product(names, {found[0][0], found[-1][0]}):
+            where = f"{at} AND {key} = {number}" if whose == "session" else at
+            [value] = connection.execute(f"SELECT {name} FROM {table} {where}").fetchone()
+            change = f"UPDATE {table} SET {name} = ? {where}"
+            connection.execute(change, [_other(value, far=name == key)])
+            if not _is_reported(path):
+                unnoticed.append((name, number))
+            where = where.replace(f"{key} = {number}", f"{key} = {number + 1000 * (name == key)}")
+            back = f"UPDATE {table} SET {name} = ? {where}"
+            connection.execute(back.replace("= 's'", f"= {_now(name)}"), [value])
+        assert unnoticed == []
+        assert status(path) == "intact"
+
+
+def _now(name: str) -> str:
+    return "'sx'" if name == "session_id" else "'s'"
+
+
+def _is_reported(path: Path) -> bool:
+    try:
+        return status(path) == "tampered"
+    except ContextEngineError:  # nothing to be had of it, which is said
+        return True
 
 
 # What an app and its operator rightly do

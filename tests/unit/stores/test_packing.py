@@ -192,4 +192,12 @@ def test_a_file_of_an_older_release_says_the_same_and_goes_on(
     assert (found.status, found.tampered_seq, found.wrong) == ("unverified", None, ())
     assert found.rows > 0
     assert len(everything(older)[1]) == len(expected[1]) + 2
+    for where, status in (
+        ("seq = 1", "unverified"),
+        ("seq = (SELECT max(seq) FROM ce_messages)", "tampered"),
+    ):
+        with closing(sqlite3.connect(folder / "ce.db")) as connection, connection:
+            done = connection.execute(f"UPDATE ce_messages SET content = 'forged' WHERE {where}")
+            assert done.rowcount == 1
+        assert older.sync.verify(SCOPE).status == status
     older.sync.close()
