@@ -192,6 +192,8 @@ def test_a_file_of_an_older_release_says_the_same_and_goes_on(
     assert (found.status, found.tampered_seq, found.wrong) == ("unverified", None, ())
     assert found.rows > 0
     assert len(everything(older)[1]) == len(expected[1]) + 2
+    HostApp(older, SCOPE).ask("something new?", "yes")
+    older.sync.flush()
     for where, status in (
         ("seq = 1", "unverified"),
         ("seq = (SELECT max(seq) FROM ce_messages)", "tampered"),
