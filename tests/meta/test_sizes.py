@@ -21,7 +21,7 @@ ROOMS = {
     "ce_engine/memory": 750,
     "ce_engine/ports": 330,
     "ce_engine/prepare": 4450,
-    "ce_engine/runtime": 1050,
+    "ce_engine/runtime": 1130,
     "ce_engine/schema": 2340,
     "ce_engine/sessions": 1410,
     "ce_engine/stores": 4360,
