@@ -32,7 +32,7 @@ from ce_engine.errors import (
     VersionConflictError,
 )
 from ce_engine.ports.store import Store
-from ce_engine.runtime.bounded import Bounded
+from ce_engine.runtime.bounded_dict import BoundedDict
 from ce_engine.runtime.breaker import Breaker
 from ce_engine.runtime.context_variables import unset
 from ce_engine.runtime.fork import renew_after_fork
@@ -141,7 +141,7 @@ class Journal:
         self._vouching.set_result(None)
         self._gaps = Gaps()
         # Keys made here, while the store was away, for sessions that turned out to have another one.
-        self._foreign: Bounded[str, None] = Bounded(1000)
+        self._foreign: BoundedDict[str, None] = BoundedDict(1000)
         self._reading, self._writing = Liveness(), Liveness()
         self._queues: dict[Hashable, deque[Group]] = {}  # of each session that is being written
         self._halted: set[Hashable] = set()  # those whose writing ended with the loop
