@@ -36,7 +36,7 @@ from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.own_calls import Summarizer
-from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.pending_work import PendingWork
 from ce_engine.runtime.waiting import settled
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.arguments import doors
@@ -50,7 +50,7 @@ from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.selectors import RefSelector
 from ce_engine.sessions.owner.budgets import Budgets
 from ce_engine.sessions.owner.constraints import Constraints
-from ce_engine.sessions.owner.settings import Owned, Settings
+from ce_engine.sessions.owner.settings import OwnerValues, Settings
 from ce_engine.sessions.sessions import Sessions
 from ce_engine.sessions.view import OpenTurn
 from ce_engine.text.redaction.pieces import answer_texts
@@ -59,13 +59,13 @@ from ce_engine.text.tokens import default_estimator
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.text.tokens.prices import prices_here
 from ce_engine.turns.by_hand import ByHand
+from ce_engine.turns.engine_base import Messages
 from ce_engine.turns.evidence_tool import EvidenceReading
-from ce_engine.turns.input.admission import Admission, Queued
+from ce_engine.turns.input.admission import Admission, QueuedTurn
 from ce_engine.turns.input.context_sources import Collector
 from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.session_blocks import BlockSource
 from ce_engine.turns.lifecycle import Housekeeping
-from ce_engine.turns.parts import Messages
 from ce_engine.turns.record.answers import commit_turn, fail_turn, is_open, joined
 from ce_engine.turns.record.confidence import RuleIngestor
 from ce_engine.turns.record.import_history import Importing
@@ -159,7 +159,7 @@ class Engine(
         self.caches = WeakSet()
         self._gate = Gate()
         self._over_budget = OverBudgetLog()
-        self._posted = Posted()
+        self._posted = PendingWork()
         self.workers = Workers()
         self._settings = Settings(store, self._journal)
         self._collector = Collector(self._settings, sources)
@@ -203,7 +203,7 @@ class Engine(
         fetched = await self._collector.fetch(call, config)
         async with self._locks.hold(call.scope.key):
             view, degraded = await self._sessions.view(call.scope, ephemeral=call.ephemeral)
-            owned = Owned()
+            owned = OwnerValues()
             if queued is None:
                 owned = await self._collector.owned(call, view)
                 config = owned.budgeted(config)
@@ -290,7 +290,7 @@ class Engine(
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
         """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""
         opened = turn.state
-        if isinstance(opened, OpenTurn | Queued):
+        if isinstance(opened, OpenTurn | QueuedTurn):
             opened.chunks[index] = text
         view = self._sessions.known(turn.scope)
         if view is not None and isinstance(opened, OpenTurn) and self._announcer.is_heard:
@@ -314,7 +314,7 @@ class Engine(
         """End a streamed answer; without `answer` the chunks are joined in order of their index."""
         if answer is None:
             opened = turn.state
-            text = joined(opened.chunks) if isinstance(opened, OpenTurn | Queued) else ""
+            text = joined(opened.chunks) if isinstance(opened, OpenTurn | QueuedTurn) else ""
             answer = Answer(Message(role=Role.ASSISTANT, content=text), refs=refs)
         await self.commit(turn, answer, status=status, usage=usage)
 

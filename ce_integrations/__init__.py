@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ce_integrations.calls.evidence_tool import fetch_evidence
+    from ce_integrations.identity.role import ce_role
+    from ce_integrations.identity.session import CallInfo, ce_session
     from ce_integrations.install.adapter import Adapter, Capabilities, Hooks, Installation, Turn
     from ce_integrations.install.registry import install_ce, load_adapters
-    from ce_integrations.whose.role import ce_role
-    from ce_integrations.whose.session import CallInfo, ce_session
 
 __all__ = [
     "Adapter",
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CallInfo": "whose.session",
-    "ce_role": "whose.role",
-    "ce_session": "whose.session",
+    "CallInfo": "identity.session",
+    "ce_role": "identity.role",
+    "ce_session": "identity.session",
     "fetch_evidence": "calls.evidence_tool",
     "install_ce": "install.registry",
     "load_adapters": "install.registry",

@@ -12,7 +12,7 @@ from ce_engine.runtime.waiting import STORE_S, answered
 from ce_engine.schema.event_chain import payload_mac
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.ids import chain_keys
-from ce_engine.schema.report import Deleted, PutResult
+from ce_engine.schema.report import DeletionReport, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, as_scope, check_project
 
@@ -34,7 +34,7 @@ class Deletions(Verifying):
     repeatable: one that raised is completed by the next.
     """
 
-    async def delete_session(self, session_id: Scope | str) -> Deleted:
+    async def delete_session(self, session_id: Scope | str) -> DeletionReport:
         """Delete all content of a session; a turn that is open in it records nothing any more (A-30).
 
         Raises:
@@ -43,7 +43,7 @@ class Deletions(Verifying):
         """
         return await self._then_forgotten(self._delete_session(as_scope(session_id)))
 
-    async def delete_evidence(self, session_id: Scope | str, evidence_id: str) -> Deleted:
+    async def delete_evidence(self, session_id: Scope | str, evidence_id: str) -> DeletionReport:
         """Delete the content of a piece of evidence, and of the message that has it (A-30).
 
         Its id, source and links stay, so that what rests on it can still be traced; its metadata says
@@ -55,7 +55,7 @@ class Deletions(Verifying):
         """
         return await self._then_forgotten(self._delete_evidence(as_scope(session_id), evidence_id))
 
-    async def delete_user_data(self, account_id: str, user_id: str) -> Deleted:
+    async def delete_user_data(self, account_id: str, user_id: str) -> DeletionReport:
         """Delete all sessions and settings of exactly this user, of every project, ephemeral ones too (B-08).
 
         No user is the user `""`, and only that one. Other users' sessions are not touched.
@@ -65,7 +65,9 @@ class Deletions(Verifying):
         """
         return await self._then_forgotten(self._delete_user_data(account_id, user_id))
 
-    async def _then_forgotten(self, deletion: Coroutine[Any, Any, Deleted]) -> Deleted:
+    async def _then_forgotten(
+        self, deletion: Coroutine[Any, Any, DeletionReport]
+    ) -> DeletionReport:
         """Wait for a deletion, and empty what adapters remember of messages: it does not say whose."""
         try:
             return await self.loop.share(deletion)
@@ -73,12 +75,12 @@ class Deletions(Verifying):
             for cache in list(self.caches):
                 cache.clear()
 
-    async def _delete_session(self, scope: Scope) -> Deleted:
+    async def _delete_session(self, scope: Scope) -> DeletionReport:
         deleted = await self._erase(scope)
         await self._purge()
         return deleted
 
-    async def _delete_user_data(self, account_id: str, user_id: str) -> Deleted:
+    async def _delete_user_data(self, account_id: str, user_id: str) -> DeletionReport:
         await self.flush(STORE_S)  # what does not land in time is noticed session by session
         listed = await answered(
             self.store.list_sessions(account_id=account_id, user_id=user_id, ephemeral=True)
@@ -87,15 +89,15 @@ class Deletions(Verifying):
         keys = {(info.account_id, info.user_id, info.session_id) for info in listed}
         keys |= await self._originals.keys_of(account_id, user_id)
         keys = {key for key in keys if key[:2] == (account_id, user_id)}
-        deleted = Deleted()
+        deleted = DeletionReport()
         for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
             scope = Scope(account_id=account_id, user_id=user_id, session_id=session_id)
             deleted += await self._erase(scope, any_project=True)
-        deleted += Deleted(settings=await self._settings.delete(account_id, user_id))
+        deleted += DeletionReport(settings=await self._settings.delete(account_id, user_id))
         await self._purge()
         return deleted
 
-    async def _erase(self, scope: Scope, *, any_project: bool = False) -> Deleted:
+    async def _erase(self, scope: Scope, *, any_project: bool = False) -> DeletionReport:
         """Delete a session's rows and what is remembered of it; the bytes are still to be purged."""
         await self._land(scope)
         what, result = {"what": "session"}, None
@@ -109,13 +111,13 @@ class Deletions(Verifying):
                 scope, lambda store: [DeleteSession(self._deletion(scope, what, store))]
             )
         gone = result is not None and result.success
-        return Deleted(sessions=1, **result.removed) if result and gone else Deleted()
+        return DeletionReport(sessions=1, **result.removed) if result and gone else DeletionReport()
 
-    async def _delete_evidence(self, scope: Scope, evidence_id: str) -> Deleted:
+    async def _delete_evidence(self, scope: Scope, evidence_id: str) -> DeletionReport:
         await self._land(scope)
         async with self._locks.hold(scope.key):
             if await self._head(scope) is None:
-                return Deleted()
+                return DeletionReport()
             what = {"what": "evidence", "evidence_id": evidence_id}
             event = self._deletion(scope, what, self.store)
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
@@ -129,7 +131,7 @@ class Deletions(Verifying):
                 lambda store: [DeleteEvidence(i, self._deletion(scope, what, store)) for i in ids],
             )
         await self._purge()
-        return Deleted(**result.removed)
+        return DeletionReport(**result.removed)
 
     async def _delete(self, scope: Scope, write: DeleteSession | DeleteEvidence) -> PutResult:
         try:

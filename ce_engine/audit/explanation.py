@@ -9,7 +9,7 @@ from ce_engine.schema.replay import BroughtIn, BroughtInBefore
 from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.terms import terms, tokens
 from ce_engine.turns.input.recall import Recall
-from ce_engine.turns.report.archive import Chosen
+from ce_engine.turns.report.archive import Selection
 
 
 THERE_ALREADY = "there_already"
@@ -19,7 +19,7 @@ PAIR = 2
 KINDS = {"m": "message", "e": "evidence"}
 
 
-def brought_in(chosen: Chosen, recall: Recall) -> list[BroughtIn]:
+def brought_in(chosen: Selection, recall: Recall) -> list[BroughtIn]:
     """The pieces that went in for this call: what relevance chose, the best first, then what was given."""
     materials = {material.id: material for material in chosen.materials}
     found = [
@@ -31,7 +31,7 @@ def brought_in(chosen: Chosen, recall: Recall) -> list[BroughtIn]:
     return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
 
 
-def earlier(chosen: Chosen) -> list[BroughtInBefore]:
+def earlier(chosen: Selection) -> list[BroughtInBefore]:
     """What was brought in before, and stands where it was sent."""
     costs = {
         decision.block_id: decision.token_estimate

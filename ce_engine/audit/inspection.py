@@ -19,11 +19,11 @@ from ce_engine.schema.rows import HEAD_ONLY
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.engine_base import EngineBase, Messages
 from ce_engine.turns.input.preparation import Preparation
-from ce_engine.turns.parts import Messages, Parts
 from ce_engine.turns.record.write_group import Records
-from ce_engine.turns.report.archive import Chosen
-from ce_engine.turns.report.sent_parts import Shown
+from ce_engine.turns.report.archive import Selection
+from ce_engine.turns.report.sent_parts import ShownText
 
 
 Authorize = Callable[[Scope, str], bool]
@@ -35,7 +35,7 @@ def only_the_owner(scope: Scope, actor: str) -> bool:
     return actor == scope.user_id
 
 
-class Inspecting(Parts):
+class Inspecting(EngineBase):
     """The part of the engine that shows what it would do."""
 
     authorize: Authorize
@@ -70,7 +70,7 @@ class Inspecting(Parts):
         preparation, prepared, chosen = await self._tried(call)
         made = str(preparation.archive.get("hash", ""))
         await self._audit(call.scope, EventType.INSPECTED, actor, made)
-        shown = Shown(preparation.view, preparation.call, chosen, preparation.counter)
+        shown = ShownText(preparation.view, preparation.call, chosen, preparation.counter)
         return shown.layers(prepared)
 
     async def preview(self, call: ModelCall, *, messages: Messages | None = None) -> Prepared:
@@ -92,7 +92,7 @@ class Inspecting(Parts):
         _, prepared, _ = await self._tried(call)
         return prepared
 
-    async def _tried(self, call: ModelCall) -> tuple[Preparation, Prepared, Chosen]:
+    async def _tried(self, call: ModelCall) -> tuple[Preparation, Prepared, Selection]:
         """Prepare a call on a view that nobody else has."""
         config = call.config or self.config
         async with self._locks.hold(call.scope.key):

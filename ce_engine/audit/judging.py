@@ -21,12 +21,12 @@ from ce_engine.schema.settings import Constraint
 from ce_engine.sessions.view import OpenTurn
 from ce_engine.text.redaction.placeholders import lettered
 from ce_engine.text.tokens.call_tokens import Counter
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.record.own_calls import record_own_calls
 from ce_engine.turns.record.write_group import Records, put_turn
 
 
-class Judging(Parts):
+class Judging(EngineBase):
     """Marks the turn of an answer that breaks a constraint; the answer itself reaches the app as it is.
 
     The judge is asked after the turn, on the engine's own loop: no call waits for it, and a fault of

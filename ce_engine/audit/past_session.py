@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError
 from ce_engine.ports.pruner import Pruner
-from ce_engine.prepare.blocks.material import Collected, Material
+from ce_engine.prepare.blocks.material import CollectedContext, Material
 from ce_engine.prepare.reconcile.earlier_lanes import Lanes
-from ce_engine.prepare.tool_results.compact import GivenForms
+from ce_engine.prepare.tool_results.compact import ArchivedForms
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Priority, Role, TurnStatus
@@ -25,7 +25,7 @@ from ce_engine.sessions.view import SessionView
 from ce_engine.text.tokens import Calibration
 from ce_engine.text.tokens.call_tokens import PRIMING
 from ce_engine.turns.report.archive import (
-    Given,
+    ReplayInputs,
     expanded,
     kind_of,
     material_mac,
@@ -232,11 +232,11 @@ class Past:
             made.message = stored.model_copy(update=update)
         return made
 
-    def given(self) -> Given:
+    def given(self) -> ReplayInputs:
         saved = {int(index): tokens for index, tokens in self.archive.get("saved", {}).items()}
         forms = {int(index): tuple(each) for index, each in self.archive.get("forms", {}).items()}
-        results = GivenForms(forms, self.archive.get("fetches", False))
-        return Given(_extras(self.archive), saved, self.archive.get("now", ""), results)
+        results = ArchivedForms(forms, self.archive.get("fetches", False))
+        return ReplayInputs(_extras(self.archive), saved, self.archive.get("now", ""), results)
 
     def bring(self) -> Lanes | tuple[()]:
         """The earlier lanes that could be brought in."""
@@ -247,7 +247,7 @@ class Past:
         roots = frozenset(n for i in found[1] if (n := log.by_message_id(i)) is not None)
         return Lanes(log, len(log) if before is None else before, self.row.lane, roots)
 
-    def known(self, collected: Collected) -> list[Material]:
+    def known(self, collected: CollectedContext) -> list[Material]:
         """The materials that the turn had, as far as their sources still give the same."""
         now = {m.id: m for m in collected.materials}
         wanted = self.archive.get("materials", ())

@@ -12,13 +12,13 @@ from ce_engine.schema.events import Event
 from ce_engine.schema.report import EvidenceFilter, Report, report_of
 from ce_engine.schema.rows import HEAD_ONLY, SessionInfo, TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 
 
 T = TypeVar("T")
 
 
-class Reading(Parts):
+class Reading(EngineBase):
     """The part of the engine that reads: with the names of `ports.Store`, after what is on its way there.
 
     A session is exactly that of the scope's account and user; an id alone is one of no account and no

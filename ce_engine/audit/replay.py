@@ -10,7 +10,7 @@ from ce_engine.audit.past_session import Past, newest
 from ce_engine.audit.trace import SETTLE_S
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError, SessionNotFoundError, TurnNotFoundError
-from ce_engine.prepare.blocks.material import Collected
+from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.prepare.choose.prune import pruner_of
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import SHORT_ID, Fingerprinter
@@ -18,13 +18,13 @@ from ce_engine.schema.replay import Explanation, Replay
 from ce_engine.schema.rows import TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.input.history import History
 from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.input.stored_candidates import pins_again
-from ce_engine.turns.parts import Parts
-from ce_engine.turns.report.archive import Chosen
-from ce_engine.turns.report.sent_parts import Shown, difference
+from ce_engine.turns.report.archive import Selection
+from ce_engine.turns.report.sent_parts import ShownText, difference
 
 
 EMBED_S = 60.0
@@ -55,7 +55,7 @@ def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: st
     return found[0]
 
 
-class Replaying(Parts):
+class Replaying(EngineBase):
     """The part of the engine that makes a turn's input again; it writes nothing."""
 
     async def replay(
@@ -92,7 +92,7 @@ class Replaying(Parts):
         past, skipped = await self._past(scope, turn)
         first, chosen, _ = await self._as_it_was(past, system)
         made = chosen.hasher(past.view, past.config().locale).made(past.macs)
-        sent = Shown(past.view, first.call, chosen, first.counter).sent()
+        sent = ShownText(past.view, first.call, chosen, first.counter).sent()
         equal = past.is_equal(made)
         replay = Replay(
             turn=past.at + 1,
@@ -105,7 +105,7 @@ class Replaying(Parts):
         )
         if config is not None:
             second, other, _ = await self._again(past, config, first)
-            replay.instead = Shown(past.view, second.call, other, second.counter).sent()
+            replay.instead = ShownText(past.view, second.call, other, second.counter).sent()
             replay.diff = difference(sent, replay.instead)
         replay.problems = past.problems
         return replay
@@ -140,7 +140,7 @@ class Replaying(Parts):
 
     async def _as_it_was(
         self, past: Past, system: Sequence[str]
-    ) -> tuple[Preparation, Chosen, Recall]:
+    ) -> tuple[Preparation, Selection, Recall]:
         """Assemble a turn once more with its own configuration."""
         past.set_up(system)
         was = past.config()
@@ -186,7 +186,7 @@ class Replaying(Parts):
 
     async def _again(
         self, past: Past, config: RuntimeConfig, was: Preparation | None
-    ) -> tuple[Preparation, Chosen, Recall]:
+    ) -> tuple[Preparation, Selection, Recall]:
         """Assemble once more; with another configuration after it `was` made with its own."""
         call, view = past.call(), past.view
         counter = Counter(self.estimator, call.model_hint or config.model_hint)
@@ -198,11 +198,11 @@ class Replaying(Parts):
         elif not same:
             past.say("RECOUNTED", "what is not stored as it was sent cannot be counted anew")
         call.messages = past.messages(counter.name if same else None, counter.name)
-        collected = Collected()
+        collected = CollectedContext()
         if past.archive.get("materials"):
             kept = await self._kept(call, view)
             _, now = await self._collector.gather(call, config, view, kept, counter.text)
-            collected = Collected(past.known(now))
+            collected = CollectedContext(past.known(now))
         again = Preparation(call, config, records, counter, self.pruner, collected=collected)
         again.passed = was is None and past.archive.get("passed", False)
         again.question, again.places = past.question, past.places

@@ -13,14 +13,14 @@ from ce_engine.schema.events import ContentCheck, Event, Verification
 from ce_engine.schema.ids import ChainKeys, Fingerprinter, chain_keys
 from ce_engine.schema.rows import EventChain
 from ce_engine.schema.scope import Scope, as_scope, check_project
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 
 
 _OTHERS = 20
 """Sessions that are asked whether this is the secret of the store."""
 
 
-class Verifying(Parts):
+class Verifying(EngineBase):
     """Compares a session's log and content with the MACs that were made when they were recorded."""
 
     async def verify(self, session_id: Scope | str, *, anchors: str = "") -> Verification:

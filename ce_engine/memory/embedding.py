@@ -21,10 +21,10 @@ from ce_engine.schema.report import Report
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions.search import page
 from ce_engine.sessions.view import SessionView
+from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.input.preparation import NEAR_BUDGET, Preparation
 from ce_engine.turns.input.recall import Recall
-from ce_engine.turns.parts import Parts
-from ce_engine.turns.report.archive import NOTHING, Chosen, Given
+from ce_engine.turns.report.archive import NOTHING, ReplayInputs, Selection
 
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ REST_S = 5.0
 logger = logging.getLogger("ce_engine")
 
 
-class Embedding(Parts):
+class Embedding(EngineBase):
     """Keeps vectors of what is stored, redacted, where the engine has an embedder.
 
     They are made in the background, and count once all of a session's texts have one: what is chosen
@@ -63,7 +63,7 @@ class Embedding(Parts):
                 "Run: pip install 'ce-integrations[embed]'"
             )
 
-    async def _ran(self, preparation: Preparation) -> tuple[Prepared, Chosen]:
+    async def _ran(self, preparation: Preparation) -> tuple[Prepared, Selection]:
         if self.embedder is None:
             return await self._beside(preparation.run, preparation.texts, preparation.unread)
         texts = list(preparation.texts)
@@ -76,10 +76,10 @@ class Embedding(Parts):
         self,
         preparation: Preparation,
         texts: Sequence[str],
-        given: Given = NOTHING,
+        given: ReplayInputs = NOTHING,
         *,
         seconds: float,
-    ) -> tuple[Chosen, Recall]:
+    ) -> tuple[Selection, Recall]:
         """Choose by words; where something is recalled, once more with vectors, if they come in time."""
         choose, records = partial(preparation.choose, given), preparation.records
         chosen, recall = await self._beside(choose, texts, preparation.unread)
@@ -148,7 +148,7 @@ class Embedding(Parts):
             logger.warning("embedding failed: %s; words alone choose meanwhile", why)
 
 
-def _is_chosen_from(chosen: Chosen) -> bool:
+def _is_chosen_from(chosen: Selection) -> bool:
     """Whether some of it is left out, or soon may be: what has room goes out whatever it means."""
     outcome, budget = chosen.outcome, chosen.limit.tokens
     is_near = budget is not None and outcome.used >= NEAR_BUDGET * budget

@@ -29,9 +29,9 @@ from ce_engine.schema.enums import TaskStatus
 from ce_engine.schema.rows import UpsertTasks
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions.summary_coverage import standing, uncovered
-from ce_engine.sessions.view import Bounded, OpenTurn, SessionView
+from ce_engine.sessions.view import BoundedDict, OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.record.write_group import Records
 
 
@@ -45,7 +45,7 @@ Aim = Callable[[SessionView], tuple[int, Lanes | None] | None]
 """Finds the newest entry of a line, and the lanes before it where the host sends no history."""
 
 
-class Summaries(Parts):
+class Summaries(EngineBase):
     """Keeps a summary of each line of conversation that grows long.
 
     It is made after a turn, on the engine's own loop, at most one a lane at a time; no turn waits for
@@ -61,7 +61,7 @@ class Summaries(Parts):
         self.summarizer = summarizer
         self._background = Background(self.loop)
         self._lanes = KeyedLocks()
-        self._failures: Bounded[Any, tuple[int, int]] = Bounded(1000)
+        self._failures: BoundedDict[Any, tuple[int, int]] = BoundedDict(1000)
 
     async def summarize(
         self, session_id: Scope | str, lane: str | None = None, *, only_if_due: bool = False

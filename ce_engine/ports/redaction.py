@@ -29,7 +29,7 @@ class RedactedData:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """A text with live values; how many placeholders they took the place of, and how many are left."""
 
     text: str
@@ -50,7 +50,7 @@ class SessionRedactor(Protocol):
         """The placeholders given since the last call, for the store."""
         ...
 
-    def restore(self, text: str) -> Restored:
+    def restore(self, text: str) -> RestoreResult:
         """A stored text with live values in place of its placeholders.
 
         Only values that this very object took out are known to it; they are in memory and nowhere else.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ce_engine.prepare.choose.never_left_out import mark_never_left_out
-from ce_engine.prepare.line import Below, Group, Item, Line
+from ce_engine.prepare.message_groups import BelowCut, Group, Item, Line
 from ce_engine.schema.enums import Origin
 
 
-def split(items: Sequence[Item], below: Below | None = None) -> Line:
+def split(items: Sequence[Item], below: BelowCut | None = None) -> Line:
     """Split a line into groups, and mark what may never be left out (decision 6).
 
     Never out: system messages, the task message (newest of origin `task`), the newest message,

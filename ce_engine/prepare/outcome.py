@@ -9,11 +9,11 @@ from ce_engine.prepare.blocks.material import LAYERS, Material
 from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN
 from ce_engine.prepare.choose.cut import Cut
-from ce_engine.prepare.choose.standing import Standing
+from ce_engine.prepare.choose.standing import StandingContext
 from ce_engine.prepare.compose.compose import NO_TEXTS, Texts
 from ce_engine.prepare.compose.render import Snippet
 from ce_engine.prepare.compose.shorter_texts import Shorter
-from ce_engine.prepare.line import Line
+from ce_engine.prepare.message_groups import Line
 from ce_engine.prepare.tool_results.forms import Form
 from ce_engine.schema.call import Step
 from ce_engine.schema.enums import Layer
@@ -46,7 +46,7 @@ class Outcome:
         default_factory=dict
     )  # why the pruner left out groups, by position
     retrieved_cut: bool = False  # whether a retrieved piece had no room, or not the whole of it
-    standing: Standing = field(default_factory=Standing)
+    standing: StandingContext = field(default_factory=StandingContext)
     contexts: dict[str, str] = field(default_factory=dict)
     texts: Texts = NO_TEXTS
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id

@@ -8,16 +8,16 @@ from functools import partial
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import Material
-from ce_engine.prepare.choose.anchored_context import Held, Pin
+from ce_engine.prepare.choose.anchored_context import HeldPins, Pin
 from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.choose.candidates import (
     FEW,
     SHORT,
     Headings,
-    Nominated,
+    Nomination,
     cost_of,
-    given,
-    lost,
+    fact_candidates,
+    lost_decision,
     nominate,
     not_looked_at,
     parted,
@@ -33,7 +33,7 @@ from ce_engine.prepare.choose.decisions import decisions, steps_left_out
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import TOOLS
 from ce_engine.prepare.choose.pruner_guard import Chooser, is_cut
-from ce_engine.prepare.choose.standing import FACTS, Standing, stand
+from ce_engine.prepare.choose.standing import FACTS, StandingContext, stand
 from ce_engine.prepare.compose.compose import texts_of
 from ce_engine.prepare.compose.notes import Notes
 from ce_engine.prepare.compose.plan import plan
@@ -41,7 +41,7 @@ from ce_engine.prepare.compose.render import knowledge, left_out, replaced
 from ce_engine.prepare.compose.sections import FRAMING, Sections
 from ce_engine.prepare.compose.shorter_texts import RETRIEVED, saved_in, shorten_texts
 from ce_engine.prepare.grouping import split, take_out_repeated
-from ce_engine.prepare.line import Group, Item, Line
+from ce_engine.prepare.message_groups import Group, Item, Line
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Candidate, Sources
 from ce_engine.schema.document import ContextBlock
@@ -109,7 +109,7 @@ class _Assembly:
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
         self.groups = Groups(self.out, sources, config.locale)
-        self.held = Held(self.out.pins)
+        self.held = HeldPins(self.out.pins)
         self.sections = Sections(config, sources.count)
         self.chooser = Chooser(pruner, config, sources.now)
         self.notes = Notes(self.sections, self.chooser)
@@ -158,7 +158,7 @@ class _Assembly:
         plan(out, self.items, self.sources, self.groups.short)
         return out
 
-    def _stand(self, said: int) -> Standing:
+    def _stand(self, said: int) -> StandingContext:
         least = sum(group.tokens for group in self.line.groups if group.must)
         unlimited = self.limit.tokens is None
         return stand(
@@ -223,12 +223,12 @@ class _Assembly:
             left = min(
                 left, max(0, self.cutter.returns(out.cut, room, begins=self._begins) - notes)
             )
-        found = Nominated([], left)
+        found = Nomination([], left)
         if sharing and (left + self.held.tokens > 0 or facts or self.sources.whole):
             found = self._candidates(left, facts, recalls=recalls)
         self._let_in(found, contexts, room - self.held.tokens, notes)
 
-    def _let_in(self, found: Nominated, contexts: dict[str, str], room: int, notes: int) -> None:
+    def _let_in(self, found: Nomination, contexts: dict[str, str], room: int, notes: int) -> None:
         """Let the pruner choose among what is above the cut and the nominated; `notes` are tokens of what is told."""
         out, line = self.out, self.line
         kept = [p for p in range(len(line.groups)) if p not in out.cut.dropped]
@@ -267,7 +267,7 @@ class _Assembly:
             return self.groups.price(block)
         return cost_of(with_text(candidate, block.content), self.sources, self.config.locale)
 
-    def _candidates(self, left: int, facts: Sequence[Material], *, recalls: bool) -> Nominated:
+    def _candidates(self, left: int, facts: Sequence[Material], *, recalls: bool) -> Nomination:
         query, sent = self._query(), self.groups.sent()
         limit = self.config.prune.max_retrieved_chunks
         pinned = sum(len(pin.refs) for pin in self.out.pins.values())
@@ -275,7 +275,7 @@ class _Assembly:
         while True:
             recalled = self.sources.recall(query, sent, most) if recalls else ()
             near = recalled if self.sources.whole else relevant(recalled)
-            together = [*given(facts), *near]
+            together = [*fact_candidates(facts), *near]
             # What a conflict says of a text must not tell what may not go out.
             settled = self.sources.settle([c for c in together if not self._is_hidden(c)])
             if recalls and self.policy is TOOLS and self.out.cut.moved:
@@ -294,19 +294,19 @@ class _Assembly:
 
     def _with_rest(
         self,
-        made: Nominated,
+        made: Nomination,
         found: Sequence[Candidate],
         settled: Sequence[Candidate],
         *,
         recalls: bool,
-    ) -> Nominated:
+    ) -> Nomination:
         """The same, with decisions on what a conflict took out, and on what was not looked at."""
         stays, sources, locale = {each.id for each in settled}, self.sources, self.config.locale
         there = self.held.ids
         for each in found:
             if each.id not in stays and each.id not in there:
                 why = "sensitivity" if self._is_hidden(each) else "conflict"
-                made.decisions.append(lost(each, sources, locale, why))
+                made.decisions.append(lost_decision(each, sources, locale, why))
         is_full = len(found) >= self.config.prune.max_retrieved_chunks
         why = "over_limit" if is_full else "over_budget"
         made.decisions += not_looked_at(sources.unread() if recalls else (), there, why)
@@ -324,7 +324,7 @@ class _Assembly:
 
     def _nominated(
         self, found: Sequence[Candidate], query: str, sent: frozenset[int], left: int
-    ) -> Nominated:
+    ) -> Nomination:
         sources = self.sources
         if self.own:
             asked = self.line.groups[self.line.task or 0].items[0].n or 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.compose.render import Snippet
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Priority
 

@@ -10,7 +10,7 @@ from typing import Any
 from ce_engine.ports.events import EventBus
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
-from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.pending_work import PendingWork
 from ce_engine.runtime.waiting import settled
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.scope import Scope
@@ -30,7 +30,7 @@ class Announcer:
         self._deadline_s = deadline_s
         self._loop = LoopThread("ce-events")
         self._locks = KeyedLocks()
-        self._posted = Posted()
+        self._posted = PendingWork()
         self._failed = False
 
     @property

@@ -9,9 +9,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Container,
-    Coroutine,
     Hashable,
-    Iterable,
     Iterator,
     Sequence,
 )
@@ -19,9 +17,10 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import chain
 from time import monotonic
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
@@ -33,11 +32,12 @@ from ce_engine.errors import (
     VersionConflictError,
 )
 from ce_engine.ports.store import Store
-from ce_engine.runtime.bounded import Bounded
+from ce_engine.runtime.bounded_dict import BoundedDict
 from ce_engine.runtime.breaker import Breaker
 from ce_engine.runtime.context_variables import unset
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.gaps import Gap, Gaps
+from ce_engine.runtime.liveness import Liveness
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.waiting import settled, within
 from ce_engine.schema.report import PutResult
@@ -62,12 +62,11 @@ Name = Callable[[Gap], None]
 GRACE_BYTES_A_S, MAX_GRACE_S = 4_000_000, 2.0
 """What any store writes in a second: a turn has some 10 KB, a history that is new to us megabytes."""
 
+MAX_BUSY_S = 2.0
+"""How much longer than its deadline a call waits for a store that answers others meanwhile: it is busy."""
+
 _left: ContextVar[list[float] | None] = ContextVar("ce_store_wait_left", default=None)
 """How many seconds the phase that runs here may still wait for the store."""
-
-
-AT_ONCE = 32
-"""Sessions whose groups are handed to the store together: none waits for the answer to another's."""
 
 
 @dataclass(slots=True, eq=False)
@@ -114,6 +113,10 @@ class Group:
         self.tell(landed=result is not None)
 
 
+class _AgainError(Exception):
+    """A write is to be made once more."""
+
+
 class Journal:
     """Reads with a deadline, and groups of writes, a session's in the order of their submission.
 
@@ -138,10 +141,16 @@ class Journal:
         self._vouching.set_result(None)
         self._gaps = Gaps()
         # Keys made here, while the store was away, for sessions that turned out to have another one.
-        self._foreign: Bounded[str, None] = Bounded(1000)
-        self._groups: deque[Group] = deque()
+        self._foreign: BoundedDict[str, None] = BoundedDict(1000)
+        self._reading, self._writing = Liveness(), Liveness()
+        self._queues: dict[Hashable, deque[Group]] = {}  # of each session that is being written
+        self._halted: set[Hashable] = set()  # those whose writing ended with the loop
+        self._probe: Future[None] | None = None  # of the one that tries a store that is away
         self._bytes = 0
-        self._draining = False
+
+    @property
+    def _groups(self) -> Iterator[Group]:
+        return chain.from_iterable(self._queues.values())
 
     @property
     def _late(self) -> str:
@@ -165,6 +174,16 @@ class Journal:
         finally:
             left[0] -= max(0.0, monotonic() - since - grace_s)
 
+    def _patience(self, liveness: Liveness, seconds: float) -> Callable[[object], float]:
+        """What may be waited longer than `seconds` for a store that answers others meanwhile."""
+        until = monotonic() + seconds + MAX_BUSY_S
+
+        def more(asker: object) -> float:
+            left = self._config.deadline_s - liveness.quiet_s(asker)
+            return min(left, until - monotonic())
+
+        return more
+
     async def read(self, ask: Callable[[], Awaitable[T]], kind: Any) -> T:
         """Await a read of some `kind` (as of `isinstance`) within the deadline.
 
@@ -177,7 +196,10 @@ class Journal:
             )
         try:
             with self._waiting() as seconds:
-                return _checked(await within(ask(), seconds), kind)
+                more, asker = self._patience(self._reading, seconds), id(_left.get())
+                answer = _checked(await within(ask(), seconds, partial(more, asker)), kind)
+                self._reading.answered(asker)
+                return answer
         except TimeoutError:
             self._unreadable(self._late)
             raise StoreUnavailableError(
@@ -205,12 +227,13 @@ class Journal:
                 self._gaps.add(scope, writes)
                 group.end(None)
                 return group
-            self._groups.append(group)
+            halted, self._halted = self._halted, set()
+            if scope.key not in self._queues:
+                halted.add(scope.key)
+            self._queues.setdefault(scope.key, deque()).append(group)
             self._bytes += group.size
-            start = not self._draining
-            self._draining = True
-        if start:
-            self._loop.start(self._drain())
+        for key in halted:
+            self._loop.start(self._drain(key))
         return group
 
     async def wait(self, group: Group) -> bool:
@@ -233,12 +256,12 @@ class Journal:
     @property
     def waiting(self) -> int:
         """How many groups have not landed yet."""
-        return len(self._groups)
+        return sum(map(len, self._queues.values()))
 
     async def settle(self, scope: Scope) -> bool:
         """Wait, within the deadline, for the groups of a session; false if they have not landed."""
         with self._mutex:
-            groups = [group for group in self._groups if group.scope.key == scope.key]
+            groups = list(self._queues.get(scope.key, ()))
         return await self._heard(groups) and all(group.future.done() for group in groups)
 
     async def _heard(self, groups: Sequence[Group]) -> bool:
@@ -248,45 +271,36 @@ class Journal:
         with self._waiting(min(grace_s, MAX_GRACE_S)) as seconds:
             until = monotonic() + seconds
             for group in groups:
-                if not await settled(group.heard, max(0.0, until - monotonic())):
+                left = max(0.0, until - monotonic())
+                more = partial(self._patience(self._writing, left), group.scope.key)
+                if not await settled(group.heard, left, more):
                     self._away(self._late)
                     return False
         return True
 
-    async def _drain(self) -> None:
-        at_once = AT_ONCE
+    async def _drain(self, key: Hashable) -> None:
+        """Write a session's groups, one after another; no session waits for another's."""
         try:
-            while groups := self._next(at_once):
-                if len(groups) == 1:
-                    done = [await self._write(groups[0])]
-                else:
-                    done = await _all(map(self._write, groups))
-                at_once = AT_ONCE if all(done) else 1  # while the store is away, one asks for all
+            while group := self._next(key):
+                result = await self._write(group)
+                if result is not None and group.is_late:
+                    self._vouch(group.scope)
+                with self._mutex:
+                    self._queues[key].popleft()
+                self._tell(group, result)
         except BaseException:
             with self._mutex:  # the loop is stopped: the next group starts it again
-                self._draining = False
+                self._halted.add(key)
             raise
 
-    def _next(self, most: int) -> list[Group]:
-        """The oldest groups, one a session; without any, nobody drains any more."""
-        found: dict[Hashable, Group] = {}
+    def _next(self, key: Hashable) -> Group | None:
         with self._mutex:
-            for group in islice(self._groups, 2 * most):
-                if len(found) < most:
-                    found.setdefault(group.scope.key, group)
-            for group in found.values():
-                self._bytes -= group.size
-                group.size = 0  # it is under way: however large, it takes nobody's room
-            self._draining = bool(found)
-        return list(found.values())
-
-    def _end(self, group: Group, result: PutResult | None) -> None:
-        """Tell of a group that the store has taken, or will never take."""
-        if result is not None and group.is_late:
-            self._vouch(group.scope)
-        with self._mutex:
-            self._groups.remove(group)
-        self._tell(group, result)
+            if not (queue := self._queues[key]):
+                del self._queues[key]
+                return None
+            self._bytes -= queue[0].size
+            queue[0].size = 0  # it is under way: however large, it takes nobody's room
+            return queue[0]
 
     def _tell(self, group: Group, result: PutResult | None) -> None:
         try:
@@ -320,37 +334,64 @@ class Journal:
         if self._reads.is_open() and self._vouching.done():
             self._vouching = self._loop.submit(ask())
 
-    async def _write(self, group: Group) -> bool:
-        """Write a group; false if the store is away, and it is to be tried again."""
-        result = None
-        while True:
-            _fit(group, self._foreign)
-            try:
-                result = await self._store.apply(group.scope, group.writes)
-                result = _checked(result, PutResult)
-            except FileDamagedError as error:
-                self._refuse(group, error)
-            except (StoreUnavailableError, OSError) as error:  # such as `ConnectionError`
-                self._away(error)
-                await asyncio.sleep(self._writes.remaining() or 0.01)
-                return False
-            except SessionNotFoundError:  # deleted meanwhile: nothing of it comes back
-                if group.landed is not None:
-                    group.landed(PutResult(success=False, version=0))
-            except VersionConflictError as error:
-                group.conflicts += 1  # once more as it is: whoever was faster has ended
-                if group.conflicts == 1 or self._is_foreign(group):
+    async def _write(self, group: Group) -> PutResult | None:
+        """Write a group, however long that takes; `None` if it was dropped.
+
+        While the store is away one group asks whether it is back, and all others wait for that one.
+        """
+        own: Future[None] | None = None
+        try:
+            while True:
+                if own is None and self._probe is not None:
+                    await settled(self._probe)
                     continue
-                self._refuse(group, error)
-            except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
-                self._refuse(group, error)
-            else:
-                self._taken(group)
-            self._end(group, result)
-            return True
+                try:
+                    return await self._written(group)
+                except _AgainError:
+                    continue
+                except (StoreUnavailableError, OSError) as error:  # such as `ConnectionError`
+                    self._away(error)
+                if self._probe is None:
+                    own = self._probe = Future()
+                if own is not None:
+                    await asyncio.sleep(self._writes.remaining() or 0.01)
+        finally:
+            if own is not None:
+                self._probe = None
+                own.set_result(None)
+
+    async def _written(self, group: Group) -> PutResult | None:
+        """Ask the store once.
+
+        Raises:
+            StoreUnavailableError: it is away; so says an `OSError`.
+            _AgainError: somebody else was faster.
+        """
+        _fit(group, self._foreign)
+        try:
+            result = _checked(await self._store.apply(group.scope, group.writes), PutResult)
+        except FileDamagedError as error:
+            self._refuse(group, error)
+        except (StoreUnavailableError, OSError):
+            raise
+        except SessionNotFoundError:  # deleted meanwhile: nothing of it comes back
+            if group.landed is not None:
+                group.landed(PutResult(success=False, version=0))
+        except VersionConflictError as error:
+            group.conflicts += 1  # once more as it is: whoever was faster has ended
+            if group.conflicts == 1 or self._is_foreign(group):
+                raise _AgainError from None
+            self._refuse(group, error)
+        except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
+            self._refuse(group, error)
+        else:
+            self._taken(group)
+            return result
+        return None
 
     def _taken(self, group: Group) -> None:
         self._writes.reset()
+        self._writing.answered(group.scope.key)
         if group.conflicts == 1:
             self._gaps.note(group.scope, VersionConflictError.code)
 
@@ -363,19 +404,6 @@ class Journal:
     def _refuse(self, group: Group, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""
         self._gaps.add(group.scope, group.writes, _code(error))
-
-
-async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of it gives.
-
-    Raises:
-        BaseException: the first that one of them raised, when all have ended.
-    """
-    done = await asyncio.gather(*work, return_exceptions=True)
-    for each in done:
-        if isinstance(each, BaseException):
-            raise each
-    return cast("list[T]", done)
 
 
 def _code(error: Exception) -> str:

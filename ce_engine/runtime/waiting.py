@@ -22,17 +22,30 @@ ROUNDS = 4
 """Of a loop that is behind: what has come in time is heard in them, through the tasks between."""
 
 
-class Timer:
-    """Calls `act` on its loop after so many seconds, and `ROUNDS` more: a busy loop is no answer that is late."""
+More = Callable[[], float]
+"""Seconds that may be waited beyond a deadline; asked whenever it is over."""
 
-    def __init__(self, seconds: float, act: Callable[[], object]) -> None:
-        self._loop, self._act, self._rounds = asyncio.get_running_loop(), act, ROUNDS
+
+class Timer:
+    """Calls `act` on its loop after so many seconds, those that there are `more`, and `ROUNDS`.
+
+    A busy loop is no answer that is late.
+    """
+
+    def __init__(self, seconds: float, act: Callable[[], object], more: More | None) -> None:
+        self._loop, self._act, self._more = asyncio.get_running_loop(), act, more
+        self._wait(seconds)
+
+    def _wait(self, seconds: float) -> None:
+        self._rounds = ROUNDS
         self._handle: asyncio.Handle = self._loop.call_later(seconds, self._fire)
 
     def _fire(self) -> None:
         if self._rounds:
             self._rounds -= 1
             self._handle = self._loop.call_soon(self._fire)
+        elif self._more is not None and (seconds := self._more()) > 0:
+            self._wait(seconds)
         else:
             self._act()
 
@@ -40,21 +53,23 @@ class Timer:
         self._handle.cancel()
 
 
-async def within(work: Awaitable[T], seconds: float) -> T:
-    """Await work for so long.
+async def within(work: Awaitable[T], seconds: float, more: More | None = None) -> T:
+    """Await work for so long, and as there are `more`.
 
     Raises:
         TimeoutError: it took longer, and was cancelled.
     """
     async with asyncio.timeout(None) as limit:
-        timer = Timer(seconds, lambda: limit.reschedule(0.0))
+        timer = Timer(seconds, lambda: limit.reschedule(0.0), more)
         try:
             return await work
         finally:
             timer.cancel()
 
 
-async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
+async def settled(
+    future: Future[Any], timeout_s: float | None = None, more: More | None = None
+) -> bool:
     """Wait for a future of any thread; false when the time is over (`None` waits as long as it takes).
 
     `asyncio.wrap_future` would cancel the work with its waiter, and would call a closed loop.
@@ -73,7 +88,7 @@ async def settled(future: Future[Any], timeout_s: float | None = None) -> bool:
                 loop.call_soon_threadsafe(_finish, waiter)
 
     future.add_done_callback(wake)
-    timer = None if timeout_s is None else Timer(timeout_s, lambda: _finish(waiter))
+    timer = None if timeout_s is None else Timer(timeout_s, lambda: _finish(waiter), more)
     try:
         await waiter
     finally:

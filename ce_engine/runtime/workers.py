@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ce_engine.runtime.fork import renew_after_fork
 from ce_engine.runtime.waiting import settled
-from ce_engine.schema.pace import paced
+from ce_engine.schema.time_limits import paced
 
 
 T = TypeVar("T")

@@ -42,7 +42,7 @@ class PutResult(Schema):
     """What a deletion took away, counted by kind."""
 
 
-class Imported(Schema):
+class ImportReport(Schema):
     """What came of an import.
 
     Attributes:
@@ -62,7 +62,7 @@ class Imported(Schema):
     session_version: int = 0
 
 
-class Deleted(Schema):
+class DeletionReport(Schema):
     """How much a deletion took away; all 0 where nothing was there any more."""
 
     sessions: int = 0
@@ -73,9 +73,11 @@ class Deleted(Schema):
     settings: int = 0
     """Constraints are one setting of a project, a budget is another."""
 
-    def __add__(self, other: Deleted) -> Deleted:
+    def __add__(self, other: DeletionReport) -> DeletionReport:
         names = type(self).model_fields
-        return Deleted(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        return DeletionReport(
+            **{name: getattr(self, name) + getattr(other, name) for name in names}
+        )
 
 
 class RenderedBlock(Schema):
@@ -267,7 +269,7 @@ __all__ = [
     "AssembledInput",
     "BlockFilter",
     "ConflictRecord",
-    "Deleted",
+    "DeletionReport",
     "EvidenceFilter",
     "LayerReport",
     "MessagePart",

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ce_engine.errors import SchemaValidationError, SelectorResolveError
-from ce_engine.schema.pace import TimeUpError, breathe, left, within
+from ce_engine.schema.time_limits import TimeUpError, breathe, seconds_left, within
 
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class _Json:
         try:
             value = json.loads(content)
             place = _Places(content)
-            with within(min(LOOKUP_S, left() or LOOKUP_S)):
+            with within(min(LOOKUP_S, seconds_left() or LOOKUP_S)):
                 matches = _environment().finditer(
                     path, content if isinstance(value, str) else value
                 )
@@ -310,10 +310,10 @@ def json_locations(path: str, value: object) -> list[tuple[str | int, ...]]:
     try:
         # A text is taken as JSON there, and what is no container has no members.
         found = compiled.finditer(value) if isinstance(value, dict | list) else ()
-        with within(min(LOOKUP_S, left() or LOOKUP_S)):
+        with within(min(LOOKUP_S, seconds_left() or LOOKUP_S)):
             return [_parts(match) for match in found]
     except TimeUpError:
-        if left() is not None:  # it was its caller's time
+        if seconds_left() is not None:  # it was its caller's time
             raise
         raise SelectorResolveError(f"path {path!r} takes too long in this data") from None
     except (JSONPathError, TimeoutError, RecursionError) as error:
@@ -362,7 +362,7 @@ def _environment() -> JSONPathEnvironment:
 
 def _hits(search: Callable[..., object], value: object) -> bool:
     breathe()
-    seconds = min(SEARCH_S, left() or SEARCH_S)
+    seconds = min(SEARCH_S, seconds_left() or SEARCH_S)
     return isinstance(value, str) and bool(search(value, timeout=seconds, concurrent=True))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ce_engine.prepare.choose.cut import Marks
-from ce_engine.prepare.line import Below, Item, Line, below_cut
+from ce_engine.prepare.message_groups import BelowCut, Item, Line, below_cut
 from ce_engine.schema.rows import CutMark, PutCut
 from ce_engine.sessions.view import SessionView
 
@@ -19,12 +19,12 @@ class LaneCut:
     lane_key: str
     counted_by: str
 
-    def known_below(self) -> Below | None:
+    def known_below(self) -> BelowCut | None:
         """What the cut leaves out of the host's list, where that was found out before."""
         below = self.view.lane(self.lane_key).below
         return below if below is not None and below.counted_by == self.counted_by else None
 
-    def marks(self, items: Sequence[Item], below: Below | None) -> Marks:
+    def marks(self, items: Sequence[Item], below: BelowCut | None) -> Marks:
         """Of each kind of cut the deepest anchor that is in the line."""
         pins = self.view.lane(self.lane_key).pins
         standing = [mark for mark in self.view.cuts.values() if mark.lane_key == self.lane_key]
@@ -61,7 +61,7 @@ class LaneCut:
             self.view.cuts[self.lane_key, kind, anchor] = mark
             yield PutCut(mark, old)
 
-    def learn_below(self, line: Line, drop: str | None) -> Below | None:
+    def learn_below(self, line: Line, drop: str | None) -> BelowCut | None:
         """Keep what the cut at `drop` leaves out of a whole line: the next call need not look at it."""
         below = below_cut(line, drop, self.counted_by) if drop and line.below is None else None
         if below is not None:

@@ -27,7 +27,7 @@ from ce_engine.schema.report import PutResult, Report
 from ce_engine.schema.rows import CreateSession, SessionHead, SessionState
 from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.settings import Versions
-from ce_engine.sessions.view import Bounded, OpenTurn, SessionView
+from ce_engine.sessions.view import BoundedDict, OpenTurn, SessionView
 
 
 security = logging.getLogger("ce_engine.security")
@@ -126,10 +126,10 @@ class Sessions:
         self._clock = clock
         self._views = ViewCache(config.store.view_bytes)
         self._spare_secret = os.urandom(32)
-        self._reports: Bounded[Key, Report] = Bounded(MAX_REPORTS)
+        self._reports: BoundedDict[Key, Report] = BoundedDict(MAX_REPORTS)
         self._replaced: OrderedDict[Key, SessionView] = OrderedDict()
-        self._heads: Bounded[Key, SessionHead] = Bounded(MAX_REPORTS)
-        self._ephemeral: Bounded[Key, None] = Bounded(MAX_EPHEMERAL)
+        self._heads: BoundedDict[Key, SessionHead] = BoundedDict(MAX_REPORTS)
+        self._ephemeral: BoundedDict[Key, None] = BoundedDict(MAX_EPHEMERAL)
         renew_after_fork(self._views.renew)
 
     def remember(self, scope: Scope, report: Report) -> None:

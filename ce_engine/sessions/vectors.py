@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ce_engine.errors import EmbedderError
-from ce_engine.runtime.bounded import Bounded
+from ce_engine.runtime.bounded_dict import BoundedDict
 from ce_engine.text.relevance.meaning import Meaning, digits
 
 
@@ -33,8 +33,8 @@ class Vectors:
         self._matrix = np.zeros((0, 0), np.float32)
         self._places: dict[str, int] = {}
         self._count = 0
-        self._questions: Bounded[str, Any] = Bounded(QUESTIONS)
-        self._asked: Bounded[str, str] = Bounded(QUESTIONS)
+        self._questions: BoundedDict[str, Any] = BoundedDict(QUESTIONS)
+        self._asked: BoundedDict[str, str] = BoundedDict(QUESTIONS)
 
     @property
     def bytes(self) -> int:

@@ -10,8 +10,8 @@ from weakref import ReferenceType, ref
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.redaction import SessionRedactor
 from ce_engine.prepare.choose.anchored_context import Pins
-from ce_engine.prepare.line import Below
-from ce_engine.runtime.bounded import Bounded as Bounded
+from ce_engine.prepare.message_groups import BelowCut
+from ce_engine.runtime.bounded_dict import BoundedDict as BoundedDict
 from ce_engine.schema.call import HostMessage, TurnHandle
 from ce_engine.schema.document import ContextBlock, Task, ToolCall, may_be_found
 from ce_engine.schema.enums import Origin
@@ -48,10 +48,10 @@ SEVERAL = -1
 
 _BYTES: Callable[[RequestMemory], int] = attrgetter("bytes")
 
-Batches = Bounded[str, set[str]]
+Batches = BoundedDict[str, set[str]]
 """Of each of an app's batches the invocations that are its items."""
 
-Facts = Bounded[tuple[str, str], object]
+Facts = BoundedDict[tuple[str, str], object]
 """What was recorded here, by kind and id."""
 
 
@@ -63,7 +63,7 @@ class LaneMemory:
     sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
     places: list[int | None] = field(default_factory=list)
     calibration: Calibration = field(default_factory=Calibration)
-    below: Below | None = None
+    below: BelowCut | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
     pins: Pins = field(default_factory=dict)
     used: int | None = None
@@ -118,13 +118,18 @@ class SessionView(Searchable):
         self.coverages: dict[str, object] = {}
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
-        self.tool_runs: Bounded[str, ToolCall] = Bounded(MAX_RUNS)
-        self.failed, self.batches = Bounded[int, OpenTurn](MAX_REMEMBERED), Batches(MAX_REMEMBERED)
+        self.tool_runs: BoundedDict[str, ToolCall] = BoundedDict(MAX_RUNS)
+        self.failed, self.batches = (
+            BoundedDict[int, OpenTurn](MAX_REMEMBERED),
+            Batches(MAX_REMEMBERED),
+        )
         self.answers: set[int] = set()  # committed here, by a turn: no other turn's answer
-        self.lanes: Bounded[str, LaneMemory] = Bounded(MAX_REMEMBERED)
-        self.requests: Bounded[str, RequestMemory] = Bounded(MAX_REMEMBERED)
-        self.names, self.facts = Bounded[str, str](MAX_RUNS), Facts(MAX_RUNS)
-        self.tags: Bounded[tuple[tuple[str, str], ...], dict[str, str]] = Bounded(MAX_REMEMBERED)
+        self.lanes: BoundedDict[str, LaneMemory] = BoundedDict(MAX_REMEMBERED)
+        self.requests: BoundedDict[str, RequestMemory] = BoundedDict(MAX_REMEMBERED)
+        self.names, self.facts = BoundedDict[str, str](MAX_RUNS), Facts(MAX_RUNS)
+        self.tags: BoundedDict[tuple[tuple[str, str], ...], dict[str, str]] = BoundedDict(
+            MAX_REMEMBERED
+        )
         self._lines, self.spending = dict[str, int](), Spending()
         self.last_seq, self.last_evidence, self.bytes = 0, 0, VIEW_BYTES
         # Digests of messages by entry, and of configurations with the turn that has the whole of each.

@@ -28,7 +28,7 @@ from ce_engine.schema.enums import Origin, Role, TurnStatus
 from ce_engine.schema.report import AssembledInput, PrepareResult, PutResult
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions.view import OpenTurn
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.record.answers import joined
 
 
@@ -40,7 +40,7 @@ ORIGINS = {
 }
 
 
-class ByHand(Parts):
+class ByHand(EngineBase):
     """The turn of one question: `prepare_turn`, your own model call, `commit_assistant_message`.
 
     The engine keeps the conversation: give it what is new, send what it assembled. `session_id` is the

@@ -14,7 +14,7 @@ from ce_engine.schema.ids import SHORT_ID
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.relevance.terms import terms
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 
 
 MOST_CHARS = 12_000
@@ -63,7 +63,7 @@ _WORDS = {
 }
 
 
-class EvidenceReading(Parts):
+class EvidenceReading(EngineBase):
     """The part of the engine that lets an agent read what was stored of its own session."""
 
     async def fetch_evidence(

@@ -8,13 +8,13 @@ from ce_engine.errors import StoreUnavailableError
 from ce_engine.schema.ids import check_secret
 from ce_engine.stores import secret
 from ce_engine.stores.base import BaseStore
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 
 
 CHECK_S = 15.0
 
 
-class Housekeeping(Parts):
+class Housekeeping(EngineBase):
     """Waits for what the engine has under way, within bounds."""
 
     async def check(self) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
+from ce_integrations.autogen.agent_tool_messages import with_tellers, without_tellers
 from ce_integrations.autogen.routing import prompt_of
-from ce_integrations.autogen.told import as_given, as_told
 from ce_integrations.calls.model_methods import Asked, Owner, governed, schema_of
 from ce_integrations.calls.steps import Step, step_around
 from ce_integrations.install.adapter import CallInfo, call_around
@@ -44,11 +44,11 @@ def _described(asked: Asked) -> tuple[list[LLMMessage], CallInfo]:
         subject = step.subject
         asked.owner.hooks.agents.update(filter(None, [info.agent, *step.speakers]))
     asked.kept = prompt_of(subject, natives, info)
-    return as_told(asked.kept.natives or natives), info
+    return with_tellers(asked.kept.natives or natives), info
 
 
 def _replaced(asked: Asked, sent: list[LLMMessage]) -> list[LLMMessage]:
-    ours = as_given(sent, asked.kept.natives or asked.messages)
+    ours = without_tellers(sent, asked.kept.natives or asked.messages)
     written: list[LLMMessage] = asked.kept.written(asked.messages, ours)
     return written
 

@@ -30,7 +30,7 @@ from ce_engine import (
     Shorten,
     Usage,
 )
-from ce_integrations.autogen.told import Told
+from ce_integrations.autogen.agent_tool_messages import AgentToolMessage
 from ce_integrations.mapping.content_blocks import call_texts, changed, tool_requests
 from ce_integrations.mapping.messages import author_of, valid_name
 from ce_integrations.mapping.usage import usage_of
@@ -79,7 +79,7 @@ def to_schema(native: LLMMessage) -> HostMessage:
         said = Message(role=Role.USER, content=_text(native.content))
         return HostMessage(said, Origin.HOST_SUMMARY)
     author = author_of(native.source, Role.USER)
-    if isinstance(native, Told):
+    if isinstance(native, AgentToolMessage):
         author = author_of(native.by, Role.ASSISTANT)
     images = [] if isinstance(native.content, str) else _images(native.content)
     attachments = tuple(map(_attachment, images))

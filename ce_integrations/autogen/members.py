@@ -22,11 +22,11 @@ from ce_integrations.calls.steps import (
     sent_from_nowhere,
     stepping,
 )
+from ce_integrations.identity.session import SHARED_DEFAULTS
+from ce_integrations.identity.unnamed_sessions import unnamed
 from ce_integrations.install.adapter import Hooks
 from ce_integrations.install.class_adapter import Entry, loaded
 from ce_integrations.install.marks import PLACE
-from ce_integrations.whose.session import SHARED_DEFAULTS
-from ce_integrations.whose.unnamed_sessions import unnamed
 from ce_integrations.wrapping.wrappers import run_within, same_kind
 
 

@@ -17,7 +17,7 @@ from ce_engine import RetrievedDoc
 from ce_integrations.calls.runs import as_text, retrieved_doc, working
 from ce_integrations.calls.steps import Step, sent_from_here, step_around, stepping
 from ce_integrations.calls.tool_methods import (
-    Called,
+    MethodCall,
     Outcome,
     RetrievalRecorder,
     Run,
@@ -55,14 +55,14 @@ def _hooks(step: Step) -> Hooks[Any] | None:
 # Tools
 
 
-def _of_workbench(called: Called) -> RunInfo:
+def _of_workbench(called: MethodCall) -> RunInfo:
     """`call_tool(name, arguments, cancellation_token, call_id)`."""
     told = called.by_name("name", "arguments", "cancellation_token", "call_id")
     name, call_id = str(told.get("name")), told.get("call_id")
     return RunInfo(name, told.get("arguments"), called.owner.step.info(), call_id)
 
 
-def _of_tool(called: Called) -> RunInfo:
+def _of_tool(called: MethodCall) -> RunInfo:
     """`run_json(args, cancellation_token, call_id)`, of a tool without a workbench."""
     told = called.by_name("args", "cancellation_token", "call_id")
     info = called.owner.step.info()
@@ -132,20 +132,20 @@ class _Query:
         return self.text
 
 
-def _of_memory(called: Called) -> RunInfo:
+def _of_memory(called: MethodCall) -> RunInfo:
     """`update_context(model_context)` and `query(query)`; the first of them to begin is the retrieval."""
     name = getattr(called.subject, "name", None) or type(called.subject).__name__
     query = _Query(_words(called) if called.mode == "query" else "")
     return RunInfo(str(name), query, called.owner.step.info())
 
 
-def _told_late(run: Run, called: Called) -> None:
+def _told_late(run: Run, called: MethodCall) -> None:
     """A memory that updates a context asks itself."""
     if called.mode == "query" and isinstance(run.given, _Query):
         run.given.text = _words(called) or run.given.text
 
 
-def _words(called: Called) -> str:
+def _words(called: MethodCall) -> str:
     query = called.by_name("query").get("query")
     said = query.content if isinstance(query, MemoryContent) else query
     return said if isinstance(said, str) else ""

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import LLMMessage, SystemMessage
 
+from ce_integrations.autogen.agent_tool_messages import note_tellers
 from ce_integrations.autogen.mapper import Rule
-from ce_integrations.autogen.told import noting_tellers
 from ce_integrations.calls.steps import step_around
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry, loaded
@@ -118,6 +118,6 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
 
 MAKERS: tuple[Entry, ...] = (
     (ChatCompletionContext, _noting, "get_messages"),
-    (ChatCompletionContext, noting_tellers, "add_message"),
+    (ChatCompletionContext, note_tellers, "add_message"),
 )
 """What is wrapped of contexts."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ce_engine import EvidenceTool, Scope
-from ce_integrations.whose.session import CallInfo, resolve
+from ce_integrations.identity.session import CallInfo, resolve
 
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from ce_engine import Usage
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import Turn, governing
-from ce_integrations.whose.session import CallInfo
+from ce_integrations.identity.session import CallInfo
 
 
 Native = TypeVar("Native")

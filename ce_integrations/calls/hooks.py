@@ -29,19 +29,19 @@ from ce_engine import (
 )
 from ce_integrations.calls.open_turn import Turn, call_around, is_aside
 from ce_integrations.calls.requested_tools import AskedTools
-from ce_integrations.mapping.composite import mapped, natives_of
-from ce_integrations.mapping.known_messages import KnownMessages
-from ce_integrations.mapping.message_adapter import MessageAdapter
-from ce_integrations.whose.colleagues import host_message, with_task
-from ce_integrations.whose.role import current_role
-from ce_integrations.whose.session import (
+from ce_integrations.identity.colleagues import host_message, with_task
+from ce_integrations.identity.role import current_role
+from ce_integrations.identity.session import (
+    CallIdentity,
     CallInfo,
     Choice,
-    Resolved,
     conversation_of,
     remember_answer,
     resolve,
 )
+from ce_integrations.mapping.composite import mapped, natives_of
+from ce_integrations.mapping.known_messages import KnownMessages
+from ce_integrations.mapping.message_adapter import MessageAdapter
 from ce_integrations.wrapping.guard import Guard
 
 
@@ -193,7 +193,7 @@ class Hooks(Generic[Native]):
             sub_task_id=info.sub_task_id,
         )
 
-    def _asks_history(self, resolved: Resolved) -> bool:
+    def _asks_history(self, resolved: CallIdentity) -> bool:
         """Whether the app asked for what was said before, for something that holds a conversation."""
         config = self.config or self.engine.config
         asked = config.history == "session" if resolved.history is None else resolved.history
@@ -222,7 +222,7 @@ class Hooks(Generic[Native]):
     def _ready(
         self, natives: list[Native], info: CallInfo, call: ModelCall, prepared: Prepared
     ) -> tuple[list[Native], Turn]:
-        resolved = Resolved(call.scope, call.ephemeral, conversation_of(info))
+        resolved = CallIdentity(call.scope, call.ephemeral, conversation_of(info))
         turn = Turn(prepared.turn, prepared, resolved, provider=info.provider, agent=info.agent)
         turn.tell = self.chunk
         if prepared.unchanged:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypedDict
 from ce_engine import Usage
 from ce_integrations.calls.governed_call import GovernedCall
 from ce_integrations.calls.open_turn import is_inside
-from ce_integrations.whose.session import CallInfo
+from ce_integrations.identity.session import CallInfo
 from ce_integrations.wrapping.wrappers import first_argument, same_kind
 
 

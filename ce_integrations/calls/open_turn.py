@@ -11,8 +11,8 @@ from types import TracebackType
 
 from ce_engine import Prepared, TurnHandle, Usage, is_own_call
 from ce_engine.runtime.context_variables import unset
+from ce_integrations.identity.session import CallIdentity
 from ce_integrations.mapping.usage import summed
-from ce_integrations.whose.session import Resolved
 
 
 __all__ = [
@@ -39,7 +39,7 @@ class Turn:
 
     handle: TurnHandle | None = None
     prepared: Prepared | None = None
-    resolved: Resolved | None = None
+    resolved: CallIdentity | None = None
     outer: Turn | None = None
     provider: str = ""
     agent: str = ""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from ce_engine import ModelCall, ToolRequest
-from ce_integrations.whose.session import CallInfo
+from ce_integrations.identity.session import CallInfo
 from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 

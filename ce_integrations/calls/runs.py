@@ -15,9 +15,9 @@ from ce_engine import Retrieval, RetrievedDoc, ToolCallStatus, ToolRun
 from ce_engine.runtime.context_variables import unset
 from ce_integrations.calls import evidence_tool as evidence
 from ce_integrations.calls.hooks import Hooks
-from ce_integrations.whose.scoped import asked_here
-from ce_integrations.whose.session import CallInfo
-from ce_integrations.whose.unnamed_sessions import Stateless
+from ce_integrations.identity.scoped import asked_here
+from ce_integrations.identity.session import CallInfo
+from ce_integrations.identity.unnamed_sessions import Stateless
 from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from ce_engine.runtime.context_variables import unset
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.runs import at_work
-from ce_integrations.whose.role import chosen_role
-from ce_integrations.whose.scoped import Entered, ScopedVariable, settled
-from ce_integrations.whose.session import CallInfo, chosen_session
+from ce_integrations.identity.role import chosen_role
+from ce_integrations.identity.scoped import ScopedVariable, ScopeEntry, settled
+from ce_integrations.identity.session import CallInfo, chosen_session
 from ce_integrations.wrapping.patches import Make
 from ce_integrations.wrapping.wrappers import run_within, same_kind
 
@@ -189,7 +189,7 @@ class stepping:  # noqa: N801 - used like a function, in `with`
 
     def __init__(self, step: Step) -> None:
         self._step = step
-        self._entered: list[tuple[ScopedVariable[Any], Entered[Any]]] = []
+        self._entered: list[tuple[ScopedVariable[Any], ScopeEntry[Any]]] = []
         self._token: Token[Step | None] | None = None
 
     def __enter__(self) -> Step:

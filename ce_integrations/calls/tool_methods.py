@@ -19,16 +19,16 @@ from ce_engine.runtime.context_variables import unset
 from ce_integrations.calls.model_methods import Owner
 from ce_integrations.calls.runs import OpenRuns, at_work, working
 from ce_integrations.calls.steps import Step, step_around
-from ce_integrations.whose.session import CallInfo
+from ce_integrations.identity.session import CallInfo
 from ce_integrations.wrapping.guard import Guard
 from ce_integrations.wrapping.wrappers import run_within, same_kind, within
 
 
-__all__ = ["Called", "Outcome", "RetrievalRecorder", "Round", "Run", "RunInfo", "ToolRecorder"]
+__all__ = ["MethodCall", "Outcome", "RetrievalRecorder", "Round", "Run", "RunInfo", "ToolRecorder"]
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class MethodCall:
     """A call of a method by which something runs.
 
     Attributes:
@@ -94,7 +94,7 @@ class Run:
     call_id: str | None = None
     _gave_at: float | None = None
 
-    def __init__(self, called: Called, told: RunInfo) -> None:
+    def __init__(self, called: MethodCall, told: RunInfo) -> None:
         hooks, self.subject = called.owner.hooks, called.subject
         self.step: Step | None = step_around()
         self.name, self.given = told.name, told.given
@@ -212,10 +212,10 @@ class _Recorder:
     """
 
     find: Callable[[Any], Owner | None]
-    describe: Callable[[Called], RunInfo]
+    describe: Callable[[MethodCall], RunInfo]
     join: Callable[[list[Any]], Any] = operator.itemgetter(-1)
     is_part: Callable[[Any, Any], bool] = operator.is_
-    note_part: Callable[[Run, Called], object] = lambda *_: None
+    note_part: Callable[[Run, MethodCall], object] = lambda *_: None
     retrieves: bool = field(default=False, init=False)
 
     def __call__(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -246,7 +246,7 @@ class _Recorder:
         if owner is None or not owner.hooks.active:
             return None
         with suppress(Exception), owner.hooks.guard("begin"):
-            called = Called(owner, subject, args, kwargs, mode)
+            called = MethodCall(owner, subject, args, kwargs, mode)
             if (around := self._around(subject)) is None:
                 return Run(called, self.describe(called))
             self.note_part(around, called)

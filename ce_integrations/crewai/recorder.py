@@ -13,7 +13,7 @@ from ce_engine.schema.enums import TaskStatus
 from ce_integrations.calls.model_methods import Owner
 from ce_integrations.calls.open_turn import call_around, note_piece
 from ce_integrations.calls.runs import MAX_RUNS, OpenRuns, retrieved_doc
-from ce_integrations.calls.tool_methods import Called, RetrievalRecorder, RunInfo
+from ce_integrations.calls.tool_methods import MethodCall, RetrievalRecorder, RunInfo
 from ce_integrations.crewai.scope import info_of, owner_of
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import Mark
@@ -129,7 +129,7 @@ def _memory(record: Any, score: float | None) -> RetrievedDoc:
     return retrieved_doc(record.content, told, record.id, score)
 
 
-def _query(called: Called) -> RunInfo:
+def _query(called: MethodCall) -> RunInfo:
     """A query of a knowledge: its event has all texts in one, without ids and scores."""
     asked = called.by_name("query").get("query") or ()
     return RunInfo("knowledge", " ".join(asked), info_of(called.owner, called.subject))

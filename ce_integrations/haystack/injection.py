@@ -19,9 +19,9 @@ from ce_integrations.calls.runs import at_work
 from ce_integrations.calls.steps import Step, deeper, in_step, step_around
 from ce_integrations.calls.tool_methods import Run
 from ce_integrations.haystack.roles import components, owner_of
+from ce_integrations.identity.scoped import handing_over
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
-from ce_integrations.whose.scoped import handing_over
 from ce_integrations.wrapping.wrappers import same_kind
 
 

@@ -12,7 +12,7 @@ from haystack.tools.tool import Tool
 from ce_engine import RetrievedDoc
 from ce_integrations.calls.runs import retrieved_doc
 from ce_integrations.calls.tool_methods import (
-    Called,
+    MethodCall,
     Outcome,
     RetrievalRecorder,
     Round,
@@ -29,7 +29,7 @@ from ce_integrations.mapping.content_blocks import media_digests
 # Tools
 
 
-def _described(called: Called) -> RunInfo:
+def _described(called: MethodCall) -> RunInfo:
     return RunInfo(called.subject.name, called.named, called.owner.info(conversation=None))
 
 
@@ -60,7 +60,7 @@ def _told(result: Any) -> None:
             info, call = owner.info(conversation=None), told.origin
             run = _round.take(call.tool_name, call.arguments, call.id)
             if run is None and owner.hooks.asked.claim(info, call.tool_name, call.arguments):
-                called = Called(owner, None, (), call.arguments, "")
+                called = MethodCall(owner, None, (), call.arguments, "")
                 run = Run(called, RunInfo(call.tool_name, call.arguments, info, call.id))
             if run is not None:
                 run.ended(_said(told.result, failed=told.error))
@@ -83,7 +83,7 @@ MAKERS: tuple[Entry, ...] = (
 # Documents
 
 
-def _asked(called: Called) -> RunInfo:
+def _asked(called: MethodCall) -> RunInfo:
     given = called.by_name("query")
     asked = given.get("query") or given.get("queries") or ""
     name = getattr(called.subject, "__component_name__", "") or type(called.subject).__name__

@@ -6,7 +6,7 @@ from typing import Any
 
 from ce_engine import HostMessage, Message, Role, ToolRequest
 from ce_integrations.histories.form import Conversation, Node, mapped, requests
-from ce_integrations.histories.written import Written, read
+from ce_integrations.histories.written_tool_calls import WrittenCall, read
 from ce_integrations.mapping.content_blocks import BYTES_PER_TOKEN, CALLS, text_of
 from ce_integrations.mapping.messages import ROLES
 
@@ -63,7 +63,7 @@ def message(node: Node) -> HostMessage:
     calls = _calls(node, blocks) if role is Role.ASSISTANT else []
     beside = node["additional_kwargs"]
     call_id = (beside["tool_call_id"].text() or None) if role is Role.TOOL else None
-    written = Written(content, calls)
+    written = WrittenCall(content, calls)
     if not (calls or call_id or role is Role.SYSTEM):
         written = read(role, content)
     if role is Role.USER and written.beside:

@@ -16,13 +16,13 @@ from ce_engine import (
 from ce_integrations.calls.governed_call import GovernedCall, begun_call
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import Turn, call_around, governing, is_inside
+from ce_integrations.identity.session import CallInfo, IdChoice, ScopeChoice
+from ce_integrations.identity.unnamed_sessions import Stateless
 from ce_integrations.install.advice import Advice, advice_for
 from ce_integrations.install.attacher import Attacher, Detach
 from ce_integrations.install.installation import Installation, Wiring, install, share
 from ce_integrations.install.options import Options, check_one, kind_of
 from ce_integrations.install.requirements import check_requirements
-from ce_integrations.whose.session import CallInfo, IdChoice, ScopeChoice
-from ce_integrations.whose.unnamed_sessions import Stateless
 from ce_integrations.wrapping.guard import Fail
 
 

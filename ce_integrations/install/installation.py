@@ -13,9 +13,9 @@ from typing import Any, Generic, Self, TypeVar, cast
 from ce_engine import ContextEngine, Report, Scope
 from ce_engine.schema import environment
 from ce_integrations.calls.hooks import Hooks
+from ce_integrations.identity.session import Choice
 from ce_integrations.install.attacher import Attacher
 from ce_integrations.install.options import Options
-from ce_integrations.whose.session import Choice
 from ce_integrations.wrapping.guard import Fault, Guard
 
 

@@ -16,7 +16,7 @@ from ce_engine import (
     UnsupportedTargetError,
     create_context_engine,
 )
-from ce_integrations.whose.session import IdChoice, ScopeChoice, as_id, of_scope
+from ce_integrations.identity.session import IdChoice, ScopeChoice, as_id, of_scope
 from ce_integrations.wrapping.guard import Fail
 
 

@@ -36,7 +36,7 @@ from ce_integrations.langchain.session import info_of
 from ce_integrations.mapping.content_blocks import text_of
 from ce_integrations.mapping.usage import usage_of
 from ce_integrations.wrapping.patches import Make
-from ce_integrations.wrapping.wrappers import Silenced, first_argument, same_kind, within
+from ce_integrations.wrapping.wrappers import MutedMethod, first_argument, same_kind, within
 
 
 Model = BaseChatModel | BaseLLM
@@ -216,7 +216,7 @@ def _events(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, stream=stream, **kwargs)
         drive = call.astream if original.__name__ == "_aiter_v2_events" else call.stream
         return drive(
-            lambda _: original(self, *args, stream=Silenced(stream, "dispatch"), **kwargs),
+            lambda _: original(self, *args, stream=MutedMethod(stream, "dispatch"), **kwargs),
             lambda event: str((event.get("delta") or {}).get("text", "")),
             partial(_assembled, type(stream)(message_id=stream.message_id)),
             lambda event: event.get("event") == "message-finish",

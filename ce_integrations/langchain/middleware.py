@@ -10,9 +10,9 @@ from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables.config import ensure_config
 
 from ce_engine import BudgetConfig, ContextEngine, Report, RuntimeConfig, Scope, Store
+from ce_integrations.identity.session import IdChoice, ScopeChoice
 from ce_integrations.langchain.installer import ADAPTER
 from ce_integrations.langchain.marks import Carrier, mark_of, tree
-from ce_integrations.whose.session import IdChoice, ScopeChoice
 from ce_integrations.wrapping.guard import Fail
 
 

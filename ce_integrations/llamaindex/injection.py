@@ -19,11 +19,11 @@ from workflows import Workflow
 
 from ce_integrations.calls.model_methods import Asked, as_one_text, governed, schema_of
 from ce_integrations.calls.open_turn import aside
+from ce_integrations.identity.scoped import handing_over
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.llamaindex.mapper import message_of
 from ce_integrations.llamaindex.spans import info_here, owner_here
-from ce_integrations.whose.scoped import handing_over
 from ce_integrations.wrapping.wrappers import same_kind, within
 
 

@@ -10,7 +10,7 @@ from llama_index.core.base.llms import types
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 import ce_engine as ce
-from ce_integrations.histories.written import Written, read
+from ce_integrations.histories.written_tool_calls import WrittenCall, read
 from ce_integrations.mapping.chat_completions import call_dict
 from ce_integrations.mapping.content_blocks import (
     BYTES_PER_TOKEN,
@@ -52,7 +52,7 @@ def to_schema(native: ChatMessage) -> ce.HostMessage:
     asked = list(_calls(native)) if role is ce.Role.ASSISTANT else []
     calls = tool_requests(asked)
     call_id = native.additional_kwargs.get("tool_call_id") if role is ce.Role.TOOL else None
-    written = Written(native.content or "", calls)
+    written = WrittenCall(native.content or "", calls)
     if not (calls or call_id or role is ce.Role.SYSTEM):
         written = read(role, native.content or "")
     if written.calls:

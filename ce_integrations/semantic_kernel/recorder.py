@@ -13,7 +13,7 @@ from semantic_kernel.data.vector import DistanceFunction
 from ce_engine import RetrievedDoc
 from ce_integrations.calls.runs import URI_KEYS, at_work, retrieved_doc
 from ce_integrations.calls.steps import Step, deeper, in_step, step_around
-from ce_integrations.calls.tool_methods import Called, Outcome, Run, RunInfo, ToolRecorder
+from ce_integrations.calls.tool_methods import MethodCall, Outcome, Run, RunInfo, ToolRecorder
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.mapping.content_blocks import call_args, fields_of
@@ -33,7 +33,7 @@ def _info() -> CallInfo:
 # Functions that a model calls
 
 
-def _asked(called: Called) -> RunInfo:
+def _asked(called: MethodCall) -> RunInfo:
     call = called.args[1]
     return RunInfo(str(call.name or ""), call_args(vars(call)), _info(), call.id)
 
@@ -103,7 +103,7 @@ def _search(original: Callable[..., Any]) -> Callable[..., Any]:
             return found
         heard: Any = results
         with owner.hooks.guard("search"):
-            called = Called(owner, self, args, kwargs, original.__name__)
+            called = MethodCall(owner, self, args, kwargs, original.__name__)
             told = called.by_name("search_type", "options", "values")
             query = told.get("values")
             asked = query if isinstance(query, str) else ""

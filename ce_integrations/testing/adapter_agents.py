@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import EvidenceType, Message, Role, Scope
+from ce_integrations.identity.session import ce_session
 from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_history import History
 from ce_integrations.testing.answers import Answer, JsonObject, Script
 from ce_integrations.testing.contract_case import QUESTIONS
 from ce_integrations.testing.framework_apps import Page, needs
-from ce_integrations.testing.trial import SESSION, Drive, Played, Trial
+from ce_integrations.testing.side_by_side import SESSION, AppRun, Drive, SideBySide
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 
 
 RULE = "Never say more than the pages say. 只说书上有的。"
@@ -33,7 +33,7 @@ class Agents(History):
     # Ways in
 
     @needs("surfaces")
-    def test_whoever_asks_the_model_is_governed_once(self, trial: Trial, surface: str) -> None:
+    def test_whoever_asks_the_model_is_governed_once(self, trial: SideBySide, surface: str) -> None:
         _, ours = self.through(trial, surface)
         assert len(ours.given) == len(ours.raw) > 0
         assert [(turn.status, turn.attempt) for turn in trial.turns()] == [
@@ -43,7 +43,7 @@ class Agents(History):
 
     @needs("surfaces")
     def test_whoever_asks_the_model_sends_and_gets_the_same(
-        self, trial: Trial, surface: str
+        self, trial: SideBySide, surface: str
     ) -> None:
         plain, ours = self.through(trial, surface)
         assert ours.result == plain.result
@@ -51,7 +51,7 @@ class Agents(History):
 
     @needs("surfaces")
     def test_whoever_asks_the_model_sends_what_is_brought_in(
-        self, trial: Trial, surface: str
+        self, trial: SideBySide, surface: str
     ) -> None:
         """Not into a text that somebody put together, nor into a framework's own calls."""
         trial.engine.sync.constraints.create(Scope(session_id="any"), RULE)
@@ -61,11 +61,11 @@ class Agents(History):
             takes = info.purpose == "chat" and not info.opaque
             assert (RULE in str(body)) is takes, info.mode
 
-    def through(self, trial: Trial, surface: str) -> tuple[Played, Played]:
+    def through(self, trial: SideBySide, surface: str) -> tuple[AppRun, AppRun]:
         """One of the ways in, without us and with us."""
         way_in = self.surfaces[surface]
 
-        def played(target: Any, ask: Any, wire: Wire, *, install: bool) -> Played:
+        def played(target: Any, ask: Any, wire: Wire, *, install: bool) -> AppRun:
             def drive(_: Any) -> Any:
                 with ce_session(SESSION):
                     return trial.finished(ask(QUESTIONS[0]))
@@ -82,14 +82,16 @@ class Agents(History):
     # Agents
 
     @needs("teams")
-    def test_each_answer_of_a_team_has_its_author(self, trial: Trial, way: Way) -> None:
+    def test_each_answer_of_a_team_has_its_author(self, trial: SideBySide, way: Way) -> None:
         """Also one that is nothing but calls of tools (B-16)."""
         self.team(trial, way)
         said = [m for m in trial.document().session.messages if m.role == "assistant"]
         assert list(map(_author, said)) == list(self.team_agents)
 
     @needs("groups")
-    def test_what_agents_say_to_each_other_is_stored_once(self, trial: Trial, way: Way) -> None:
+    def test_what_agents_say_to_each_other_is_stored_once(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         """Each hears the others; the store has one row of each word, with its author (B-16)."""
         plain, ours = self.group(trial, way)
         assert ours.result == plain.result
@@ -104,7 +106,9 @@ class Agents(History):
         assert asked == list(QUESTIONS)
 
     @needs("groups")
-    def test_what_is_asked_of_a_group_was_seen_by_each_of_it(self, trial: Trial, way: Way) -> None:
+    def test_what_is_asked_of_a_group_was_seen_by_each_of_it(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         self.group(trial, way)
         (first, *_) = trial.document().session.messages
         assert first.content == QUESTIONS[0]
@@ -113,7 +117,7 @@ class Agents(History):
         assert traced.seen_by == [lane for lane in lanes if lane]
         assert traced.seen_by
 
-    def group(self, trial: Trial, way: Way) -> tuple[Played, Played]:
+    def group(self, trial: SideBySide, way: Way) -> tuple[AppRun, AppRun]:
         """A group that is asked twice, without us and with us."""
         drive = trial.asking(QUESTIONS, way)
         return self.beside(trial, self.make_group, self.group_answers(), drive)
@@ -127,7 +131,7 @@ class Agents(History):
 
     @needs("helpers")
     def test_what_a_framework_asks_for_itself_is_no_part_of_the_talk(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         """It is recorded as what it is, and nothing is brought into it."""
         trial.engine.sync.constraints.create(Scope(session_id="any"), RULE)
@@ -152,7 +156,7 @@ class Agents(History):
     # Retrieval
 
     @needs("retrieval")
-    def test_what_is_retrieved_is_evidence_once(self, trial: Trial, way: Way) -> None:
+    def test_what_is_retrieved_is_evidence_once(self, trial: SideBySide, way: Way) -> None:
         """With where it is from; answers rest on it (A-03, A-29)."""
         drive = trial.asking(QUESTIONS, way)
         plain, ours = self.beside(
@@ -172,8 +176,8 @@ class Agents(History):
             assert {ref.evidence_id for ref in answer.refs or ()} == set(hits)
 
     def beside(
-        self, trial: Trial, make: Any, script: Script, drive: Drive
-    ) -> tuple[Played, Played]:
+        self, trial: SideBySide, make: Any, script: Script, drive: Drive
+    ) -> tuple[AppRun, AppRun]:
         """An app of a kind without us, and one with us."""
         with Wire(script) as wire:
             plain = trial.played(wire, make(wire), drive)

@@ -11,15 +11,15 @@ from typing import Any
 
 from ce_engine import BudgetConfig, RuntimeConfig
 from ce_engine.schema.rows import TurnRow
+from ce_integrations.identity.session import ce_session
 from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_agents import Agents
 from ce_integrations.testing.answers import JsonObject, text
 from ce_integrations.testing.body_tokens import PRIMING
 from ce_integrations.testing.contract_case import QUESTIONS, count
 from ce_integrations.testing.framework_apps import SYSTEM, Page, needs
-from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.side_by_side import SESSION, AppRun, SideBySide
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 
 
 def _prose(name: str, sentences: int) -> str:
@@ -62,7 +62,7 @@ class Budgets(Agents):
 
     @needs("retrieval")
     def test_over_budget_what_was_retrieved_is_shortened_where_it_stands(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         """In the system's message, too: the best page stays, and nothing of the app's own goes."""
         drive = trial.asking(QUESTIONS, way)
@@ -84,7 +84,7 @@ class Budgets(Agents):
 
     @needs("helpers")
     def test_over_budget_a_framework_s_own_call_loses_the_oldest_of_the_talk(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         """Its task stays, and the newest of what it is about."""
         asides: list[bool] = []
@@ -110,7 +110,9 @@ class Budgets(Agents):
         assert LONG_QUESTIONS[0] not in _texts(newest)
         assert LONG_QUESTIONS[-1] in _texts(newest)
 
-    def test_with_room_a_call_costs_what_it_costs_without_us(self, trial: Trial, way: Way) -> None:
+    def test_with_room_a_call_costs_what_it_costs_without_us(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         """As many tokens, of which as many begin like the call before; and the bodies say how many."""
         script, tools = self.talk()
         ours = trial.ours(trial.asking(QUESTIONS, way), script, tools)
@@ -121,7 +123,7 @@ class Budgets(Agents):
         _check_prefixes(ours.bodies, [report["untouched"] for report in reports])
 
     def test_over_budget_what_it_costs_without_us_is_what_the_app_sends_then(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         drive = trial.asking(LONG_QUESTIONS, way)
         script = [text(LONG_ANSWER) for _ in LONG_QUESTIONS]
@@ -130,7 +132,7 @@ class Budgets(Agents):
         assert count(ours.bodies[-1]) < count(plain.bodies[-1])
         _check_prefixes(plain.bodies, [turn.report["untouched"] for turn in trial.turns()])
 
-    def test_what_goes_out_over_its_budget_is_told(self, trial: Trial, way: Way) -> None:
+    def test_what_goes_out_over_its_budget_is_told(self, trial: SideBySide, way: Way) -> None:
         """What never goes is more than the budget: the report says what, and the log, once."""
         with warnings_of_the_engine() as said:
             drive, (script, tools) = trial.asking(QUESTIONS, way), self.talk()
@@ -140,7 +142,7 @@ class Budgets(Agents):
 
     @needs("surfaces")
     def test_whoever_asks_the_model_stays_within_the_budget_or_is_told(
-        self, trial: Trial, surface: str
+        self, trial: SideBySide, surface: str
     ) -> None:
         way_in = self.surfaces[surface]
         for n, budget in enumerate((TINY_BUDGET, 60, 300)):
@@ -156,17 +158,17 @@ class Budgets(Agents):
 
     @needs("teams")
     def test_what_a_team_sends_stays_within_the_budget_or_is_told(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         self.check_agents(trial, self.make_team, self.team_script, way)
 
     @needs("groups")
     def test_what_a_group_sends_stays_within_the_budget_or_is_told(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         self.check_agents(trial, self.make_group, self.group_answers(), way)
 
-    def check_agents(self, trial: Trial, make: Any, script: Any, way: Way) -> None:
+    def check_agents(self, trial: SideBySide, make: Any, script: Any, way: Way) -> None:
         """Agents that work together, in budgets for nothing, and for some."""
         questions = QUESTIONS[: 1 if make == self.make_team else None]
         for budget in (TINY_BUDGET, 90):
@@ -178,7 +180,12 @@ class Budgets(Agents):
             self.check_told(trial, ours, said, budget, session)
 
     def check_told(
-        self, trial: Trial, ours: Played, said: Sequence[str], budget: int, session: str = SESSION
+        self,
+        trial: SideBySide,
+        ours: AppRun,
+        said: Sequence[str],
+        budget: int,
+        session: str = SESSION,
     ) -> None:
         """Each body over the budget is one that a report names, with the cause, and the log its session, once."""
         told = _over(trial.turns(session))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ce_engine import ConfigError
+from ce_integrations.identity.session import ce_session
 from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_budget import Budgets
 from ce_integrations.testing.adapter_pictures import Pictures
@@ -23,9 +24,8 @@ from ce_integrations.testing.adapter_turns_taken import TurnsTaken
 from ce_integrations.testing.answers import Answer, JsonObject, error, text
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, echo
 from ce_integrations.testing.framework_apps import AWAITED, FrameworkApps, needs, ways
-from ce_integrations.testing.trial import Trial
+from ce_integrations.testing.side_by_side import SideBySide
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 from ce_integrations.wrapping.walk import walk
 
 
@@ -75,7 +75,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
 
     # Sessions
 
-    def test_two_sessions_at_once_never_mix(self, trial: Trial, way: Way) -> None:
+    def test_two_sessions_at_once_never_mix(self, trial: SideBySide, way: Way) -> None:
         with Wire(echo) as wire:
             shared = self.make_target(wire)
             threads = self.adapter.capabilities.threads
@@ -97,7 +97,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
                 for words in (f"{person} says {n}", f"heard: {person} says {n}")
             ]
 
-    def test_what_nobody_named_is_each_app_s_own(self, trial: Trial, way: Way) -> None:
+    def test_what_nobody_named_is_each_app_s_own(self, trial: SideBySide, way: Way) -> None:
         """Its next run goes on with it, and nothing is brought in."""
         said = [(person, f"{person} says {n}") for n in range(ROUNDS) for person in PEOPLE]
         plain, ours = self._talking(trial, said, way), self._talking(trial, said, way, install=True)
@@ -113,7 +113,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
         )
 
     def _talking(
-        self, trial: Trial, said: list[tuple[str, str]], way: Way, *, install: bool = False
+        self, trial: SideBySide, said: list[tuple[str, str]], way: Way, *, install: bool = False
     ) -> list[bytes]:
         """Each person has an app, and says no session; gives what went out."""
         with Wire(echo) as wire, ExitStack() as installed:
@@ -126,7 +126,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
 
     @needs("elsewhere")
     def test_what_is_said_where_the_app_asks_holds_where_it_works(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         async def make() -> Any:
             with ce_session("who started it", user_id="somebody"):
@@ -144,7 +144,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
             said = [m.content for m in trial.document(f"session of {person}").session.messages]
             assert said == [f"{person} says so", f"heard: {person} says so"]
 
-    def _talk_at_once(self, trial: Trial, targets: list[Any], way: Way) -> None:
+    def _talk_at_once(self, trial: SideBySide, targets: list[Any], way: Way) -> None:
         if way in AWAITED:
             trial.run(self._tasks(trial, targets, way))
             return
@@ -158,7 +158,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
         with ThreadPoolExecutor(len(PEOPLE)) as pool:
             list(pool.map(talk, PEOPLE, targets))
 
-    async def _tasks(self, trial: Trial, targets: list[Any], way: Way) -> None:
+    async def _tasks(self, trial: SideBySide, targets: list[Any], way: Way) -> None:
         for n in range(ROUNDS):
             await asyncio.gather(
                 *(
@@ -169,7 +169,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
 
     # When we fail
 
-    def test_without_a_store_the_app_goes_on_as_before(self, trial: Trial, way: Way) -> None:
+    def test_without_a_store_the_app_goes_on_as_before(self, trial: SideBySide, way: Way) -> None:
         asking = trial.asking(QUESTIONS, way)
 
         def drive(target: Any) -> Any:
@@ -184,7 +184,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
         assert ours.result == plain.result
         assert ours.raw == plain.raw
 
-    def test_a_fault_of_ours_is_not_the_app_s(self, trial: Trial, way: Way) -> None:
+    def test_a_fault_of_ours_is_not_the_app_s(self, trial: SideBySide, way: Way) -> None:
         def fails(*args: Any) -> Any:
             raise LookupError(f"a fault of ours, at {len(args)} arguments")
 
@@ -200,7 +200,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
         ("mapping", "end"), [("to_answer", "failed"), ("map_model_usage", "committed")]
     )
     def test_an_answer_that_cannot_be_mapped_closes_its_turn(
-        self, trial: Trial, way: Way, mapping: str, end: str
+        self, trial: SideBySide, way: Way, mapping: str, end: str
     ) -> None:
         """Of a stream whose pieces tell all, nothing is to be mapped."""
 
@@ -219,7 +219,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
     @ways(*AWAITED)
     @pytest.mark.parametrize("moment", ["before the call", "after it", "after it failed"])
     def test_who_waits_for_the_store_does_not_hold_the_app_s_loop(
-        self, trial: Trial, way: Way, moment: str
+        self, trial: SideBySide, way: Way, moment: str
     ) -> None:
         """The store hangs until a task of the app's own loop lets it go on."""
         store = trial.store
@@ -257,7 +257,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
 
     # Coming and going
 
-    def test_installing_twice_is_one_installation(self, trial: Trial, way: Way) -> None:
+    def test_installing_twice_is_one_installation(self, trial: SideBySide, way: Way) -> None:
         with Wire(list(self.talk()[0])) as wire:
             target = self.make_target(wire, self.talk()[1])
             with self.adapter.install_ce(target, engine=trial.engine) as first:
@@ -267,7 +267,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
         self.check_calls(trial, ours)
 
     def test_the_engine_of_an_installation_is_its_own_for_who_installs_again(
-        self, trial: Trial
+        self, trial: SideBySide
     ) -> None:
         """Whoever made it, whatever it was made of; another engine is refused."""
         with Wire(echo) as wire:
@@ -280,7 +280,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
                 with pytest.raises(ConfigError, match="another engine"):
                     self.adapter.install_ce(target, engine=trial.engine)
 
-    def test_each_who_installs_takes_away_its_own(self, trial: Trial, way: Way) -> None:
+    def test_each_who_installs_takes_away_its_own(self, trial: SideBySide, way: Way) -> None:
         with Wire(echo) as wire:
             target = self.make_target(wire)
             first = self.adapter.install_ce(target, engine=trial.engine)
@@ -292,7 +292,7 @@ class AdapterContract(TurnsTaken, Pictures, Results, Budgets):
             trial.ask(target, "both are gone", way)
             assert len(trial.prepared) == 1, "both went, and it is there"
 
-    def test_uninstalling_leaves_no_trace(self, trial: Trial, way: Way) -> None:
+    def test_uninstalling_leaves_no_trace(self, trial: SideBySide, way: Way) -> None:
         with Wire(echo) as wire:
             target = self.make_target(wire)
             trial.ask(target, "warm up", way)  # what frameworks keep of their first call is theirs

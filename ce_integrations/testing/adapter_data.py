@@ -29,7 +29,7 @@ from ce_integrations.testing.answers import Answer, text
 from ce_integrations.testing.contract_case import QUESTIONS
 from ce_integrations.testing.forgeries import FORGERIES, judge, missing, text_of
 from ce_integrations.testing.framework_apps import SYSTEM
-from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.side_by_side import SESSION, AppRun, SideBySide
 
 
 Placement = Literal["seed", "cache"]
@@ -44,7 +44,7 @@ class Data(Recording):
 
     @pytest.mark.parametrize("placement", ["seed", "cache"])
     def test_what_a_session_keeps_poses_as_no_instruction(
-        self, trial: Trial, placement: Placement
+        self, trial: SideBySide, placement: Placement
     ) -> None:
         room = BudgetConfig(max_input_tokens=1_000_000, reserved_reply_tokens=0)
         config = RuntimeConfig(budget=room, placement=placement)
@@ -57,7 +57,7 @@ class Data(Recording):
 
     @pytest.mark.parametrize("placement", ["seed", "cache"])
     def test_what_comes_back_from_the_talk_poses_as_no_instruction(
-        self, trial: Trial, placement: Placement
+        self, trial: SideBySide, placement: Placement
     ) -> None:
         """Half of it was said by the person, the other half by the model; all of it is cut off."""
         budget = BudgetConfig(max_input_tokens=1_500, reserved_reply_tokens=0)
@@ -79,7 +79,7 @@ class Data(Recording):
 
     @pytest.mark.req("D-15")
     def test_an_answer_that_breaks_a_rule_is_marked_and_reaches_the_app(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         engine = create_context_engine(MemoryStore(), judge=RuleJudge())
         scope = Scope(session_id=SESSION)
@@ -95,11 +95,11 @@ class Data(Recording):
 
     def _asked(
         self,
-        trial: Trial,
+        trial: SideBySide,
         engine: ContextEngine,
         questions: Sequence[str],
         script: Sequence[Answer],
-    ) -> tuple[Played, Played]:
+    ) -> tuple[AppRun, AppRun]:
         drive = trial.asking(questions, self.adapter.capabilities.ways[0])
         return trial.plain(drive, script), trial.ours(drive, script, engine=engine)
 
@@ -124,7 +124,7 @@ def _keep(engine: ContextEngine, texts: Sequence[str]) -> None:
     engine.loop.run(engine.upsert_tasks(scope, tasks))
 
 
-def _judged(plain: Played, ours: Played) -> str:
+def _judged(plain: AppRun, ours: AppRun) -> str:
     """Everything that was quoted in all requests."""
     quoted = []
     for body, whole in zip(ours.bodies, plain.bodies, strict=True):

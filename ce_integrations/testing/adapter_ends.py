@@ -15,7 +15,7 @@ from ce_integrations.testing.adapter_data import Data
 from ce_integrations.testing.answers import cut, error, hang, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken, echo
 from ce_integrations.testing.framework_apps import AWAITED, PIECEWISE, needs, ways
-from ce_integrations.testing.trial import SESSION, Raised, Trial
+from ce_integrations.testing.side_by_side import SESSION, Raised, SideBySide
 from ce_integrations.testing.wire import Wire
 
 
@@ -41,7 +41,9 @@ class Ends(Data):
     """Streams that are left, tasks that are cancelled, errors of providers and tools."""
 
     @ways(*PIECEWISE)
-    def test_the_pieces_of_an_answer_are_noted_as_they_come(self, trial: Trial, way: Way) -> None:
+    def test_the_pieces_of_an_answer_are_noted_as_they_come(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         """With the moment of the first; subscribers hear their lengths, and no text."""
         heard: list[Event] = []
         trial.engine.bus.on(EventType.ASSISTANT_CHUNK_RECEIVED, heard.append)
@@ -55,7 +57,7 @@ class Ends(Data):
         assert sum(event.payload["length"] for event in heard) == len(LONG)
 
     @ways(*PIECEWISE)
-    def test_a_stream_that_is_left_is_recorded_once(self, trial: Trial, way: Way) -> None:
+    def test_a_stream_that_is_left_is_recorded_once(self, trial: SideBySide, way: Way) -> None:
         plain = trial.plain(lambda target: self.leave(trial, target, way), text(LONG))
         ours = trial.ours(lambda target: self.leave(trial, target, way), text(LONG))
         assert len(plain.result) == TAKEN
@@ -74,7 +76,7 @@ class Ends(Data):
         assert LONG.startswith(said.content)
 
     @ways(*PIECEWISE)
-    def test_a_stream_that_breaks_gives_what_there_was(self, trial: Trial, way: Way) -> None:
+    def test_a_stream_that_breaks_gives_what_there_was(self, trial: SideBySide, way: Way) -> None:
         """Who gathers a stream before the app gets it has nothing to give.
 
         Nor has a framework that hears of the break before the app has asked for what came first:
@@ -92,7 +94,7 @@ class Ends(Data):
         assert turn.status == ("failed" if theirs else "committed")
 
     @ways(*AWAITED)
-    def test_a_call_that_is_cancelled_is_recorded_once(self, trial: Trial, way: Way) -> None:
+    def test_a_call_that_is_cancelled_is_recorded_once(self, trial: SideBySide, way: Way) -> None:
         with Wire(hang(HANGS, after_chunks=TAKEN, then=text(LONG))) as wire:
             target = self.make_target(wire)
             with self.adapter.install_ce(target, engine=trial.engine) as installation:
@@ -105,7 +107,9 @@ class Ends(Data):
         assert len(said) <= 1
         assert all(LONG.startswith(words) for words in said)
 
-    def test_an_error_of_the_provider_is_the_app_s_as_before(self, trial: Trial, way: Way) -> None:
+    def test_an_error_of_the_provider_is_the_app_s_as_before(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         script = [error(500, "overloaded"), text("well")]
         plain = trial.plain(trial.asking(QUESTIONS, way), script)
         ours = trial.ours(trial.asking(QUESTIONS, way), script)
@@ -117,7 +121,7 @@ class Ends(Data):
         assert [*attempts, *(turn.status for turn in turns)] == ["failed", "committed"]
 
     @needs("tools")
-    def test_an_error_of_a_tool_is_the_app_s_as_before(self, trial: Trial, way: Way) -> None:
+    def test_an_error_of_a_tool_is_the_app_s_as_before(self, trial: SideBySide, way: Way) -> None:
         script = [tool_calls([("broken", {"word": "lane"})]), text("It does not work.")]
         plain = trial.plain(trial.asking(QUESTIONS[:1], way), script, (broken,))
         ours = trial.ours(trial.asking(QUESTIONS[:1], way), script, (broken,))
@@ -133,7 +137,7 @@ class Ends(Data):
 
     @needs("tools")
     def test_beside_an_adapter_derived_from_it_a_tool_is_recorded_once(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         """Both wrap the framework's classes, and each takes the other's wrappers for its own."""
         derived = type("Derived", (type(self.adapter),), {})()
@@ -144,7 +148,9 @@ class Ends(Data):
         assert (run.tool, run.status) == ("broken", ToolCallStatus.ERROR)
         assert {turn.status for turn in trial.turns()} == {"committed"}
 
-    def broken_off(self, trial: Trial, target: Any, way: Way) -> tuple[list[str], Raised | None]:
+    def broken_off(
+        self, trial: SideBySide, target: Any, way: Way
+    ) -> tuple[list[str], Raised | None]:
         """What an app gets of a stream, and of its end."""
         pieces: list[str] = []
 
@@ -163,13 +169,15 @@ class Ends(Data):
             return pieces, Raised.of(error)
         return pieces, None  # some take it for the end
 
-    def _pushed(self, trial: Trial, target: Any, way: Way, heard: Callable[[str], None]) -> None:
+    def _pushed(
+        self, trial: SideBySide, target: Any, way: Way, heard: Callable[[str], None]
+    ) -> None:
         if way == "push":
             self.push(target, QUESTIONS[0], SESSION, heard)
         else:
             trial.run(self.apush(target, QUESTIONS[0], SESSION, heard))
 
-    def leave(self, trial: Trial, target: Any, way: Way) -> list[str]:
+    def leave(self, trial: SideBySide, target: Any, way: Way) -> list[str]:
         """Take some pieces of an answer, and go."""
         if way == "stream":
             with closing(self.stream(target, QUESTIONS[0], SESSION)) as pieces:  # type: ignore[type-var]  # frameworks give generators
@@ -180,7 +188,7 @@ class Ends(Data):
             return self._raise(trial, target, way)
         return list(trial.run(self._aleave(trial, target)))
 
-    def _raise(self, trial: Trial, target: Any, way: Way) -> list[str]:
+    def _raise(self, trial: SideBySide, target: Any, way: Way) -> list[str]:
         """Take some pieces by a callback that raises then: where that is swallowed, more come."""
         taken: list[str] = []
 
@@ -195,7 +203,7 @@ class Ends(Data):
         trial.run(self._closed(trial))
         return taken
 
-    async def _aleave(self, trial: Trial, target: Any) -> list[str]:
+    async def _aleave(self, trial: SideBySide, target: Any) -> list[str]:
         taken = await self._take(target)
         await self._closed(trial)
         return taken
@@ -204,7 +212,7 @@ class Ends(Data):
         async with aclosing(self.astream(target, QUESTIONS[0], SESSION)) as pieces:  # type: ignore[type-var]  # frameworks give generators
             return [await anext(pieces) for _ in range(TAKEN)]
 
-    async def cancel(self, trial: Trial, target: Any, wire: Wire, way: Way) -> None:
+    async def cancel(self, trial: SideBySide, target: Any, wire: Wire, way: Way) -> None:
         """Cancel a call while its model is at work."""
         task = asyncio.create_task(trial.aask(target, QUESTIONS[0], way))
         async with asyncio.timeout(TIMEOUT):
@@ -218,7 +226,7 @@ class Ends(Data):
             await task
         await self._closed(trial)
 
-    async def _closed(self, trial: Trial) -> None:
+    async def _closed(self, trial: SideBySide) -> None:
         """Let the app's loop go on: frameworks leave generators to be closed by it."""
         async with asyncio.timeout(TIMEOUT):
             while any(t.status == "open" for t in await asyncio.to_thread(trial.turns)):  # noqa: ASYNC110 - it is in the store

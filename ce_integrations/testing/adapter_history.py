@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ce_integrations.identity.session import ce_session
 from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_ends import Ends
 from ce_integrations.testing.contract_case import QUESTIONS, echo
 from ce_integrations.testing.framework_apps import needs
-from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.side_by_side import SESSION, AppRun, SideBySide
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 
 
 class History(Ends):
     """What goes in of what was said before, for apps that are made anew for each question."""
 
-    def test_what_was_said_before_does_not_go_in_unasked(self, trial: Trial, way: Way) -> None:
+    def test_what_was_said_before_does_not_go_in_unasked(self, trial: SideBySide, way: Way) -> None:
         plain = self.anew(trial, way, QUESTIONS, install=False)
         ours = self.anew(trial, way, QUESTIONS)
         assert ours == plain
@@ -26,7 +26,7 @@ class History(Ends):
 
     @needs("history")
     def test_what_was_said_before_goes_in_where_it_is_asked_for(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         (first, second) = self.anew(trial, way, QUESTIONS, history=True)
         assert first == self.anew(trial, way, QUESTIONS[:1], install=False)[0]
@@ -41,7 +41,7 @@ class History(Ends):
 
     @needs("surfaces")
     def test_a_prompt_that_stands_alone_never_gets_what_was_said_before(
-        self, trial: Trial, surface: str
+        self, trial: SideBySide, surface: str
     ) -> None:
         """Also where the app asks for history: it is a chain's or engine's, not a model's."""
         with ce_session(SESSION, history=True):
@@ -50,19 +50,19 @@ class History(Ends):
         assert (ours.raw == plain.raw) is not self.surfaces[surface].history
 
     @needs("surfaces")
-    def test_whoever_asks_again_sends_the_same(self, trial: Trial, surface: str) -> None:
+    def test_whoever_asks_again_sends_the_same(self, trial: SideBySide, surface: str) -> None:
         self.through(trial, surface)
         plain, ours = self.through(trial, surface)
         assert ours.raw == plain.raw
         assert ours.result == plain.result
 
-    def through(self, trial: Trial, surface: str) -> tuple[Played, Played]:
+    def through(self, trial: SideBySide, surface: str) -> tuple[AppRun, AppRun]:
         """One of the ways in, without us and with us."""
         raise NotImplementedError
 
     def anew(
         self,
-        trial: Trial,
+        trial: SideBySide,
         way: Way,
         said: Sequence[str],
         *,

@@ -17,7 +17,7 @@ from ce_integrations.testing.adapter_transparency import Transparency
 from ce_integrations.testing.answers import Answer, Call, text, tool_calls
 from ce_integrations.testing.contract_case import QUESTIONS, broken, count
 from ce_integrations.testing.framework_apps import needs
-from ce_integrations.testing.trial import Trial
+from ce_integrations.testing.side_by_side import SideBySide
 
 
 NEW = "another text 别的话"
@@ -40,7 +40,7 @@ described.__doc__ = "Look a word up. " + "It may be a word of any language. 什�
 class Messages(Transparency):
     """What the app's messages hold beside their text, and what a call holds beside messages."""
 
-    def test_what_goes_back_holds_all_that_the_app_s_message_held(self, trial: Trial) -> None:
+    def test_what_goes_back_holds_all_that_the_app_s_message_held(self, trial: SideBySide) -> None:
         """Names, ids, metadata: whatever the framework has."""
         for native in self._natives(trial):
             for part in map(self.annotated, self.adapter.split(native)):
@@ -52,7 +52,7 @@ class Messages(Transparency):
                 lost = [name for name in own if name not in said and held.get(name) != own[name]]
                 assert lost == [], f"a {type(part).__name__} loses {lost}"
 
-    def test_what_the_app_changes_in_its_message_is_seen(self, trial: Trial) -> None:
+    def test_what_the_app_changes_in_its_message_is_seen(self, trial: SideBySide) -> None:
         """Apps edit their messages in place, and send them again."""
         for native in self._natives(trial):
             with self.adapter.install_ce(self._target, engine=trial.engine) as installation:
@@ -64,7 +64,7 @@ class Messages(Transparency):
                 assert [host.message.content for host in known(mine)] == [NEW] * len(before)
 
     @needs("tools")
-    def test_over_budget_the_tools_are_counted(self, trial: Trial, way: Way) -> None:
+    def test_over_budget_the_tools_are_counted(self, trial: SideBySide, way: Way) -> None:
         questions = [f"lane and turn {n} 车道" * (1 + n % 3) for n in range(TALK)]
         drive, script = trial.asking(questions, way), [text(f"So {each}") for each in questions]
         plain = trial.plain(drive, script, (described,))
@@ -77,7 +77,7 @@ class Messages(Transparency):
         assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
 
     @needs("tools")
-    def test_arguments_count_as_they_go_out(self, trial: Trial, way: Way) -> None:
+    def test_arguments_count_as_they_go_out(self, trial: SideBySide, way: Way) -> None:
         """Models may write signs beyond ASCII as escapes, and frameworks keep what they wrote."""
         asked = Call("described", json.dumps({"word": "上海明天天气如何" * 12}))
         script = [Answer(calls=(asked,)), text("It is a city.")]
@@ -87,7 +87,9 @@ class Messages(Transparency):
 
     @needs("tools")
     @pytest.mark.parametrize("teller", ["the run", "the message"])
-    def test_a_result_says_that_its_tool_failed(self, trial: Trial, way: Way, teller: str) -> None:
+    def test_a_result_says_that_its_tool_failed(
+        self, trial: SideBySide, way: Way, teller: str
+    ) -> None:
         """Whether the run is heard, or the message alone says so, as in lists from elsewhere.
 
         A call without its arguments fails in every framework, and most let other errors through.
@@ -101,7 +103,7 @@ class Messages(Transparency):
         said = [m for m in trial.document().session.messages if m.role == "tool"]
         assert [message.status for message in said] == ["error"]
 
-    def _natives(self, trial: Trial) -> Iterator[Any]:
+    def _natives(self, trial: SideBySide) -> Iterator[Any]:
         """Messages of each kind that the app has."""
         _, ours = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
         self._target = ours.target

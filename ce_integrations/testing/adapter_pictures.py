@@ -10,7 +10,7 @@ from ce_engine import AttachmentRecord, BudgetConfig, RuntimeConfig
 from ce_integrations.testing.answers import JsonObject
 from ce_integrations.testing.contract_case import ContractCase, count
 from ce_integrations.testing.framework_apps import needs
-from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.side_by_side import SESSION, AppRun, SideBySide
 
 
 BUDGET = 1_500
@@ -36,7 +36,7 @@ class Pictures(ContractCase):
     """Messages that show something."""
 
     @needs("show")
-    def test_small_pictures_do_not_cost_the_history(self, trial: Trial) -> None:
+    def test_small_pictures_do_not_cost_the_history(self, trial: SideBySide) -> None:
         ours = self.showing(trial)
         assert ours.result == ["I see."] * SHOWN
         reports = [turn.report for turn in trial.turns()]
@@ -48,7 +48,7 @@ class Pictures(ContractCase):
             assert len(questions) >= min(n + 1, 2), "the one before it"
 
     @needs("show")
-    def test_a_picture_leaves_its_size_in_the_record(self, trial: Trial) -> None:
+    def test_a_picture_leaves_its_size_in_the_record(self, trial: SideBySide) -> None:
         self.showing(trial)
         asked = [m for m in trial.document().session.messages if m.role == "user"]
         found = [attachment for message in asked for attachment in message.attachments or ()]
@@ -59,7 +59,7 @@ class Pictures(ContractCase):
         assert {_label(each) for each in found} == {f"[image {WIDTH}x{HEIGHT}, png]"}
         assert len({each.digest for each in found}) == SHOWN
 
-    def showing(self, trial: Trial) -> Played:
+    def showing(self, trial: SideBySide) -> AppRun:
         """A conversation with a picture in each question, within a small budget."""
         show = self.show
         assert show is not None

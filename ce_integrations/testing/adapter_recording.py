@@ -13,7 +13,7 @@ from ce_integrations.testing.answers import JsonObject, simple_count, text, tool
 from ce_integrations.testing.contract_case import ANSWERS, QUESTIONS, lookup
 from ce_integrations.testing.forgeries import text_of
 from ce_integrations.testing.framework_apps import MODEL, needs
-from ce_integrations.testing.trial import Played, Trial
+from ce_integrations.testing.side_by_side import AppRun, SideBySide
 
 
 Row = dict[str, Any]
@@ -25,14 +25,16 @@ WORDS = (("lane", "turn"), ("cut",))
 class Recording(Messages):
     """What is in the store afterwards."""
 
-    def test_each_model_call_is_prepared_and_recorded_once(self, trial: Trial, way: Way) -> None:
+    def test_each_model_call_is_prepared_and_recorded_once(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))
         self.check_calls(trial, ours)
         assert len({turn.request_id for turn in trial.turns()}) == len(QUESTIONS)
 
     @needs("teams")
     def test_each_call_of_a_team_is_prepared_and_recorded_once(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         _, ours = self.team(trial, way)
         self.check_calls(trial, ours)
@@ -42,7 +44,9 @@ class Recording(Messages):
         assert len({turn.lane for turn in trial.turns()}) > 1, "agents share a line"
 
     @needs("tools")
-    def test_a_preview_is_what_goes_out_and_leaves_no_trace(self, trial: Trial, way: Way) -> None:
+    def test_a_preview_is_what_goes_out_and_leaves_no_trace(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         """Of each call of a conversation that outgrows its budget, asked for right before it."""
         looked: list[tuple[list[Any], list[Any]]] = []
         before, abefore = Hooks.before_model, Hooks.abefore_model
@@ -70,7 +74,7 @@ class Recording(Messages):
                 map(self.adapter.map_message, self._parts(sent))
             )
 
-    def check_calls(self, trial: Trial, ours: Played) -> None:
+    def check_calls(self, trial: SideBySide, ours: AppRun) -> None:
         """As many preparations, turns and usages as requests."""
         turns = trial.turns()
         assert len(ours.given) == len(ours.raw) == len(turns)
@@ -90,7 +94,9 @@ class Recording(Messages):
         told = [(info.model, len(info.tools)) for info in trial.told]
         assert told == [(body["model"], len(body.get("tools") or ())) for body in ours.bodies]
 
-    def test_usage_is_the_provider_s_or_marked_as_estimated(self, trial: Trial, way: Way) -> None:
+    def test_usage_is_the_provider_s_or_marked_as_estimated(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))
         rows = trial.document().session.model_usage
         for row, body in zip(rows, ours.bodies, strict=True):
@@ -102,14 +108,14 @@ class Recording(Messages):
             assert row.total_tokens == row.prompt_tokens + row.completion_tokens
             assert row.model == MODEL
 
-    def test_the_answer_is_recorded_whole(self, trial: Trial, way: Way) -> None:
+    def test_the_answer_is_recorded_whole(self, trial: SideBySide, way: Way) -> None:
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))
         assert ours.result == list(ANSWERS)
         said = [m for m in trial.document().session.messages if m.role == "assistant"]
         assert [m.content for m in said if m.content] == list(ANSWERS)
         assert {m.status for m in said} == {None}
 
-    def test_the_rows_are_these_and_no_more(self, trial: Trial, way: Way) -> None:
+    def test_the_rows_are_these_and_no_more(self, trial: SideBySide, way: Way) -> None:
         self.both(trial, trial.asking(QUESTIONS, way))
         document, tools = trial.document(), self.adapter.capabilities.tools
         asked = WORDS if tools else ((),) * len(QUESTIONS)
@@ -141,7 +147,7 @@ class Recording(Messages):
 
     @needs("tools")
     def test_an_object_that_a_tool_gives_is_evidence_as_the_model_is_told(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         """One piece of it, in the framework's own words: it alone knows how it makes a text of an object."""
         script = [tool_calls([("found", {"word": "lane"})]), text("Two lines. 两条线")]

@@ -14,7 +14,7 @@ from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.contract_case import ContractCase, count
 from ce_integrations.testing.forgeries import text_of
 from ce_integrations.testing.framework_apps import needs
-from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.side_by_side import SESSION, AppRun, SideBySide
 
 
 COMPACT = RuntimeConfig(tool_results="compact")
@@ -70,7 +70,9 @@ class Results(ContractCase):
     """What becomes of tool results where the app asks for fewer tokens."""
 
     @needs("tools")
-    def test_compact_results_say_the_same_in_fewer_tokens(self, trial: Trial, way: Way) -> None:
+    def test_compact_results_say_the_same_in_fewer_tokens(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         drive, tools = trial.asking((QUESTION, OTHER), way), (order, again, cancel)
         plain = trial.plain(drive, RUN, tools)
         ours = trial.ours(drive, RUN, tools, config=COMPACT)
@@ -88,7 +90,7 @@ class Results(ContractCase):
 
     @needs("tools")
     def test_without_the_switch_results_go_out_as_the_app_sends_them(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         drive, tools = trial.asking((QUESTION, OTHER), way), (order, again, cancel)
         plain, ours = trial.plain(drive, RUN, tools), trial.ours(drive, RUN, tools)
@@ -96,7 +98,7 @@ class Results(ContractCase):
 
     @needs("tools")
     def test_an_agent_reads_of_its_own_session_what_is_shown_in_part(
-        self, trial: Trial, way: Way
+        self, trial: SideBySide, way: Way
     ) -> None:
         """Another session's agent, which knows the id, is told that there is nothing."""
         found: list[str] = []
@@ -124,8 +126,8 @@ class Results(ContractCase):
         assert mine.result == other.result == ["So it is."]
 
     def _told_of_log(
-        self, trial: Trial, way: Way, answers: Callable[[JsonObject], Answer], session: str
-    ) -> Played:
+        self, trial: SideBySide, way: Way, answers: Callable[[JsonObject], Answer], session: str
+    ) -> AppRun:
         drive = trial.asking((QUESTION,), way, session)
         return trial.ours(drive, answers, (read_log, fetch_evidence), config=COMPACT)
 

@@ -21,7 +21,7 @@ from ce_integrations.testing.contract_case import (
 )
 from ce_integrations.testing.forgeries import split, text_of
 from ce_integrations.testing.framework_apps import SYSTEM, needs
-from ce_integrations.testing.trial import SESSION, Played, Trial
+from ce_integrations.testing.side_by_side import SESSION, AppRun, SideBySide
 from ce_integrations.testing.wire import Wire
 
 
@@ -47,7 +47,7 @@ NOT_THE_APP_S = (
 class Transparency(ContractCase):
     """What the app and its provider notice of us."""
 
-    def test_the_suite_can_read_what_an_app_sends(self, trial: Trial, way: Way) -> None:
+    def test_the_suite_can_read_what_an_app_sends(self, trial: SideBySide, way: Way) -> None:
         """Of an app without us: what fails here makes others fail, in other words."""
         script, tools = self.talk()
         plain = trial.plain(trial.asking(QUESTIONS, way), script, tools)
@@ -59,13 +59,13 @@ class Transparency(ContractCase):
             asked = 1 + n * len(QUESTIONS) // len(script)
             assert questions_in(body) == list(QUESTIONS[:asked]), WORD_FOR_WORD
 
-    def test_with_room_the_provider_gets_the_same_bytes(self, trial: Trial, way: Way) -> None:
+    def test_with_room_the_provider_gets_the_same_bytes(self, trial: SideBySide, way: Way) -> None:
         plain, ours = self.both(trial, trial.asking(QUESTIONS, way))
         assert len(plain.raw) == len(self.talk()[0])
         assert ours.result == plain.result
         assert ours.raw == plain.raw
 
-    def test_with_room_no_message_is_rebuilt(self, trial: Trial, way: Way) -> None:
+    def test_with_room_no_message_is_rebuilt(self, trial: SideBySide, way: Way) -> None:
         _, ours = self.both(trial, trial.asking(QUESTIONS, way))
         assert len(ours.received) == len(ours.given) == len(self.talk()[0])
         for received, given in zip(ours.received, ours.given, strict=True):
@@ -76,7 +76,7 @@ class Transparency(ContractCase):
             assert {self.adapter.map_message(one).role for one in made} <= {Role.SYSTEM}
 
     @needs("teams")
-    def test_a_team_sends_the_same_bytes(self, trial: Trial, way: Way) -> None:
+    def test_a_team_sends_the_same_bytes(self, trial: SideBySide, way: Way) -> None:
         plain, ours = self.team(trial, way)
         assert len(plain.raw) == len(self.team_script) > 2
         assert ours.result == plain.result
@@ -85,7 +85,7 @@ class Transparency(ContractCase):
     @needs("tools")
     @pytest.mark.parametrize("budget", [900, 2500])
     def test_over_budget_what_goes_out_fits_and_is_whole(
-        self, trial: Trial, way: Way, budget: int
+        self, trial: SideBySide, way: Way, budget: int
     ) -> None:
         plain, ours = self.reading(trial, way, budget)
         assert len(ours.bodies) == len(plain.bodies) == 2 * (PAGES + 1)
@@ -99,12 +99,12 @@ class Transparency(ContractCase):
         assert len(ours.bodies[-1]["messages"]) < len(plain.bodies[-1]["messages"])
 
     @needs("tools")
-    def test_over_budget_the_app_s_own_messages_stay(self, trial: Trial, way: Way) -> None:
+    def test_over_budget_the_app_s_own_messages_stay(self, trial: SideBySide, way: Way) -> None:
         plain, ours = self.reading(trial, way, 900)
         for given, whole in zip(ours.given, plain.received, strict=True):
             self.check_texts(given, whole)
 
-    def test_over_budget_a_long_talk_fits(self, trial: Trial, way: Way) -> None:
+    def test_over_budget_a_long_talk_fits(self, trial: SideBySide, way: Way) -> None:
         questions = [f"lane and turn {n} 车道" * (1 + n % 3) for n in range(TALK)]
         budget = BudgetConfig(max_input_tokens=150, reserved_reply_tokens=0)
         drive, script = trial.asking(questions, way), [text(f"So {each}") for each in questions]
@@ -122,7 +122,7 @@ class Transparency(ContractCase):
         for given, received in zip(ours.given, plain.received, strict=True):
             self.check_texts(given, received)
 
-    def test_a_message_of_a_plan_has_another_text_and_nothing_else(self, trial: Trial) -> None:
+    def test_a_message_of_a_plan_has_another_text_and_nothing_else(self, trial: SideBySide) -> None:
         """What the engine asks an adapter to make, of each kind of message that the app has."""
         _, ours = self.both(trial, trial.asking(QUESTIONS, self.adapter.capabilities.ways[0]))
         for native in self._parts(native for given in ours.given for native in given):
@@ -147,7 +147,7 @@ class Transparency(ContractCase):
         before = len(given) - len(whole)
         assert self._lines(given[before:]) == self._lines(whole)
 
-    def team(self, trial: Trial, way: Way) -> tuple[Played, Played]:
+    def team(self, trial: SideBySide, way: Way) -> tuple[AppRun, AppRun]:
         """A team without us and with us."""
         drive = trial.asking(QUESTIONS[:1], way)
         with Wire(self.team_script) as wire:
@@ -155,7 +155,7 @@ class Transparency(ContractCase):
         with Wire(self.team_script) as wire:
             return plain, trial.installed(wire, self.make_team(wire), drive)
 
-    def reading(self, trial: Trial, way: Way, budget: int) -> tuple[Played, Played]:
+    def reading(self, trial: SideBySide, way: Way, budget: int) -> tuple[AppRun, AppRun]:
         """A conversation that outgrows its budget, without us and with us."""
         pages = [turning(page) for page in range(1, PAGES + 1)]
         script = [*pages, text("Read."), *pages, text("And read again.")]

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+from ce_integrations.identity.session import ce_session
 from ce_integrations.install.adapter import Way
 from ce_integrations.testing.adapter_agents import Agents
 from ce_integrations.testing.contract_case import echo
 from ce_integrations.testing.framework_apps import ways
-from ce_integrations.testing.trial import Trial
+from ce_integrations.testing.side_by_side import SideBySide
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 
 
 USERS = ("ann", "李雷")
@@ -26,7 +26,9 @@ class TurnsTaken(Agents):
     """As web servers answer several users at once: one generator each, stepped through in turn."""
 
     @ways("stream", "astream")
-    def test_streams_in_generators_that_take_turns_never_mix(self, trial: Trial, way: Way) -> None:
+    def test_streams_in_generators_that_take_turns_never_mix(
+        self, trial: SideBySide, way: Way
+    ) -> None:
         with Wire(echo) as wire, ExitStack() as installed:
             targets = {user: self.make_target(wire) for user in (*USERS, NOBODY)}
             for target in targets.values():

@@ -13,7 +13,7 @@ from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.body_tokens import count_body_tokens
 from ce_integrations.testing.forgeries import text_of
 from ce_integrations.testing.framework_apps import FrameworkApps, Tool
-from ce_integrations.testing.trial import Drive, Played, Trial
+from ce_integrations.testing.side_by_side import AppRun, Drive, SideBySide
 
 
 QUESTIONS = ("lane and turn? 车道", "cut?")
@@ -94,8 +94,8 @@ class ContractCase(FrameworkApps):
             metafunc.parametrize("surface", self.surfaces)
 
     @pytest.fixture
-    def trial(self) -> Iterator[Trial]:
-        with Trial(self) as made:
+    def trial(self) -> Iterator[SideBySide]:
+        with SideBySide(self) as made:
             yield made
 
     def talk(self) -> tuple[Sequence[Answer], Sequence[Tool]]:
@@ -104,7 +104,7 @@ class ContractCase(FrameworkApps):
             return WITH_TOOLS, (lookup,)
         return [text(answer) for answer in ANSWERS], ()
 
-    def both(self, trial: Trial, drive: Drive, **options: Any) -> tuple[Played, Played]:
+    def both(self, trial: SideBySide, drive: Drive, **options: Any) -> tuple[AppRun, AppRun]:
         """The conversation without us and with us."""
         script, tools = self.talk()
         return trial.plain(drive, script, tools), trial.ours(drive, script, tools, **options)

@@ -7,10 +7,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from ce_integrations.identity.session import ce_session
 from ce_integrations.install.adapter import Adapter, Way
 from ce_integrations.testing.answers import Answer, JsonObject, Script
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 
 
 Tool = Callable[..., str]

@@ -14,7 +14,7 @@ from typing import Any
 __all__ = [
     "Arguments",
     "Around",
-    "Silenced",
+    "MutedMethod",
     "as_function",
     "bound",
     "first_argument",
@@ -198,7 +198,7 @@ def _async_generator(
     return async_generator
 
 
-class Silenced:
+class MutedMethod:
     """Stands in for an object one of whose methods is to do nothing for now."""
 
     def __init__(self, subject: object, method: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ce_integrations.calls import hooks
+from ce_integrations.identity.colleagues import host_message
 from ce_integrations.install.adapter import Adapter, Hooks
-from ce_integrations.whose.colleagues import host_message
 from ce_integrations.wrapping.patches import ClassPatches
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import Shorten
+from ce_integrations.identity.session import resolve
 from ce_integrations.install.adapter import Adapter, Hooks
-from ce_integrations.whose.session import resolve
 from tests.adapters.agent_mutants import tells
 from tests.adapters.mutants import Mutant, Patch
 

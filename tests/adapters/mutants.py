@@ -15,7 +15,7 @@ from ce_integrations.calls.governed_call import GovernedCall
 from ce_integrations.install.adapter import Adapter, Hooks, Turn, Way
 from ce_integrations.testing import adapter_ends
 from ce_integrations.testing.adapter_contract import AdapterContract
-from ce_integrations.testing.trial import Trial
+from ce_integrations.testing.side_by_side import SideBySide
 from ce_integrations.wrapping.guard import Guard
 from tests.adapters.agent_mutants import (
     forgets_retrievals,
@@ -97,7 +97,7 @@ class Mutant:
 
 def _run(suite: type[AdapterContract], test: str, given: dict[str, Any]) -> None:
     case = suite()
-    with Trial(case) as trial:
+    with SideBySide(case) as trial:
         getattr(case, test)(trial, **given)
 
 

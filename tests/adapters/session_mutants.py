@@ -9,9 +9,9 @@ import pytest
 
 from ce_integrations.calls import hooks as hooks_module
 from ce_integrations.calls import steps
+from ce_integrations.identity import scoped, session
+from ce_integrations.identity.unnamed_sessions import UnnamedSessions
 from ce_integrations.install.adapter import Adapter, Hooks
-from ce_integrations.whose import scoped, session
-from ce_integrations.whose.unnamed_sessions import Unnamed
 
 
 Patch = pytest.MonkeyPatch
@@ -24,19 +24,19 @@ def mixes_sessions(patch: Patch, _: Adapter[Any, Any]) -> None:
     def everybody(info: Any, choice: Any, messages: Any = ()) -> Any:
         found = resolve(info, choice, messages)
         scope = dataclasses.replace(found.scope, session_id="everybody")
-        return session.Resolved(scope, found.ephemeral)
+        return session.CallIdentity(scope, found.ephemeral)
 
     patch.setattr(hooks_module, "resolve", everybody)
 
 
 def forgets_its_answers(patch: Patch, _: Adapter[Any, Any]) -> None:
     """Each run that nobody named is a session of its own."""
-    patch.setattr(Unnamed, "_continued", lambda *_: None)
+    patch.setattr(UnnamedSessions, "_continued", lambda *_: None)
 
 
 def shares_what_nobody_named(patch: Patch, _: Adapter[Any, Any]) -> None:
     """All that nobody named is one session."""
-    patch.setattr(Unnamed, "session_of", lambda *_, **__: "everybody's")
+    patch.setattr(UnnamedSessions, "session_of", lambda *_, **__: "everybody's")
 
 
 def names_what_nobody_named(patch: Patch, _: Adapter[Any, Any]) -> None:

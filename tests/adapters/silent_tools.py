@@ -11,7 +11,7 @@ from typing import Any
 from ce_engine import HostMessage, Message, Origin, RetrievedDoc, Role, ToolRequest
 from ce_integrations import CallInfo, Hooks
 from ce_integrations.calls.steps import step_around
-from ce_integrations.calls.tool_methods import Called, RetrievalRecorder, RunInfo, ToolRecorder
+from ce_integrations.calls.tool_methods import MethodCall, RetrievalRecorder, RunInfo, ToolRecorder
 from ce_integrations.install.adapter import Adapter, Detach
 from ce_integrations.install.marks import Attribute, Mark, Marking
 from ce_integrations.wrapping.patches import ClassPatches, Make, all_definitions
@@ -94,11 +94,11 @@ class AgentMark(Mark):
         return CallInfo(session_id="s") if step is None else step.info(session_id="s")
 
 
-def tool_run(called: Called) -> RunInfo:
+def tool_run(called: MethodCall) -> RunInfo:
     return RunInfo(called.subject.name, dict(called.named), called.owner.info())
 
 
-def retrieval(called: Called) -> RunInfo:
+def retrieval(called: MethodCall) -> RunInfo:
     (query,) = called.by_name("query").values()
     return RunInfo("shelf", query, called.owner.info())
 

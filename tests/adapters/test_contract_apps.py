@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ce_integrations.testing.answers import JsonObject
-from ce_integrations.testing.trial import Trial
+from ce_integrations.testing.side_by_side import SideBySide
 from tests.adapters import heralds
 from tests.adapters.heralds import Herald, Note
 from tests.adapters.test_contract_pushed import HeraldAdapter
@@ -42,7 +42,7 @@ def sends(patch: Patch, change: Change) -> None:
 
 
 def run(test: str) -> None:
-    with Trial(Heralds()) as trial:
+    with SideBySide(Heralds()) as trial:
         getattr(Heralds(), test)(trial, "sync")
 
 

@@ -11,15 +11,20 @@ import pytest
 
 from ce_engine import Answer, HostMessage, Message, Origin, Role, ToolRequest
 from ce_integrations import CallInfo, ce_role, ce_session
-from ce_integrations.whose.role import current_role
-from ce_integrations.whose.session import (
+from ce_integrations.identity.role import current_role
+from ce_integrations.identity.session import (
+    CallIdentity,
     Choice,
-    Resolved,
     conversation_of,
     remember_answer,
     resolve,
 )
-from ce_integrations.whose.unnamed_sessions import MAX_REMEMBERED, Stateless, Unnamed, unnamed
+from ce_integrations.identity.unnamed_sessions import (
+    MAX_REMEMBERED,
+    Stateless,
+    UnnamedSessions,
+    unnamed,
+)
 
 
 class Memory:
@@ -66,11 +71,11 @@ class Host:
         remember_answer(found, Answer(self.messages[-1].message))
         return found.scope.session_id
 
-    def resolved(self, run: str, messages: list[HostMessage], **told: Any) -> Resolved:
+    def resolved(self, run: str, messages: list[HostMessage], **told: Any) -> CallIdentity:
         info = CallInfo(run, user_id=self.owner, conversation=self.conversation, **told)
         found = resolve(info, Choice(), lambda: messages)
         assert found.ephemeral
-        return Resolved(found.scope, ephemeral=True, conversation=conversation_of(info))
+        return CallIdentity(found.scope, ephemeral=True, conversation=conversation_of(info))
 
     def early(self, run: str, purpose: Literal["chat", "helper"] = "chat") -> str:
         """A tool's run, or a helper's call with a prompt of its own."""
@@ -197,7 +202,7 @@ def test_who_takes_the_place_of_one_that_is_gone_is_another() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    mine, memory = Unnamed(), Memory()
+    mine, memory = UnnamedSessions(), Memory()
     number = mine.number_of(memory)
     for n in range(MAX_REMEMBERED + 100):
         message = Message(role=Role.ASSISTANT, content=str(n))
@@ -214,7 +219,7 @@ def test_a_session_that_has_a_name_is_that_one() -> None:
         info = CallInfo("a named run", conversation=memory)
         found = resolve(info, Choice())
         assert found.scope.session_id == "named"
-        answered = Resolved(found.scope, found.ephemeral, conversation_of(info))
+        answered = CallIdentity(found.scope, found.ephemeral, conversation_of(info))
         remember_answer(answered, Answer(Message(role=Role.ASSISTANT, content="The first.")))
     host = Host(memory)
     host.messages.append(said(Role.ASSISTANT, "The first."))

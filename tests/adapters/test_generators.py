@@ -16,8 +16,8 @@ import pytest
 
 from ce_integrations import CallInfo, ce_role, ce_session
 from ce_integrations.calls.steps import Step, deeper, stepping
-from ce_integrations.whose.role import current_role
-from ce_integrations.whose.session import Choice, chosen_session, resolve
+from ce_integrations.identity.role import current_role
+from ce_integrations.identity.session import Choice, chosen_session, resolve
 
 
 NOBODY = "nobody"

@@ -11,8 +11,8 @@ import pytest
 
 from ce_engine import Answer, ConfigError, HostMessage, Message, Origin, Role, Scope
 from ce_integrations import CallInfo, ce_session
+from ce_integrations.identity.session import Choice, remember_answer, resolve
 from ce_integrations.install.options import Options
-from ce_integrations.whose.session import Choice, remember_answer, resolve
 
 
 def found(info: CallInfo | None = None, **choice: Any) -> Scope:

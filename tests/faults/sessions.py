@@ -13,7 +13,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from ce_engine import ContextEngine, HostMessage, ModelCall, Scope
-from ce_engine.runtime.bounded import Bounded
+from ce_engine.runtime.bounded_dict import BoundedDict
 from ce_engine.testing.host import HostApp, assistant, user
 from ce_integrations import ce_session
 from ce_integrations.wrapping.bounded_maps import BoundedMap
@@ -82,7 +82,7 @@ def held() -> Counter[str]:
     """How many things each container of ours holds, by class and attribute, summed over its objects.
 
     Looks from our modules and from the objects that they hold; containers that are bounded by what
-    they are (`Bounded`, `BoundedMap`) are left out.
+    they are (`BoundedDict`, `BoundedMap`) are left out.
     """
     found: Counter[str] = Counter()
     seen: dict[int, object] = {}
@@ -93,7 +93,7 @@ def held() -> Counter[str]:
     waiting.extend(("engine", each) for each in _engines)
     while waiting:
         name, value = waiting.popleft()
-        if isinstance(value, (*LEAVES, Bounded, BoundedMap)) or id(value) in seen:
+        if isinstance(value, (*LEAVES, BoundedDict, BoundedMap)) or id(value) in seen:
             continue
         seen[id(value)] = value
         children = list(_children(value, name))

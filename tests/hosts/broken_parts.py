@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ce_engine.ports.redaction import RedactedData, RedactResult, Restored
+from ce_engine.ports.redaction import RedactedData, RedactResult, RestoreResult
 from ce_engine.schema.rows import Placeholder
 
 
@@ -32,7 +32,7 @@ class BrokenRedactor:
     def learned(self) -> list[Placeholder]:
         return []
 
-    def restore(self, text: str) -> Restored:
+    def restore(self, text: str) -> RestoreResult:
         raise RuntimeError(text)
 
     held_bytes = 0

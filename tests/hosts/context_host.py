@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ce_engine import ContextEngine, ContextPiece, ModelCall, Scope
-from ce_engine.prepare.blocks.material import Collected
+from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.testing.host import system, user
 from ce_engine.text.tokens.call_tokens import Counter
 
@@ -21,23 +21,23 @@ def call(scope: Scope = SCOPE, text: str = "What now?", **values: Any) -> ModelC
     )
 
 
-async def collect(engine: ContextEngine, asked: ModelCall) -> Collected:
+async def collect(engine: ContextEngine, asked: ModelCall) -> CollectedContext:
     """What the engine collects for a call, as `prepare` does it."""
     config, collector = asked.config or engine.config, engine._collector
 
-    async def work() -> Collected:
+    async def work() -> CollectedContext:
         fetched = await collector.fetch(asked, config)
         view, _ = await engine._sessions.view(asked.scope, ephemeral=asked.ephemeral)
         owned = await collector.owned(asked, view)
         count = Counter(engine.estimator, None).text
         return collector.collect(
-            asked, config, view, owned=owned, fetched=fetched, kept=Collected(), count=count
+            asked, config, view, owned=owned, fetched=fetched, kept=CollectedContext(), count=count
         )
 
     return await engine.loop.share(work())
 
 
-def told(collected: Collected) -> list[str]:
+def told(collected: CollectedContext) -> list[str]:
     return [material.text for material in collected.materials]
 
 

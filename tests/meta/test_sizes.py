@@ -21,7 +21,7 @@ ROOMS = {
     "ce_engine/memory": 750,
     "ce_engine/ports": 330,
     "ce_engine/prepare": 4450,
-    "ce_engine/runtime": 1050,
+    "ce_engine/runtime": 1130,
     "ce_engine/schema": 2420,
     "ce_engine/sessions": 1410,
     "ce_engine/stores": 4940,
@@ -35,7 +35,7 @@ ROOMS = {
     "ce_integrations/install": 860,
     "ce_integrations/mapping": 720,
     "ce_integrations/testing": 2980,
-    "ce_integrations/whose": 560,
+    "ce_integrations/identity": 560,
     "ce_integrations/wrapping": 570,
 }
 ADAPTER_STATEMENTS = 255  # one framework's folder, without imports and its demo

@@ -12,13 +12,13 @@ from typing import Any
 
 from ce_engine import BudgetConfig, SessionDocument
 from ce_engine.schema.rows import TurnRow
+from ce_integrations.identity.session import ce_session
 from ce_integrations.install.adapter import Adapter, Way
 from ce_integrations.testing.answers import Answer, text, tool_calls
 from ce_integrations.testing.contract_case import count
 from ce_integrations.testing.framework_apps import FrameworkApps, Page
-from ce_integrations.testing.trial import Played, Trial
+from ce_integrations.testing.side_by_side import AppRun, SideBySide
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 
 
 HERE = Path(__file__).parent
@@ -88,7 +88,7 @@ class Part:
     """What is stored of one session, and what was sent meanwhile."""
 
     apps: FrameworkApps
-    played: Played
+    played: AppRun
     document: SessionDocument
     turns: list[TurnRow]
     way: Way
@@ -176,13 +176,13 @@ def _talk(apps: FrameworkApps) -> Part:
     script = [answer for _, answers in TALK for answer in answers]
     questions = [question for question, _ in TALK]
     budget = BudgetConfig(max_input_tokens=BUDGET, reserved_reply_tokens=0)
-    with Trial(apps) as trial, Wire(script) as wire:
+    with SideBySide(apps) as trial, Wire(script) as wire:
         target = apps.make_target(wire, TOOLS)
         return _part(trial, wire, target, questions, _way(apps), budget=budget)
 
 
 def _finding(apps: FrameworkApps) -> Part:
-    with Trial(apps) as trial, Wire(text("A lane is a line. 一条线。")) as wire:
+    with SideBySide(apps) as trial, Wire(text("A lane is a line. 一条线。")) as wire:
         target = apps.make_retrieving(wire, PAGES)
         return _part(trial, wire, target, [QUESTION], _way(apps))
 
@@ -192,13 +192,13 @@ STREAMED_WAYS = ("stream", "astream", "push", "apush")
 
 def _streaming(apps: FrameworkApps) -> Part:
     ways: Sequence[Way] = [way for way in apps.adapter.capabilities.ways if way in STREAMED_WAYS]
-    with Trial(apps) as trial, Wire(text("A cut leaves older turns out, 截断。")) as wire:
+    with SideBySide(apps) as trial, Wire(text("A cut leaves older turns out, 截断。")) as wire:
         target = apps.make_target(wire)
         return _part(trial, wire, target, [STREAMED], next(iter(ways), _way(apps)))
 
 
 def _part(
-    trial: Trial, wire: Wire, target: Any, questions: Sequence[str], way: Way, **options: Any
+    trial: SideBySide, wire: Wire, target: Any, questions: Sequence[str], way: Way, **options: Any
 ) -> Part:
     named: list[object] = []
     enter = ce_session.__enter__
@@ -217,6 +217,6 @@ def _way(apps: FrameworkApps) -> Way:
     return "async" if "async" in ways else "sync"
 
 
-def largest(played: Played) -> int:
+def largest(played: AppRun) -> int:
     """The tokens of the largest request, counted by other code than the engine's."""
     return max(count(body) for body in played.bodies)

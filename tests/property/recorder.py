@@ -10,7 +10,7 @@ from hashlib import blake2b
 from ce_engine.prepare.reconcile.reconcile import (
     Flags,
     Incoming,
-    Reconciled,
+    Reconciliation,
     place_answer,
     reconcile,
     settle,
@@ -117,7 +117,7 @@ class Recorder:
         brought = list(found.bring)
         return Turn(tip, positions, added, brought, found.ambiguous, since, agent, lane_key)
 
-    def warm(self, objs: Sequence[Obj], agent: str, lane_key: str, flags: Flags) -> Reconciled:
+    def warm(self, objs: Sequence[Obj], agent: str, lane_key: str, flags: Flags) -> Reconciliation:
         return reconcile(
             self.log,
             [incoming(obj) for obj in objs],
@@ -127,7 +127,7 @@ class Recorder:
             flags=flags,
         )
 
-    def cold(self, objs: Sequence[Obj], agent: str, lane_key: str, flags: Flags) -> Reconciled:
+    def cold(self, objs: Sequence[Obj], agent: str, lane_key: str, flags: Flags) -> Reconciliation:
         """What a process finds that has just read the log and knows none of the objects."""
         log = Log()
         for entry in self.log.entries:
@@ -189,7 +189,7 @@ class Recorder:
         return self.log.add(self._entry(result, call, "", lane_key))
 
 
-def assert_same(warm: Reconciled, cold: Reconciled) -> None:
+def assert_same(warm: Reconciliation, cold: Reconciliation) -> None:
     """Property 6: caches change the cost and never the answer."""
     for name in ("new", "positions", "tip", "lane", "ambiguous"):
         mine, theirs = getattr(warm, name), getattr(cold, name)

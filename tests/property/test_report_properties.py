@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ce_engine.prepare import pipeline
-from ce_engine.prepare.choose.candidates import Nominated
+from ce_engine.prepare.choose.candidates import Nomination
 from ce_engine.prepare.choose.pruner_guard import Chooser, Fate
 from tests.property.report_cases import Case
 
@@ -39,10 +39,10 @@ def whole_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 def silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that had no room are not told of."""
 
-    def tell(self: Nominated, pruned: Any, went: Any) -> None:
+    def tell(self: Nomination, pruned: Any, went: Any) -> None:
         self.decisions = [*pruned.values()]
 
-    monkeypatch.setattr(Nominated, "tell", tell)
+    monkeypatch.setattr(Nomination, "tell", tell)
 
 
 def miscounting(monkeypatch: pytest.MonkeyPatch) -> None:

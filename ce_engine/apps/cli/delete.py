@@ -12,7 +12,7 @@ from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl
 from ce_engine.apps.cli.reading import engine_over, find_scope, find_session
 from ce_engine.apps.present.output import console, number, print_json, printable
 from ce_engine.errors import EvidenceNotFoundError, SessionNotFoundError
-from ce_engine.schema.report import Deleted
+from ce_engine.schema.report import DeletionReport
 from ce_engine.schema.rows import SessionInfo
 
 
@@ -80,7 +80,7 @@ async def _delete(
     evidence: str | None,
     *,
     yes: bool,
-) -> Deleted:
+) -> DeletionReport:
     async with engine_over(*urls) as engine:
         store = engine.store
         await store.purge()  # of an earlier deletion whose bytes somebody kept from going
@@ -116,13 +116,13 @@ def _confirm(what: str, *, yes: bool) -> None:
         typer.confirm(printable(f"Delete {what}?"), abort=True, err=True)
 
 
-def _sum(found: Sequence[SessionInfo]) -> Deleted:
+def _sum(found: Sequence[SessionInfo]) -> DeletionReport:
     names = ("messages", "evidences", "tool_calls", "turns")
     sums = {name: sum(getattr(info, name) for info in found) for name in names}
-    return Deleted(sessions=len(found), **sums)
+    return DeletionReport(sessions=len(found), **sums)
 
 
-def _told(deleted: Deleted) -> str:
+def _told(deleted: DeletionReport) -> str:
     """The numbers in words, those of nothing left out."""
     words = {"evidences": "evidence", "tool_calls": "tool calls"}
     parts = [

@@ -30,7 +30,7 @@ from ce_engine.stores.urls import DEFAULT, MEMORY, scheme_of
 
 if TYPE_CHECKING:
     from ce_engine.schema.call import HostMessage
-    from ce_engine.schema.report import Imported
+    from ce_engine.schema.report import ImportReport
     from ce_engine.schema.scope import Scope
 
 READERS_GROUP = "ce_integrations.histories"
@@ -66,7 +66,7 @@ class HistoryReader(Protocol):
         """
 
 
-class Taken(NamedTuple):
+class ImportedFile(NamedTuple):
     """A conversation of the file, and the session that it becomes."""
 
     session_id: str
@@ -118,7 +118,7 @@ def import_(
             screen.print(f"  {printable(line)}", soft_wrap=True)
 
 
-def _conversations(file: Path, session: str, form: str) -> list[Taken]:
+def _conversations(file: Path, session: str, form: str) -> list[ImportedFile]:
     """The conversations of a file with the sessions that they become.
 
     Raises:
@@ -149,7 +149,7 @@ def _conversations(file: Path, session: str, form: str) -> list[Taken]:
             "it out, and each becomes a session of its own name"
         )
     return [
-        Taken(
+        ImportedFile(
             session or each.name or (file.stem if len(found) == 1 else f"{file.stem}-{n}"),
             each.messages,
             fitting[0].name,
@@ -194,14 +194,14 @@ def _no_json(file: Path, error: Exception, line: int | None = None) -> SchemaVal
     )
 
 
-async def _taken_in(url: str, scope: Scope, found: Sequence[Taken]) -> list[Imported]:
+async def _taken_in(url: str, scope: Scope, found: Sequence[ImportedFile]) -> list[ImportReport]:
     """Import them one after the other, with a bar of the whole."""
     from ce_engine.config import RuntimeConfig, StoreConfig  # noqa: PLC0415 - slow to import
     from ce_engine.create import create_context_engine  # noqa: PLC0415
 
     config = RuntimeConfig(store=StoreConfig(deadline_s=PATIENT_S))
     engine = create_context_engine(url, config=config)
-    done: list[Imported] = []
+    done: list[ImportReport] = []
     try:
         with _bar(sum(len(each.messages) for each in found)) as bar:
             for each in found:

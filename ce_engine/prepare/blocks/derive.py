@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ce_engine.prepare.line import Line
+from ce_engine.prepare.message_groups import Line
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import BlockType, Priority
 

@@ -98,7 +98,7 @@ def sensitivity_of(evidence: Evidence) -> str | None:
 
 
 @dataclass(slots=True)
-class Collected:
+class CollectedContext:
     """What was collected for one call, with codes of what was not to be had (D-09).
 
     `left_out` is beyond what may be collected (D-11), best first.

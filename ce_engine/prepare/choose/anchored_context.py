@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ce_engine.prepare.line import Group
+from ce_engine.prepare.message_groups import Group
 from ce_engine.schema.report import PruneDecision
 
 
@@ -43,7 +43,7 @@ def in_line(pins: Pins, groups: Sequence[Group]) -> dict[str, Pin]:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldPins:
     """A lane's pins in one call, in the order of its line: they stay where they are while they fit.
 
     `costs` are their tokens; `released` says whether one had to go.

@@ -54,7 +54,7 @@ MESSAGE = "m:"
 
 
 @dataclass(slots=True)
-class Nominated:
+class Nomination:
     """Candidates with their blocks, and the tokens that are left.
 
     `missed`: one did not fit, or not as a whole; `excerpts` are the ids of the latter, and `decisions` tells
@@ -154,7 +154,7 @@ class Shorter:
 
 def nominate(
     found: Sequence[Candidate], query: str, *, left: int, most: int, headings: Headings, stays: bool
-) -> Nominated:
+) -> Nomination:
     """Take candidates, at most `most`, while `left` tokens last; long ones as excerpts.
 
     Where what goes in `stays`, what is stored goes in only as it can be rendered again; values of a result go in
@@ -163,13 +163,13 @@ def nominate(
     """
     sources, locale, seen = headings.sources, headings.locale, set[tuple[str, str]]()
     left -= sources.count(quote(knowledge([], locale), locale)) + FRAMING
-    made = Nominated([], left)
+    made = Nomination([], left)
     shorter = Shorter(query, sources, locale, left)
     for place, whole in enumerate(found):
         text, must = _said(whole.snippet), whole.priority is Priority.MUST
         if (is_again := text in seen) or (place >= most and not must):
             why = "duplicate" if is_again else "over_limit"
-            made.decisions.append(lost(whole, sources, locale, why))
+            made.decisions.append(lost_decision(whole, sources, locale, why))
             continue
         seen.add(text)
         has_room = must or made.left > FRAMING
@@ -183,7 +183,7 @@ def nominate(
         day = day_told(candidate.snippet) if 0 < cost <= made.left else ""
         cost += headings.cost(day)
         if not has_room or (cost > made.left and not must):
-            made.decisions.append(lost(whole, sources, locale, "over_budget"))
+            made.decisions.append(lost_decision(whole, sources, locale, "over_budget"))
             made.missed = True
             continue
         if is_excerpt:
@@ -215,7 +215,9 @@ def candidate_block(candidate: Candidate, tokens: int) -> ContextBlock:
     )
 
 
-def lost(candidate: Candidate, sources: Sources, locale: Locale, why: str) -> PruneDecision:
+def lost_decision(
+    candidate: Candidate, sources: Sources, locale: Locale, why: str
+) -> PruneDecision:
     """The decision on a candidate that does not go in."""
     chars = len(candidate.snippet.text)
     tokens = cost_of(candidate, sources, locale) if chars <= LONG else chars // CHARS_A_TOKEN
@@ -340,7 +342,7 @@ def with_results(
     return list(chosen.values())
 
 
-def given(materials: Sequence[Material]) -> list[Candidate]:
+def fact_candidates(materials: Sequence[Material]) -> list[Candidate]:
     """Facts that a source gave, best first; before all what must go in."""
     found = [
         Candidate(

@@ -46,7 +46,7 @@ _WORDS = {
 
 
 @dataclass(slots=True)
-class Settled:
+class ConflictOutcome:
     """What goes out after conflicts were looked for, and what there is to tell about them."""
 
     materials: list[Material]
@@ -90,7 +90,7 @@ def settle_conflicts(
     evidences: Sequence[Evidence],
     strategy: ConflictStrategy = "keep_both_and_warn",
     locale: str = "en",
-) -> Settled:
+) -> ConflictOutcome:
     """Look for fields on which evidence of different sources disagrees, and settle them.
 
     A field is what `metadata["field"]` names (its value `metadata["value"]`, else the content), else a
@@ -103,7 +103,7 @@ def settle_conflicts(
         strategy: who is right.
         locale: language of the note.
     """
-    settled = Settled([])
+    settled = ConflictOutcome([])
     gone: set[str] = set()
     lines: list[str] = []
     shown = {material.evidence_id for material in materials if material.evidence_id}

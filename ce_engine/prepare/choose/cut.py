@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ce_engine.prepare.choose.anchored_context import Pins
-from ce_engine.prepare.line import Below, Group, Item, Line, asked_before
+from ce_engine.prepare.message_groups import BelowCut, Group, Item, Line, task_above
 
 
 Shortened = Callable[[Item], int]
@@ -24,7 +24,7 @@ class Marks:
     drop: str | None = None
     shorten: str | None = None
     budget: int = 0
-    below: Below | None = None
+    below: BelowCut | None = None
     pins: Pins = field(default_factory=dict)
 
 
@@ -129,7 +129,7 @@ class _State:
         anchors = {group.anchor: position for position, group in enumerate(self.groups)}
         drop = anchors.get(marks.drop, 0) if marks.drop else 0
         shorten = anchors.get(marks.shorten, 0) if marks.shorten else 0
-        asked = asked_before(self.groups, drop)
+        asked = task_above(self.groups, drop)
         for position in range(drop):
             if position != asked:
                 self.drop(position)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.prepare.choose.anchored_context import Held, Pins, in_line
+from ce_engine.prepare.choose.anchored_context import HeldPins, Pins, in_line
 from ce_engine.prepare.choose.budget import shares
 from ce_engine.prepare.choose.cut import Cut, Depth, Marks, choose_cut
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import TOOLS, policy
 from ce_engine.prepare.choose.tail import tail
 from ce_engine.prepare.compose.sections import FRAMING
-from ce_engine.prepare.line import Line
+from ce_engine.prepare.message_groups import Line
 from ce_engine.schema.enums import Layer
 
 
@@ -37,7 +37,7 @@ class Cutter:
         budget: int,
         config: RuntimeConfig,
         groups: Groups,
-        held: Held,
+        held: HeldPins,
     ) -> None:
         self.line = line
         self.own = own

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from ce_engine.prepare.choose.cut import Cut
 from ce_engine.prepare.compose.shorter_texts import ShorterTexts
-from ce_engine.prepare.line import Item, Line
+from ce_engine.prepare.message_groups import Item, Line
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.report import PruneDecision
 

@@ -8,7 +8,7 @@ from ce_engine.prepare.blocks.derive import conversation_blocks
 from ce_engine.prepare.choose.pruner_guard import Fate
 from ce_engine.prepare.compose.render import Locale, short_result
 from ce_engine.prepare.compose.shorter_texts import Shorter, may_be_shorter, speaking
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Sources
 from ce_engine.schema.document import ContextBlock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ce_engine.prepare.line import Line
+from ce_engine.prepare.message_groups import Line
 from ce_engine.schema.enums import Origin
 
 

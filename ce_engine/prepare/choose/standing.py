@@ -34,7 +34,7 @@ Rank = tuple[bool, int, float, float]
 
 
 @dataclass(slots=True)
-class Standing:
+class StandingContext:
     """`contexts` by section, what they cost in `tokens`, and by layer; `warnings` are codes.
 
     `rules_dropped` are the ids of the rules that do not go out.
@@ -59,7 +59,7 @@ def stand(
     sections: Sections,
     chooser: Chooser,
     near: Near,
-) -> Standing:
+) -> StandingContext:
     """Choose among the materials of all sections but the facts, and render them.
 
     With room for all of it and what was `said`, all goes in that the pruner lets in. Else the layers'
@@ -79,7 +79,7 @@ def stand(
     """
     standing = [m for m in materials if m.section != FACTS]
     if not standing:
-        return Standing()
+        return StandingContext()
     chosen = _Standing(standing, sections, chooser, near)
     wanted = {Layer.IMMEDIATE: said}
     for material in standing:
@@ -144,7 +144,7 @@ class _Standing:
     def _price(self, block: ContextBlock) -> int:
         return self.sections.count(block.content) + LINE
 
-    def within(self, most: int) -> Standing:
+    def within(self, most: int) -> StandingContext:
         """The texts, without as much as must go for all of them to be within `most` tokens."""
         made = self._rendered()
         while made.tokens > most and (more := self._least(made.tokens - most)):
@@ -159,9 +159,9 @@ class _Standing:
         made.decisions = [self.decisions[m.id] for m in sorted(self.standing, key=_importance)]
         return made
 
-    def _rendered(self) -> Standing:
+    def _rendered(self) -> StandingContext:
         """The sections' texts, and what they cost."""
-        made = Standing()
+        made = StandingContext()
         stays = [self.kept[m.id] for m in self.standing if m.id in self.kept]
         for section, layer in LAYERS.items():
             found = [m for m in stays if m.section == section]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ce_engine.prepare.line import Group
+from ce_engine.prepare.message_groups import Group
 
 
 MESSAGES = 4

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import takewhile
 
 from ce_engine.prepare.compose.compose import Piece, compose
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Sources
 from ce_engine.schema.call import Extend, Keep, Restore, Shorten, Step

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ce_engine.prepare.compose.render import TEMPLATES, Locale, excerpt, fitted, replaced, some_of
-from ce_engine.prepare.line import Group, Item
+from ce_engine.prepare.message_groups import Group, Item
 from ce_engine.prepare.sources import Sources, Span
 from ce_engine.schema.enums import Origin
 

@@ -21,7 +21,7 @@ __all__ = [
     "Flags",
     "Incoming",
     "NewEntry",
-    "Reconciled",
+    "Reconciliation",
     "place_answer",
     "reconcile",
     "settle",
@@ -52,7 +52,7 @@ class NewEntry:
 
 
 @dataclass(slots=True)
-class Reconciled:
+class Reconciliation:
     """Where the messages of a host's list sit.
 
     A *place* is an entry of the log (0 or more), `~k` for `new[k]`, or `None` for nothing.
@@ -88,7 +88,7 @@ def reconcile(
     known: Sequence[int | None] = (),
     flags: Flags = NO_FLAGS,
     same_answer: Callable[[int, int], bool] | None = None,
-) -> Reconciled:
+) -> Reconciliation:
     """Say of every host message whether it is stored, and where it sits (decision 4).
 
     Args:
@@ -123,7 +123,7 @@ class _Assembly:
         self.novelties = alignment.novelties
         self.j = alignment.from_known
         start = matcher.at[self.j - 1] + 1 if self.j else 0
-        self.found = Reconciled(list(known[:start]), ambiguous=matcher.ambiguous)
+        self.found = Reconciliation(list(known[:start]), ambiguous=matcher.ambiguous)
         self.own = self.found.positions[-1] if start else None
         self.results = Results(matcher.log, self.found.positions)
         for i in range(start, len(matcher.incoming)):
@@ -165,7 +165,7 @@ class _Assembly:
         return ~(len(self.found.new) - 1)
 
 
-def _lane(log: Log, found: Reconciled) -> int | None:
+def _lane(log: Log, found: Reconciliation) -> int | None:
     """The place where the tip's lane starts."""
     place = found.tip
     while place is not None and place < 0:
@@ -176,7 +176,7 @@ def _lane(log: Log, found: Reconciled) -> int | None:
     return None if place is None else log.root(place)
 
 
-def _bring_in(matcher: Matcher, flags: Flags, found: Reconciled) -> None:
+def _bring_in(matcher: Matcher, flags: Flags, found: Reconciliation) -> None:
     """Offer earlier lanes if the host sends nothing of what was said before its newest message."""
     log, line = matcher.log, matcher.line
     task = next((j for j in range(len(line) - 1, -1, -1) if _is_task(line[j])), None)
@@ -201,7 +201,7 @@ def _is_task(m: Incoming) -> bool:
     return m.origin == Origin.TASK if m.origin else m.role == "user"
 
 
-def _sends_history(matcher: Matcher, found: Reconciled, task: int) -> bool:
+def _sends_history(matcher: Matcher, found: Reconciliation, task: int) -> bool:
     """Whether the list holds anything that was said before its task message, or an answer or a summary."""
     places, parents = matcher.places, matcher.log.parents
     if places[task] != NEW and parents[places[task]] >= 0:

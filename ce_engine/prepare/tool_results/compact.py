@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Sources
 from ce_engine.prepare.tool_results.forms import (
@@ -36,22 +36,22 @@ PASSES = 4
 
 Key = int | str
 Forms = dict[Key, Form]
-GivenForm = tuple[str, int | None, int]
+ArchivedForm = tuple[str, int | None, int]
 """The kind of a result's form, the host index that it refers to, the tokens that it saved."""
 
 
 @dataclass(frozen=True, slots=True)
-class GivenForms:
+class ArchivedForms:
     """What a replay knows of results: forms by host index, where the text that they are of is not stored.
 
     `fetches` says that the agent could read stored evidence.
     """
 
-    forms: Mapping[int, GivenForm] = field(default_factory=dict)
+    forms: Mapping[int, ArchivedForm] = field(default_factory=dict)
     fetches: bool = False
 
 
-NO_FORMS = GivenForms()
+NO_FORMS = ArchivedForms()
 
 
 class Assemble(Protocol):
@@ -78,7 +78,7 @@ class ResultTexts:
     calls: Callable[[Item], Sequence[ToolRequest]]
     evidence: Callable[[Item], str]
     is_media: Callable[[Item], bool]
-    given: Mapping[int, GivenForm] = field(default_factory=dict)
+    given: Mapping[int, ArchivedForm] = field(default_factory=dict)
 
 
 def assemble_compact(

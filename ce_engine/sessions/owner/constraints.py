@@ -21,10 +21,10 @@ from ce_engine.runtime.workers import Workers
 from ce_engine.schema.arguments import doors
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.pace import within
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import CONSTRAINTS, KIND, MAX_KIND_CHARS, Constraint
+from ce_engine.schema.time_limits import within
 from ce_engine.sessions.owner.settings import Settings, in_order, parsed
 
 

@@ -21,7 +21,7 @@ from ce_engine.schema.enums import Priority
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import CONSTRAINTS, Constraint, Setting, Versions
-from ce_engine.sessions.view import Bounded
+from ce_engine.sessions.view import BoundedDict
 from ce_engine.text.tokens.call_tokens import FALLBACK
 
 
@@ -33,7 +33,7 @@ Change = Callable[[Any], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnerValues:
     """The settings of one owner in one project, at a version of theirs."""
 
     version: int = 0
@@ -60,10 +60,10 @@ class Settings:
     def __init__(self, store: Store, journal: Journal) -> None:
         self._store = store
         self._journal = journal
-        self._known: Bounded[Key, Owned] = Bounded(MAX_OWNERS)
+        self._known: BoundedDict[Key, OwnerValues] = BoundedDict(MAX_OWNERS)
         self._changing = KeyedLocks()
 
-    async def owned(self, scope: Scope, version: int | None) -> Owned:
+    async def owned(self, scope: Scope, version: int | None) -> OwnerValues:
         """The settings for a model call, within the store's deadline; without the store, the last known.
 
         Args:
@@ -87,9 +87,9 @@ class Settings:
                 raise
         return known
 
-    async def _load(self, scope: Scope, version: int) -> Owned:
+    async def _load(self, scope: Scope, version: int) -> OwnerValues:
         if not version:
-            return Owned()
+            return OwnerValues()
         store, read = self._store, self._journal.read
         constraints = await read(lambda: store.get_setting(scope, CONSTRAINTS), Setting | None)
         budget = await read(lambda: store.get_setting(scope, BUDGET), Setting | None)
@@ -104,7 +104,7 @@ class Settings:
             limit = BudgetConfig(**budget.value) if budget else None
         except (ConfigError, TypeError):
             warnings.append(FALLBACK)
-        return Owned(version, rules, limit, warnings)
+        return OwnerValues(version, rules, limit, warnings)
 
     async def get(self, scope: Scope, name: str) -> Setting | None:
         """A setting as it is stored now."""

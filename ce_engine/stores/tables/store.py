@@ -18,7 +18,7 @@ from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
-from ce_engine.stores import places, secret
+from ce_engine.stores import path_checks, secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.tables import checking, deleting, reads, settings, tables
@@ -94,7 +94,7 @@ class SqlStore(BaseStore):
         return self._secret
 
     def check_place(self) -> None:
-        places.check_file(self._database.path)
+        path_checks.check_file(self._database.path)
         self._database.check_kind()
 
     async def apply(

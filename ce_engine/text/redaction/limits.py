@@ -9,7 +9,7 @@ from ce_engine.config import RedactionConfig
 from ce_engine.errors import RedactionError
 from ce_engine.ports.redaction import RedactedData, RedactResult, SessionRedactor
 from ce_engine.schema.degradation import REDACTION_LIMIT
-from ce_engine.schema.pace import Allowance, TimeUpError
+from ce_engine.schema.time_limits import Allowance, TimeUpError
 from ce_engine.text.redaction.pieces import text_length
 
 

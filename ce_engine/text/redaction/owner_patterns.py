@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ce_engine.errors import RedactionError
-from ce_engine.schema.pace import TimeUpError, left
+from ce_engine.schema.time_limits import TimeUpError, seconds_left
 from ce_engine.text.redaction.dictionaries import Custom, label_of
 
 
@@ -49,7 +49,7 @@ class _Search:
         Raises:
             TimeUpError: it took longer than it may.
         """
-        seconds, search = left(), self._pattern.finditer
+        seconds, search = seconds_left(), self._pattern.finditer
         if seconds is None:
             return list(search(text))
         try:

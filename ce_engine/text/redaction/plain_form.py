@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
-from ce_engine.schema.pace import breathe, breathing
+from ce_engine.schema.time_limits import breathe, breathing
 
 
 HOLE = "\ufdd0"

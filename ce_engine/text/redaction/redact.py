@@ -12,9 +12,9 @@ from typing import Any
 
 from ce_engine.config import RedactionRules
 from ce_engine.errors import RedactionError
-from ce_engine.ports.redaction import RedactedData, RedactResult, Restored
-from ce_engine.schema.pace import breathe, breathing
+from ce_engine.ports.redaction import RedactedData, RedactResult, RestoreResult
 from ce_engine.schema.rows import Placeholder
+from ce_engine.schema.time_limits import breathe, breathing
 from ce_engine.text.redaction.dictionaries import Custom, dictionary_rules
 from ce_engine.text.redaction.fields import FieldPaths
 from ce_engine.text.redaction.labelled import sensitive_key
@@ -150,9 +150,9 @@ class PatternRedactor:
         """Say whether the text is one placeholder and nothing else."""
         return self._placeholder.fullmatch(text) is not None
 
-    def restore(self, text: str, vault: Vault) -> Restored:
+    def restore(self, text: str, vault: Vault) -> RestoreResult:
         """The text with the live values that the vault has."""
-        return vault.restore(text, self._placeholder) if "[" in text else Restored(text)
+        return vault.restore(text, self._placeholder) if "[" in text else RestoreResult(text)
 
     def spelled_out(self, text: str) -> list[str]:
         """The placeholders that stand in a text, whoever wrote them."""
@@ -278,7 +278,7 @@ class BoundRedactor:
     def learned(self) -> list[Placeholder]:
         return self._numbering.learned()
 
-    def restore(self, text: str) -> Restored:
+    def restore(self, text: str) -> RestoreResult:
         return self._redactor.restore(text, self._vault)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from ce_engine.schema.pace import breathe, breathing
+from ce_engine.schema.time_limits import breathe, breathing
 from ce_engine.text.redaction.labelled import (
     LABELLED,
     LABELLED_NUMBERS,

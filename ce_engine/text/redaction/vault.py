@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
-from ce_engine.ports.redaction import Restored
+from ce_engine.ports.redaction import RestoreResult
 
 
 MAX_BYTES = 1_000_000
@@ -56,11 +56,11 @@ class Vault:
             self._bytes = self._max = 0
         self._spelled_out.add(placeholder)
 
-    def restore(self, text: str, pattern: re.Pattern[str]) -> Restored:
+    def restore(self, text: str, pattern: re.Pattern[str]) -> RestoreResult:
         """The text with the live values of the placeholders that `pattern` finds."""
         known = [found[0] in self._live for found in pattern.finditer(text)]
         live = pattern.sub(lambda found: self._live.get(found[0], found[0]), text)
-        return Restored(live, sum(known), len(known) - sum(known))
+        return RestoreResult(live, sum(known), len(known) - sum(known))
 
     def _forget(self, placeholder: str) -> None:
         live = self._live.pop(placeholder, None)

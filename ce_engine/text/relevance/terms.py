@@ -10,7 +10,7 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
-from ce_engine.schema.pace import breathe
+from ce_engine.schema.time_limits import breathe
 
 
 def _words(text: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from ce_engine.schema.pace import breathe
+from ce_engine.schema.time_limits import breathe
 from ce_engine.text.tokens.char_prices import (
     ACCENTED,
     BEFORE,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ce_engine.schema.pace import breathe
+from ce_engine.schema.time_limits import breathe
 from ce_engine.text.tokens.chars import CharBasedEstimator
 from ce_engine.text.tokens.framing import FramedEstimator
 from ce_engine.text.tokens.models import bare_name

@@ -14,7 +14,7 @@ from ce_engine.schema.call import Keep, ModelCall, Prepared, TurnHandle
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.report import Report
 from ce_engine.sessions.view import OpenTurn
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.report.report import refusal
 
 
@@ -22,14 +22,14 @@ logger = logging.getLogger("ce_engine")
 
 
 @dataclass(slots=True)
-class Queued:
+class QueuedTurn:
     """The state of a turn whose call went on unprepared, until it is prepared for the record."""
 
     recorded: Future[None] = field(default_factory=Future)
     chunks: dict[int, str] = field(default_factory=dict)
 
 
-class Admission(Parts):
+class Admission(EngineBase):
     """Lets calls in, a few of a session at once. All of it runs on the engine's own loop."""
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Admission(Parts):
             call.scope,
             call.request_id,
             call.lane,
-            state=Queued(),
+            state=QueuedTurn(),
         )
         # Not under the session's key: the session's next phases do not wait for it, its own do.
         self._posted.add(turn.turn_id, self.loop.submit(self._record_passed(call, turn)))
@@ -84,7 +84,7 @@ class Admission(Parts):
     async def _record_passed(self, call: ModelCall, turn: TurnHandle) -> None:
         """Prepare without changing anything, which records all that the call brought."""
         queued = turn.state
-        assert isinstance(queued, Queued)
+        assert isinstance(queued, QueuedTurn)
         as_sent = {"enable_share_context": False, "tool_results": "whole"}
         config = (call.config or self.config).model_copy(update=as_sent)
         try:
@@ -100,7 +100,7 @@ class Admission(Parts):
         """Make the handle that the host has that of the turn that was opened for it."""
         opened, waiting = prepared.turn.state, queued.state
         assert isinstance(opened, OpenTurn)
-        assert isinstance(waiting, Queued)
+        assert isinstance(waiting, QueuedTurn)
         opened.handle, opened.chunks = queued, waiting.chunks
         queued.turn_id, queued.attempt = opened.row.turn_id, opened.row.attempt
         queued.request_id, queued.lane = prepared.turn.request_id, prepared.turn.lane
@@ -108,7 +108,7 @@ class Admission(Parts):
 
     async def _recorded_first(self, turn: TurnHandle | None) -> None:
         """Wait until a turn that went on unprepared is there to be ended."""
-        if turn is not None and isinstance(turn.state, Queued):
+        if turn is not None and isinstance(turn.state, QueuedTurn):
             await settled(turn.state.recorded)
 
     async def _refuse(self, prepared: Prepared) -> None:

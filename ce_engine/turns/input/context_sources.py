@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import InputTooLargeError, StoreUnavailableError
 from ce_engine.ports.context import ContextPiece, ContextSource
-from ce_engine.prepare.blocks.material import LAYERS, Collected, Material
+from ce_engine.prepare.blocks.material import LAYERS, CollectedContext, Material
 from ce_engine.prepare.choose.sharing import Share, share_of
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.enums import Layer, Origin, Priority
 from ce_engine.schema.settings import CONSTRAINTS, Constraint
-from ce_engine.sessions.owner.settings import Owned, Settings
+from ce_engine.sessions.owner.settings import OwnerValues, Settings
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.redaction.placeholders import lettered
 from ce_engine.text.tokens.call_tokens import FALLBACK
 from ce_engine.turns.input.final_answers import final_results
-from ce_engine.turns.input.source_fetch import UNAVAILABLE, Fetched, Fetching
+from ce_engine.turns.input.source_fetch import UNAVAILABLE, Fetching, FetchResult
 
 
 VIOLATION, TOO_LARGE = "CONTEXT_SCOPE_VIOLATION", "CONTEXT_INPUT_TOO_LARGE"
@@ -39,7 +39,7 @@ class Collector:
         self._settings = settings
         self._fetching = Fetching(sources)
 
-    async def fetch(self, call: ModelCall, config: RuntimeConfig) -> Fetched:
+    async def fetch(self, call: ModelCall, config: RuntimeConfig) -> FetchResult:
         """Ask the sources, outside every lock."""
         share = _share(call, config)
         limit, deadline_s = config.prune.max_retrieved_chunks, config.collect.deadline_s
@@ -47,21 +47,21 @@ class Collector:
             call.scope, _query(call), limit, deadline_s, share.sections
         )
 
-    async def owned(self, call: ModelCall, view: SessionView) -> Owned:
+    async def owned(self, call: ModelCall, view: SessionView) -> OwnerValues:
         """What the owner set, as of now; without the store, as last known."""
         try:
             return await self._settings.owned(call.scope, view.settings)
         except StoreUnavailableError:
-            return Owned(warnings=[f"{UNAVAILABLE}: {CONSTRAINTS}"])
+            return OwnerValues(warnings=[f"{UNAVAILABLE}: {CONSTRAINTS}"])
 
     async def gather(
         self,
         call: ModelCall,
         config: RuntimeConfig,
         view: SessionView,
-        kept: Collected,
+        kept: CollectedContext,
         count: Callable[[str], int],
-    ) -> tuple[RuntimeConfig, Collected]:
+    ) -> tuple[RuntimeConfig, CollectedContext]:
         """All of it at once, with the budget that the owner set: for those who only look."""
         fetched = await self.fetch(call, config)
         owned = await self.owned(call, view)
@@ -76,11 +76,11 @@ class Collector:
         config: RuntimeConfig,
         view: SessionView,
         *,
-        owned: Owned,
-        fetched: Fetched,
-        kept: Collected,
+        owned: OwnerValues,
+        fetched: FetchResult,
+        kept: CollectedContext,
         count: Callable[[str], int],
-    ) -> Collected:
+    ) -> CollectedContext:
         """The materials of a call, the user's own constraints first, and what to warn of.
 
         Raises:
@@ -108,7 +108,7 @@ class Collector:
             raise InputTooLargeError(f'{"; ".join(too_large)}, and fail="closed" is set')
         warnings += [*fetched.warnings, *kept.warnings]
         warnings += [f"{TOO_LARGE}: {advice}" for advice in too_large]
-        return Collected(within, warnings, kept.degradations, left_out)
+        return CollectedContext(within, warnings, kept.degradations, left_out)
 
 
 def _share(call: ModelCall, config: RuntimeConfig) -> Share:

@@ -9,7 +9,7 @@ from itertools import chain, takewhile
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.grouping import answers
-from ce_engine.prepare.line import Below, Item
+from ce_engine.prepare.message_groups import BelowCut, Item
 from ce_engine.prepare.reconcile.earlier_lanes import Lanes
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.enums import Origin, Role
@@ -117,7 +117,7 @@ class History:
         known = row.counted_by == self.counter.name
         return row.tokens if known else self.counter.message(row.message)
 
-    def line(self, places: Sequence[int | None], below: Below | None = None) -> list[Item]:
+    def line(self, places: Sequence[int | None], below: BelowCut | None = None) -> list[Item]:
         """The call's messages, at their `places` in the log, with those that are brought in."""
         end = len(self.call.messages)
         parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]

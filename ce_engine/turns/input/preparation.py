@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import BudgetExceededError
 from ce_engine.ports.pruner import Pruner
-from ce_engine.prepare.blocks.material import Collected
+from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.prepare.choose.budget import Limit, limit
 from ce_engine.prepare.choose.cut import Marks
 from ce_engine.prepare.choose.prune import GuardedPruner, pruner_of
 from ce_engine.prepare.choose.sharing import Share, share_of
-from ce_engine.prepare.line import Below, Item
+from ce_engine.prepare.message_groups import BelowCut, Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
 from ce_engine.prepare.reconcile.align import Flags
 from ce_engine.prepare.reconcile.earlier_lanes import Lanes
 from ce_engine.prepare.reconcile.match import Incoming
-from ce_engine.prepare.reconcile.reconcile import NewEntry, Reconciled, reconcile, settle
+from ce_engine.prepare.reconcile.reconcile import NewEntry, Reconciliation, reconcile, settle
 from ce_engine.prepare.tool_results.compact import assemble_compact
 from ce_engine.runtime.processes import is_gone, owner
 from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
@@ -39,14 +39,20 @@ from ce_engine.turns.input.continued_line import go_on
 from ce_engine.turns.input.history import History
 from ce_engine.turns.input.message_keys import incoming
 from ce_engine.turns.input.recall import Recall
-from ce_engine.turns.input.rehydration import Rehydrated, rehydrated
+from ce_engine.turns.input.rehydration import Rehydration, rehydrated
 from ce_engine.turns.input.tool_result_texts import results_of
 from ce_engine.turns.record.answers import abandon
 from ce_engine.turns.record.attachments import attachment_records
 from ce_engine.turns.record.linked_records import record_tool_message
 from ce_engine.turns.record.write_group import Records, put_turn
-from ce_engine.turns.report.archive import NOTHING, Archiving, Chosen, Given, told_below
-from ce_engine.turns.report.report import Beside, Telling, announce, stored_report
+from ce_engine.turns.report.archive import (
+    NOTHING,
+    Archiving,
+    ReplayInputs,
+    Selection,
+    archive_below,
+)
+from ce_engine.turns.report.report import ReportWriter, UntouchedWriter, announce, stored_report
 
 
 if TYPE_CHECKING:
@@ -67,9 +73,9 @@ class Preparation:
     counter: Counter
     pruner: Pruner
     degradations: list[str] = field(default_factory=list)
-    collected: Collected = field(default_factory=Collected)
+    collected: CollectedContext = field(default_factory=CollectedContext)
     turn_id: str = ""
-    found: Reconciled | None = None
+    found: Reconciliation | None = None
     places: list[int | None] = field(default_factory=list)
     history: History = field(init=False)
     question: int | None = None
@@ -126,7 +132,7 @@ class Preparation:
         self._reconcile()
         return self.new
 
-    def run(self) -> tuple[Prepared, Chosen]:
+    def run(self) -> tuple[Prepared, Selection]:
         """Reconcile, record what is new, assemble, open the turn; with what was chosen, for those who look."""
         self.begin()
         return self.finish(*self.choose())
@@ -144,7 +150,7 @@ class Preparation:
         else:
             self.places = [None] * len(call.messages)
 
-    def finish(self, chosen: Chosen, recall: Recall) -> tuple[Prepared, Chosen]:
+    def finish(self, chosen: Selection, recall: Recall) -> tuple[Prepared, Selection]:
         """Open the turn of what was chosen."""
         call, view, outcome = self.call, self.view, chosen.outcome
         self._see_budget(outcome)
@@ -160,9 +166,9 @@ class Preparation:
         if self.archive:
             self.archive |= archiving.settings(turn.row.turn_id)
         self._tell(turn.report, recall, done)
-        telling = Telling(call, outcome, chosen.sources.count, view.lane(self.lane_key))
+        telling = ReportWriter(call, outcome, chosen.sources.count, view.lane(self.lane_key))
         telling.report(turn.report, self.budget, chosen.extras)
-        without = Beside(call, view, self.counter, self.places, self.history.is_brought_in)
+        without = UntouchedWriter(call, view, self.counter, self.places, self.history.is_brought_in)
         without.report(turn.report, chosen.extras, same=outcome.unchanged)
         self._keep(turn, outcome)
         return Prepared(turn.handle, outcome.plan, outcome.unchanged, turn.report, call), chosen
@@ -172,7 +178,7 @@ class Preparation:
         if outcome.over_budget and self.config.fail == "open":  # else the turn fails with it
             self.records.degrade(Degradation(BudgetExceededError.code))
 
-    def choose(self, given: Given = NOTHING) -> tuple[Chosen, Recall]:
+    def choose(self, given: ReplayInputs = NOTHING) -> tuple[Selection, Recall]:
         """Assemble from what is known by now; a replay runs this again, with what is `given`."""
         call, config, bound = self.call, self.config, self._bound()
         if (chat := call.purpose == "chat") and self.share.history:
@@ -186,7 +192,7 @@ class Preparation:
         pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))
         results = results_of(self.view, call, config, sources, given.results)
 
-        def assembled(below: Below | None) -> tuple[Marks, list[Item], Outcome]:
+        def assembled(below: BelowCut | None) -> tuple[Marks, list[Item], Outcome]:
             items = self.history.line(self.places, below)
             marks = self.cut.marks(items, below) if chat else Marks()
             run = partial(
@@ -209,7 +215,9 @@ class Preparation:
             self.records.degrade(Degradation(PRUNE_FAILED))
         factor, told = self.view.lane(self.lane_key).calibration.factor, self.history
         of = sources, self.collected.materials, told.lanes
-        return Chosen(outcome, items, bound, extras, marks, *of, factor, chosen, told.stood), recall
+        return Selection(
+            outcome, items, bound, extras, marks, *of, factor, chosen, told.stood
+        ), recall
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
         """Record the turn as it is now, with its report."""
@@ -222,7 +230,7 @@ class Preparation:
                 turn.row.report["extra"] = {"replay": self.archive}
         self.records.writes.append(put_turn(turn.row))
 
-    def _tell(self, report: Report, recall: Recall, done: Rehydrated) -> None:
+    def _tell(self, report: Report, recall: Recall, done: Rehydration) -> None:
         """What was found, brought in and redacted on the way."""
         report.placeholders_sent, report.conflicts = done.placeholders_sent, recall.conflicts
         report.warnings += recall.warnings
@@ -281,7 +289,7 @@ class Preparation:
             event = ingest.event(EventType.RECONCILE_AMBIGUOUS, payload=rule, request_id=asked)
             self.records.events.append(event)
 
-    def _earlier(self, found: Reconciled) -> Iterable[list[int]]:
+    def _earlier(self, found: Reconciliation) -> Iterable[list[int]]:
         """The lanes that may be brought in: none of another item of the call's batch."""
         mates = self.view.lines_of(self.mates)
         if isinstance(found.bring, Lanes) and mates:
@@ -344,7 +352,7 @@ class Preparation:
         if outcome.cut.moved:
             records.writes += self.cut.moved(made, before, records.ingest.clock.now_iso())
         if (below := self.cut.learn_below(outcome.line, made.drop)) is not None:
-            below.told.update(told_below(self.view.log, below, self.archive))
+            below.told.update(archive_below(self.view.log, below, self.archive))
 
     def _recall(self) -> Recall:
         summary = self.history.summary

@@ -14,7 +14,7 @@ from ce_engine.prepare.choose.candidates import FEW
 from ce_engine.prepare.choose.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.choose.standing import FACTS
 from ce_engine.prepare.compose.render import Snippet
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.sources import Candidate, Sources, Span
 from ce_engine.prepare.tool_results.values import words_in
 from ce_engine.schema.call import ModelCall

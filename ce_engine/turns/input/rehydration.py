@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ce_engine.ports.redaction import Restored, SessionRedactor
+from ce_engine.ports.redaction import RestoreResult, SessionRedactor
 from ce_engine.prepare.compose.shorter_texts import saved_in
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
 from ce_engine.text.quote import requoted
@@ -17,7 +17,7 @@ from ce_engine.text.tokens.call_tokens import Counter
 
 
 @dataclass(slots=True)
-class Rehydrated:
+class Rehydration:
     """What live values cost in tokens, in restored messages and elsewhere; and placeholders that go out."""
 
     restored: int = 0
@@ -31,7 +31,7 @@ def rehydrate(
     counter: Counter,
     room: int | None,
     counted: Mapping[str, int],
-) -> Rehydrated:
+) -> Rehydration:
     """Put live values into the steps of a finished plan, in place; what is stored is not changed.
 
     Args:
@@ -42,7 +42,7 @@ def rehydrate(
             placeholders. `None` is no limit.
         counted: tokens that restored messages were counted with, by message id.
     """
-    done = Rehydrated()
+    done = Rehydration()
     for position, planned in enumerate(plan):
         step = planned
         if isinstance(step, Keep) or redactor is None:
@@ -70,7 +70,7 @@ def _with_live_calls(
     step: Restore,
     redactor: SessionRedactor,
     counter: Counter,
-    done: Rehydrated,
+    done: Rehydration,
     room: int | None,
 ) -> Restore:
     """The step with live values in the arguments of its calls: a model copies them."""
@@ -103,7 +103,9 @@ def live_value(redactor: SessionRedactor | None, value: Any) -> Any:
     return value
 
 
-def _restored(redactor: SessionRedactor, step: Restore | Insert | Extend | Shorten) -> Restored:
+def _restored(
+    redactor: SessionRedactor, step: Restore | Insert | Extend | Shorten
+) -> RestoreResult:
     """The step's text with live values, which can pose as nothing where they stand in a quote."""
     text = step.message.content if isinstance(step, Restore) else step.text
     try:
@@ -112,7 +114,7 @@ def _restored(redactor: SessionRedactor, step: Restore | Insert | Extend | Short
             return found
         return replace(found, text=requoted(text, lambda part: redactor.restore(part).text))
     except Exception:  # noqa: BLE001 - a redactor of somebody else's may raise anything
-        return Restored(text)
+        return RestoreResult(text)
 
 
 def _live(
@@ -136,7 +138,7 @@ def rehydrated(
     budget: int | None,
     redactor: SessionRedactor | None,
     counter: Counter,
-) -> Rehydrated:
+) -> Rehydration:
     """The last change of a plan: live values in what was stored. The count stays an upper bound."""
     room = None if budget is None else max(0, budget - outcome.used)
     counted = {

@@ -14,7 +14,7 @@ from ce_engine.ports.rendering import EvidenceResolver, Renderer, RenderHints
 from ce_engine.ports.store import Store
 from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.prepare.blocks.derive_session import TASKS_ID, SessionDeriver
-from ce_engine.prepare.blocks.material import SECTION_OF, Collected, Material, sensitivity_of
+from ce_engine.prepare.blocks.material import SECTION_OF, CollectedContext, Material, sensitivity_of
 from ce_engine.prepare.blocks.render_block import BlockRenderer
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.workers import Workers
@@ -45,7 +45,7 @@ async def block_materials(
     evidences: Sequence[Evidence] = (),
     hints: RenderHints | None = None,
     sensitivity: Callable[[ContextBlock], str | None] = attrgetter("sensitivity"),
-) -> Collected:
+) -> CollectedContext:
     """Materials of a session's tasks, of its blocks, and of `evidences`, which the reader may read.
 
     What could be had only in part is in `degradations`. `sensitivity` tells a block's.
@@ -61,7 +61,7 @@ async def block_materials(
             # What a ref leads to was written by somebody else.
             own = replace(material, owned=not block.refs, sensitivity=sensitivity(block))
             materials.append(own)
-    return Collected(materials, degradations=degraded)
+    return CollectedContext(materials, degradations=degraded)
 
 
 async def _derived(
@@ -167,18 +167,18 @@ class BlockSource:
         self.deriver = deriver or SessionDeriver(estimator, locale=locale, model_hint=hint)
         self.renderer = renderer or BlockRenderer(estimator, locale=locale, model_hint=hint)
 
-    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
+    async def _kept(self, call: ModelCall, view: SessionView) -> CollectedContext:
         """What goes into a call of what the session keeps; it is read when it may be another."""
         if call.purpose != "chat":
-            return Collected()
+            return CollectedContext()
         try:
             if view.kept is None and view.created:
                 view.kept = await self._read(call.scope)
         except StoreUnavailableError as error:
-            return Collected(warnings=[error.code])
+            return CollectedContext(warnings=[error.code])
         tasks, blocks = view.kept or ((), ())
         if not (tasks or blocks) and type(self.deriver) is SessionDeriver:
-            return Collected()  # the default deriver has nothing to go by
+            return CollectedContext()  # the default deriver has nothing to go by
         state = TaskState(todo_list=TodoList(tasks=list(tasks)))
         session = Session(session_id=call.scope.session_id, task_state=state)
         wanted = (call.config or self.config).render
@@ -193,7 +193,7 @@ class BlockSource:
                     hints=RenderHints(wanted.max_chars, wanted.format),
                 )
         except TimeoutError:  # a deriver or a renderer of somebody else's: the call does not wait
-            return Collected(degradations=[Degradation(DERIVE_FAILED)])
+            return CollectedContext(degradations=[Degradation(DERIVE_FAILED)])
 
     async def _read(self, scope: Scope) -> tuple[list[Task], list[ContextBlock]]:
         journal, store = self._journal, self.store

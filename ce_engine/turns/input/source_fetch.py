@@ -34,7 +34,7 @@ _NAME = re.compile(r"\w[\w.-]{0,63}")
 
 
 @dataclass(slots=True)
-class Fetched:
+class FetchResult:
     """The pieces by source, in the order of the sources, and codes of what was not to be had."""
 
     pieces: list[tuple[ContextSource, Sequence[ContextPiece]]] = field(default_factory=list)
@@ -77,9 +77,9 @@ class Fetching:
 
     async def fetch(
         self, scope: Scope, query: str, limit: int, deadline_s: float, sections: Collection[str]
-    ) -> Fetched:
+    ) -> FetchResult:
         """What the sources of these sections find in time."""
-        fetched = Fetched()
+        fetched = FetchResult()
         asked = [source for source in self._sources if source.section in sections]
         if not asked:
             return fetched
@@ -94,7 +94,7 @@ class Fetching:
             self._take(fetched, source, task.result() if in_time else None)
         return fetched
 
-    def _take(self, fetched: Fetched, source: ContextSource, answer: list[Any] | None) -> None:
+    def _take(self, fetched: FetchResult, source: ContextSource, answer: list[Any] | None) -> None:
         """Take an answer in: a list of one, what the source answered; `None` is no answer."""
         if answer is None:
             fetched.warnings.append(f"{UNAVAILABLE}: {source.name}")

@@ -8,11 +8,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.sources import Sources
-from ce_engine.prepare.tool_results.compact import GivenForms, ResultTexts
+from ce_engine.prepare.tool_results.compact import ArchivedForms, ResultTexts
 from ce_engine.prepare.tool_results.forms import Form, Former, is_fetch
-from ce_engine.runtime.bounded import Bounded
+from ce_engine.runtime.bounded_dict import BoundedDict
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import ToolRequest
 from ce_engine.schema.enums import Origin
@@ -24,7 +24,7 @@ MAX_FORMS, FORM_BYTES = 20_000, 400
 """Forms of results that are remembered of a session, and what one costs beside its text."""
 
 
-class _Known(Bounded[tuple[Any, ...], tuple[int, Any]]):
+class _Known(BoundedDict[tuple[Any, ...], tuple[int, Any]]):
     """The forms that were made for a session, for one counter and language: those of `costs`."""
 
     def __init__(self, view: SessionView, costs: object) -> None:
@@ -75,7 +75,11 @@ class _Results:
 
 
 def results_of(
-    view: SessionView, call: ModelCall, config: RuntimeConfig, sources: Sources, given: GivenForms
+    view: SessionView,
+    call: ModelCall,
+    config: RuntimeConfig,
+    sources: Sources,
+    given: ArchivedForms,
 ) -> ResultTexts | None:
     """What the stage asks of a call's tool results; `None` where they go out as the app sends them."""
     if config.tool_results == "whole" or call.purpose != "chat":

@@ -10,13 +10,13 @@ from ce_engine.errors import SchemaValidationError, StoreUnavailableError
 from ce_engine.schema.call import Attachment, HostMessage, ModelCall
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Role
-from ce_engine.schema.report import Imported, PutResult
+from ce_engine.schema.report import ImportReport, PutResult
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.times import iso, parse_time
 from ce_engine.text.tokens.call_tokens import Counter
+from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.input.message_keys import incoming
 from ce_engine.turns.input.preparation import Preparation
-from ce_engine.turns.parts import Parts
 from ce_engine.turns.record.write_group import Records
 
 
@@ -34,7 +34,7 @@ ORIGINS = {
 }
 
 
-class Importing(Parts):
+class Importing(EngineBase):
     """Takes in what was said before the engine was there."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Importing(Parts):
         *,
         framework: str = "",
         progress: Callable[[int], None] | None = None,
-    ) -> Imported:
+    ) -> ImportReport:
         """Record a conversation that was held elsewhere, each message once, oldest first.
 
         What the session has already is recognised: again it appends nothing, a longer list only what
@@ -88,7 +88,7 @@ class Importing(Parts):
             if progress is not None:
                 progress(end)
         system = sum(host.origin is Origin.SYSTEM for host in hosts)
-        return Imported(
+        return ImportReport(
             messages=len(messages),
             new=new,
             known=len(hosts) - system - new,

@@ -18,7 +18,7 @@ from ce_engine.schema.rows import Write
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
-from ce_engine.turns.parts import Parts
+from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.record.persistence_boundary import Ingest
 from ce_engine.turns.record.tool_runs import Record
 from ce_engine.turns.record.write_group import Records
@@ -27,7 +27,7 @@ from ce_engine.turns.record.write_group import Records
 logger = logging.getLogger("ce_engine")
 
 
-class Recorder(Parts):
+class Recorder(EngineBase):
     """The way of every record, whatever it is of: lock, view, one group of writes, its events."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ce_engine.prepare.blocks.material import Collected
+from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import EvidenceLinks
@@ -106,7 +106,7 @@ class Records:
             event = self.ingest.event(EventType.REDACTED, payload=payload, turn_id=turn_id)
             self.events.append(event)
 
-    def begin(self, degraded: Iterable[str], collected: Collected) -> None:
+    def begin(self, degraded: Iterable[str], collected: CollectedContext) -> None:
         """Tell of what a call has to do without, as an event each."""
         if self.heard:
             loaded = {"messages": len(self.view.log), "version": self.view.head.version}

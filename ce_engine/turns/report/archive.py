@@ -13,11 +13,11 @@ from ce_engine.prepare.choose.anchored_context import Pin, Pins, in_line
 from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.choose.cut import Marks
 from ce_engine.prepare.compose.render import Locale
-from ce_engine.prepare.line import Below, Item
+from ce_engine.prepare.message_groups import BelowCut, Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.reconcile.earlier_lanes import Lanes
 from ce_engine.prepare.sources import Sources
-from ce_engine.prepare.tool_results.compact import NO_FORMS, GivenForms
+from ce_engine.prepare.tool_results.compact import NO_FORMS, ArchivedForms
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.json_text import canonical_json
@@ -34,20 +34,20 @@ Runs = list[list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ReplayInputs:
     """What a replay knows from the archive, and a call would find out."""
 
     extras: dict[str, int] | None = None
     saved: Mapping[int, int] = field(default_factory=dict)
     now: str = ""
-    results: GivenForms = NO_FORMS
+    results: ArchivedForms = NO_FORMS
 
 
-NOTHING = Given()
+NOTHING = ReplayInputs()
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Selection:
     """What was chosen for a call, and what it was chosen from.
 
     Attributes:
@@ -149,7 +149,7 @@ def joined(log: Log, head: Runs, tail: Runs) -> Runs:
     return [*head[:-1], [name, head[-1][1] + count], *rest]
 
 
-def told_below(log: Log, below: Below, archive: Mapping[str, Any]) -> dict[str, Any]:
+def archive_below(log: Log, below: BelowCut, archive: Mapping[str, Any]) -> dict[str, Any]:
     """What the archive of a whole list tells of the messages below its cut."""
 
     def part(name: str) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class Archiving:
     call: ModelCall
     config: RuntimeConfig
     estimator: str
-    chosen: Chosen
+    chosen: Selection
 
     def made(self) -> dict[str, Any]:
         """The archive as plain data. What is at its default is left out."""

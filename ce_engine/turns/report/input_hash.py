@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ce_engine.prepare.compose.render import Locale, short_result
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Sources
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten

@@ -6,7 +6,7 @@ import logging
 import shlex
 from collections.abc import Iterable, Mapping
 
-from ce_engine.runtime.bounded import Bounded
+from ce_engine.runtime.bounded_dict import BoundedDict
 from ce_engine.schema.report import Report
 from ce_engine.sessions.spending import words
 
@@ -55,9 +55,9 @@ class OverBudgetLog:
     """
 
     def __init__(self) -> None:
-        self._told: Bounded[tuple[str, ...], None] = Bounded(MAX_SESSIONS)
-        self._dearer: Bounded[tuple[str, ...], None] = Bounded(MAX_SESSIONS)
-        self._rules: Bounded[tuple[str, ...], frozenset[str]] = Bounded(MAX_SESSIONS)
+        self._told: BoundedDict[tuple[str, ...], None] = BoundedDict(MAX_SESSIONS)
+        self._dearer: BoundedDict[tuple[str, ...], None] = BoundedDict(MAX_SESSIONS)
+        self._rules: BoundedDict[tuple[str, ...], frozenset[str]] = BoundedDict(MAX_SESSIONS)
 
     def tell_rules(self, key: tuple[str, ...], session: str, rules: Iterable[str]) -> None:
         """Tell of the rules that a call goes out without, each once a session; ids as they may be logged (D-02)."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from ce_engine.prepare.blocks.material import NOTED, RULES
 from ce_engine.prepare.choose.standing import FACTS
 from ce_engine.prepare.compose.shorter_texts import saved_in
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.schema.enums import Origin
 

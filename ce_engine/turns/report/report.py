@@ -12,7 +12,7 @@ from typing import Any
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.blocks.material import CONTEXTS
 from ce_engine.prepare.compose.shorter_texts import saved_in
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.tool_results.compact import saved_by_kind
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
@@ -42,7 +42,7 @@ TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class ReportWriter:
     """Tells about one outcome; `lane` remembers the body of a chat for the next one.
 
     `count` knows what it counted before.
@@ -211,7 +211,7 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class UntouchedWriter:
     """Tells what the same call would have been without us, and when that has become noticeably less.
 
     `restores`: the app leaves its history to us.

@@ -10,24 +10,24 @@ from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.standing import FACTS
 from ce_engine.prepare.compose.compose import SYSTEM
 from ce_engine.prepare.compose.shorter_texts import saved_in
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.schema.call import Extend, Insert, ModelCall, Prepared, Restore, Shorten
 from ce_engine.schema.enums import Layer, Origin, Role
 from ce_engine.schema.replay import InspectedLayer, Inspection, Sent, SentPart
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.tokens.call_tokens import Counter
-from ce_engine.turns.report.archive import Chosen
+from ce_engine.turns.report.archive import Selection
 
 
 _WITHOUT_PIECES = {"compression__context": "summary"}
 """What a context is from that is made of no pieces; else of the session's own records."""
 
 
-class Shown:
+class ShownText:
     """The parts of one input."""
 
     def __init__(
-        self, view: SessionView, call: ModelCall, chosen: Chosen, counter: Counter
+        self, view: SessionView, call: ModelCall, chosen: Selection, counter: Counter
     ) -> None:
         self.view = view
         self.call = call

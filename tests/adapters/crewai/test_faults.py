@@ -13,7 +13,7 @@ from ce_engine import create_context_engine
 from ce_engine.testing.faults import SwitchStore
 from ce_integrations import ce_session
 from ce_integrations.testing.answers import error, text
-from ce_integrations.testing.trial import PATIENT
+from ce_integrations.testing.side_by_side import PATIENT
 from ce_integrations.testing.wire import Wire
 from tests.adapters.crewai.apps import agent, crew, model, task
 

@@ -20,10 +20,10 @@ from openai import BadRequestError
 
 from ce_engine import BudgetConfig, ContextEngine, RuntimeConfig
 from ce_integrations.haystack import install_ce
+from ce_integrations.identity.session import ce_session
 from ce_integrations.testing.answers import error, hang, text, tool_calls
 from ce_integrations.testing.contract_case import count
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 from tests.adapters.haystack.conftest import MakeModel
 from tests.adapters.haystack.contract_surfaces import TOOL, prompting, said
 from tests.adapters.stored import Stored

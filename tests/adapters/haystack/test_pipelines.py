@@ -20,8 +20,8 @@ from haystack.utils import Secret
 from ce_engine import ConfigError, ContextEngine, UnsupportedTargetError
 from ce_integrations import install_ce as install_on_anything
 from ce_integrations.haystack import install_ce
+from ce_integrations.identity.session import ce_session
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 from tests.adapters.haystack.conftest import MakeModel
 from tests.adapters.haystack.contract_apps import Model
 from tests.adapters.haystack.contract_surfaces import prompting, said

@@ -17,9 +17,9 @@ from haystack.tools import ComponentTool
 
 from ce_engine import ContextEngine, Evidence, EvidenceType
 from ce_integrations.haystack import install_ce
+from ce_integrations.identity.session import ce_session
 from ce_integrations.testing.answers import JsonObject, text, tool_calls
 from ce_integrations.testing.wire import Wire
-from ce_integrations.whose.session import ce_session
 from tests.adapters.haystack.conftest import MakeModel
 from tests.adapters.haystack.contract_surfaces import said
 from tests.adapters.stored import Stored

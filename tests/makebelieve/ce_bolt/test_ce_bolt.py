@@ -14,6 +14,7 @@ from ce_bolt import ADAPTER
 from ce_integrations.calls import hooks
 from ce_integrations.calls.requested_tools import AskedTools
 from ce_integrations.calls.tool_methods import RetrievalRecorder, ToolRecorder
+from ce_integrations.identity.unnamed_sessions import UnnamedSessions
 from ce_integrations.testing import (
     MODEL,
     SYSTEM,
@@ -24,7 +25,6 @@ from ce_integrations.testing import (
     Wire,
     in_session,
 )
-from ce_integrations.whose.unnamed_sessions import Unnamed
 from tests.adapters.mutants import ASIDE, FOUND, NOBODY, ROWS, Mutant, Patch
 from tests.adapters.push_mutants import PUSHED
 
@@ -163,7 +163,7 @@ def overlooks_asides(patch: Patch, _: object) -> None:
 
 def knows_no_agent_that_keeps_nothing(patch: Patch, _: object) -> None:
     """Each run of a conversation that nobody named is on its own."""
-    patch.setattr(Unnamed, "number_of", lambda *_: None)
+    patch.setattr(UnnamedSessions, "number_of", lambda *_: None)
 
 
 OWN = [

@@ -10,7 +10,7 @@ import pytest
 from ce_engine import Evidence, EvidenceSource, EvidenceType, RuntimeConfig, SourceKind
 from ce_engine.config import ConflictStrategy
 from ce_engine.prepare.blocks.material import Material
-from ce_engine.prepare.choose.conflict import Settled, settle_conflicts
+from ce_engine.prepare.choose.conflict import ConflictOutcome, settle_conflicts
 
 
 def said(name: str, kind: SourceKind, told: object, at: str = "", **metadata: Any) -> Evidence:
@@ -23,7 +23,9 @@ def said(name: str, kind: SourceKind, told: object, at: str = "", **metadata: An
     )
 
 
-def settle(*evidences: Evidence, strategy: str = "keep_both_and_warn", **more: Any) -> Settled:
+def settle(
+    *evidences: Evidence, strategy: str = "keep_both_and_warn", **more: Any
+) -> ConflictOutcome:
     materials = [Material(e.evidence_id, "knowledge__context", e.content, "test",
                           evidence_id=e.evidence_id) for e in evidences]  # fmt: skip
     found: Any = strategy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ce_engine.prepare.choose.cut import Cut, Depth, Marks, choose_cut
 from ce_engine.prepare.grouping import split
-from ce_engine.prepare.line import Item, Line, below_cut
+from ce_engine.prepare.message_groups import Item, Line, below_cut
 from ce_engine.schema.enums import Origin
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ce_engine.prepare.grouping import split
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.schema.enums import Origin
 
 

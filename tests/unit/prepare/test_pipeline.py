@@ -11,7 +11,7 @@ from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.choose.cut import Marks
 from ce_engine.prepare.choose.prune import GreedyPriorityPruner
 from ce_engine.prepare.compose.render import Snippet, fitted
-from ce_engine.prepare.line import Item
+from ce_engine.prepare.message_groups import Item
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
 from ce_engine.prepare.sources import Candidate, Sources, Span

@@ -29,8 +29,8 @@ from ce_engine import (
 )
 from ce_engine.ports.redaction import RedactResult, SessionRedactor
 from ce_engine.schema.degradation import REDACTION_LIMIT
-from ce_engine.schema.pace import TimeUpError, breathe, paced, within
 from ce_engine.schema.rows import Placeholder
+from ce_engine.schema.time_limits import TimeUpError, breathe, paced, within
 from ce_engine.testing.host import HostApp, assistant, tool_calls, tool_result, user
 from ce_engine.text.redaction.owner_patterns import pattern_rules
 from ce_engine.text.redaction.patterns import mail_at

@@ -36,7 +36,7 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
-from ce_engine.prepare import line
+from ce_engine.prepare import message_groups
 from ce_engine.testing.faults import SwitchStore
 from ce_engine.testing.host import HostApp, assistant, system, user
 from ce_engine.text.tokens import default_estimator
@@ -107,14 +107,14 @@ def test_a_list_with_many_system_messages_costs_in_proportion(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared = 0
-    plain = line.Item.__eq__
+    plain = message_groups.Item.__eq__
 
-    def counting(self: line.Item, other: object) -> bool:
+    def counting(self: message_groups.Item, other: object) -> bool:
         nonlocal compared
         compared += 1
         return plain(self, other)
 
-    monkeypatch.setattr(line.Item, "__eq__", counting)
+    monkeypatch.setattr(message_groups.Item, "__eq__", counting)
     engine = create_context_engine(MemoryStore(), config=PATIENT)
     messages = [system(f"s{n}") for n in range(100)]
     for n in range(100):

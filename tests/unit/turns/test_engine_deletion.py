@@ -14,7 +14,7 @@ from ce_engine import (
     Answer,
     BudgetConfig,
     ContextEngine,
-    Deleted,
+    DeletionReport,
     Event,
     EvidenceSource,
     EvidenceType,
@@ -45,7 +45,7 @@ from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_
 CANARY = "xyzzy-plugh"
 SCOPE = Scope(session_id="s", user_id="u", account_id="a")
 PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=20))  # a busy machine is no fault here
-NOTHING = Deleted()
+NOTHING = DeletionReport()
 Opened = Callable[[], ContextEngine]
 
 
@@ -113,7 +113,7 @@ def test_a_deleted_session_is_gone_from_every_byte_and_from_memory(
     HostApp(engine, other).ask("Mine?", "Yours.")
     assert engine.last_report(SCOPE) is not None
     deleted = engine.sync.delete_session(SCOPE)
-    assert deleted == Deleted(sessions=1, messages=6, evidences=4, tool_calls=2, turns=3)
+    assert deleted == DeletionReport(sessions=1, messages=6, evidences=4, tool_calls=2, turns=3)
     assert stored(engine) is None
     assert not in_files(tmp_path)
     assert engine.last_report(SCOPE) is None
@@ -228,7 +228,7 @@ def test_deleted_evidence_stays_deleted_and_can_be_traced(
     before = stored(engine)
     assert before is not None
     [evidence_id] = [e for e, item in before.evidences.items() if CANARY in item.content]
-    assert engine.sync.delete_evidence(SCOPE, evidence_id) == Deleted(evidences=1)
+    assert engine.sync.delete_evidence(SCOPE, evidence_id) == DeletionReport(evidences=1)
     assert not in_files(tmp_path)
 
     prepared = app.prepare(user("Sure?"))
@@ -301,7 +301,7 @@ def test_a_users_data_are_those_of_exactly_this_user(engine: ContextEngine) -> N
     for n, scope in enumerate([*mine, *theirs]):
         HostApp(engine, scope).ask(f"{n}?", f"{n}!", ephemeral=n == 2)
     gone = engine.sync.delete_user_data("a", "u")
-    assert gone == Deleted(sessions=4, messages=8, evidences=4, turns=4)
+    assert gone == DeletionReport(sessions=4, messages=8, evidences=4, turns=4)
     assert [texts(engine, scope) for scope in mine] == [[]] * 4
     assert [engine.last_report(scope) for scope in mine] == [None] * 4
     assert [len(texts(engine, scope)) for scope in theirs] == [2] * 5

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 import pytest
@@ -146,17 +148,19 @@ def test_by_hand_a_group_that_hangs_is_waited_for_once() -> None:
 
 
 class MeetingStore(HalfStore):
-    """Takes a record of `left` only while it takes one of `right`, too."""
+    """Once it `meets`, it takes a record of `left` only when it was given one of `right`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.inside: set[str] = set()
+        self.meets = False
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
     ) -> PutResult:
         self.inside.add(scope.session_id)
-        while scope.session_id == "left" and "right" not in self.inside:  # noqa: ASYNC110 - as above
+        is_left = self.meets and scope.session_id == "left"
+        while is_left and "right" not in self.inside:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
         return await super().apply(scope, writes, expected_version=expected_version)
 
@@ -164,17 +168,41 @@ class MeetingStore(HalfStore):
 @pytest.mark.req("D-13")
 def test_a_session_does_not_wait_for_the_answer_to_another_s_record() -> None:
     store = MeetingStore()
+    store.meets = True
     engine = create_context_engine(store)
-    store.writes_hang = True
     for session in (
         "first",
         "left",
         "right",
     ):  # what comes while the first is written goes together
         engine._journal.submit(Scope(session_id=session), [])
-    store.writes_hang = False
     assert engine.sync.flush(20)
     assert store.inside == {"first", "left", "right"}
+    engine.sync.close()
+
+
+@pytest.mark.req("D-09", "D-13")
+def test_a_store_that_takes_other_sessions_records_meanwhile_is_not_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MeetingStore()
+    seconds = 1.0
+    engine = create_context_engine(
+        store, config=RuntimeConfig(store=StoreConfig(deadline_s=seconds))
+    )
+    app = HostApp(engine, Scope(session_id="left"))
+    app.ask("one?", "1")
+    store.meets = True
+    prepared = app.prepare(user("two?"))
+    with ThreadPoolExecutor(1) as pool:
+        committed = pool.submit(app.commit, prepared, assistant("2"))
+        for n in range(30):
+            engine._journal.submit(Scope(session_id=f"other {n}"), [])
+            time.sleep(seconds / 20)
+        engine._journal.submit(Scope(session_id="right"), [])
+        committed.result(20)
+    assert "unavailable" not in caplog.text
+    assert engine.sync.flush(20)
     engine.sync.close()
 
 

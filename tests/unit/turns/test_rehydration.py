@@ -29,7 +29,7 @@ from ce_engine import (
     create_context_engine,
     open_store,
 )
-from ce_engine.ports.redaction import Restored
+from ce_engine.ports.redaction import RestoreResult
 from ce_engine.schema.rows import Placeholder
 from ce_engine.testing.host import HostApp, system, user
 from ce_engine.text.redaction.redact import BoundRedactor, PatternRedactor
@@ -259,7 +259,7 @@ class Faulty(PatternRedactor):
 
 
 class Broken(BoundRedactor):
-    def restore(self, text: str) -> Restored:
+    def restore(self, text: str) -> RestoreResult:
         raise KeyError(text)
 
 

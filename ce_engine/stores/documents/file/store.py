@@ -19,7 +19,7 @@ from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
-from ce_engine.stores import places, secret
+from ce_engine.stores import path_checks, secret
 from ce_engine.stores.documents.base import KeptStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.file.log import Loaded, with_verdict
@@ -89,7 +89,7 @@ class FileStore(KeptStore):
             return None
 
     def check_place(self) -> None:
-        places.check_folder(self._shelf.root)
+        path_checks.check_folder(self._shelf.root)
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None

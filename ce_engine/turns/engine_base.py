@@ -17,14 +17,14 @@ from ce_engine.ports.redaction import Redactor
 from ce_engine.ports.rendering import Assembler
 from ce_engine.ports.store import Store
 from ce_engine.ports.tokens import TokenEstimator
-from ce_engine.prepare.blocks.material import Collected
+from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.event_announcer import Announcer
 from ce_engine.runtime.gate import Gate
 from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
-from ce_engine.runtime.posted import Posted
+from ce_engine.runtime.pending_work import PendingWork
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.enums import TurnStatus
@@ -40,7 +40,7 @@ from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.record.originals import Originals
 from ce_engine.turns.record.tool_runs import Record
 from ce_engine.turns.record.write_group import Records
-from ce_engine.turns.report.archive import NOTHING, Chosen, Given
+from ce_engine.turns.report.archive import NOTHING, ReplayInputs, Selection
 
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class Cache(Protocol):
     def clear(self) -> None: ...
 
 
-class Parts(ABC):
+class EngineBase(ABC):
     """Components (A-26), what is shared between calls, and what one part asks of another."""
 
     store: Store
@@ -80,7 +80,7 @@ class Parts(ABC):
     _journal: Journal
     _locks: KeyedLocks
     _originals: Originals
-    _posted: Posted
+    _posted: PendingWork
     _sessions: Sessions
     _settings: Settings
     workers: Workers
@@ -121,7 +121,7 @@ class Parts(ABC):
         """Wait for what was posted of a session."""
 
     @abstractmethod
-    async def _kept(self, call: ModelCall, view: SessionView) -> Collected:
+    async def _kept(self, call: ModelCall, view: SessionView) -> CollectedContext:
         """What the session itself keeps for a call."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Parts(ABC):
         """See whether what was recorded is a reason for a summary."""
 
     @abstractmethod
-    async def _ran(self, preparation: Preparation) -> tuple[Prepared, Chosen]:
+    async def _ran(self, preparation: Preparation) -> tuple[Prepared, Selection]:
         """Make a preparation, by words, and by meaning where that may be had in time."""
 
     @abstractmethod
@@ -137,10 +137,10 @@ class Parts(ABC):
         self,
         preparation: Preparation,
         texts: Sequence[str],
-        given: Given = NOTHING,
+        given: ReplayInputs = NOTHING,
         *,
         seconds: float,
-    ) -> tuple[Chosen, Recall]:
+    ) -> tuple[Selection, Recall]:
         """Choose by words; where something is recalled, once more with vectors, if they come in time."""
 
     @abstractmethod

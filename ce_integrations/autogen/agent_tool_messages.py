@@ -19,23 +19,23 @@ USER = "user"
 """The source of every task that is a text."""
 
 
-class Told(UserMessage):
+class AgentToolMessage(UserMessage):
     """A user's message as the engine sees it, which an agent wrote."""
 
     by: str
 
 
-_told: ByIdentity[Told] = ByIdentity()
+_told: ByIdentity[AgentToolMessage] = ByIdentity()
 
 
-def noting_tellers(original: Callable[..., Any]) -> Callable[..., Any]:
+def note_tellers(original: Callable[..., Any]) -> Callable[..., Any]:
     """The wrapper of a context's `add_message(message)`."""
 
     @same_kind(original)
     async def add_message(self: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         with suppress(Exception):  # of ours: it is the app's own that counts
             if isinstance(message, UserMessage) and (name := _teller(message)):
-                _told.put(message, Told.model_construct(**vars(message), by=name))
+                _told.put(message, AgentToolMessage.model_construct(**vars(message), by=name))
         return await original(self, message, *args, **kwargs)
 
     return add_message
@@ -53,13 +53,13 @@ def _teller(message: UserMessage) -> str:
     return step.path[-1] if step.path and any(each in message.content for each in words) else ""
 
 
-def as_told(natives: list[LLMMessage]) -> list[LLMMessage]:
+def with_tellers(natives: list[LLMMessage]) -> list[LLMMessage]:
     """A call's messages with who wrote them; the very same list where nothing is known."""
     views = list(map(_view, natives)) if len(_told) else natives
     return natives if all(map(operator.is_, views, natives)) else views
 
 
-def as_given(sent: list[LLMMessage], natives: Sequence[LLMMessage]) -> list[LLMMessage]:
+def without_tellers(sent: list[LLMMessage], natives: Sequence[LLMMessage]) -> list[LLMMessage]:
     """What the engine lets go out of them, as the framework has it."""
     own = {id(view): native for native in natives if (view := _view(native)) is not native}
     return [own.get(id(each)) or _plain(each) for each in sent]
@@ -71,4 +71,8 @@ def _view(native: LLMMessage) -> LLMMessage:
 
 
 def _plain(each: LLMMessage) -> LLMMessage:
-    return UserMessage(content=each.content, source=USER) if isinstance(each, Told) else each
+    return (
+        UserMessage(content=each.content, source=USER)
+        if isinstance(each, AgentToolMessage)
+        else each
+    )

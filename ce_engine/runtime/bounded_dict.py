@@ -10,7 +10,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-class Bounded(OrderedDict[K, T]):
+class BoundedDict(OrderedDict[K, T]):
     """A dict of bounded size: the oldest goes."""
 
     def __init__(self, most: int) -> None:

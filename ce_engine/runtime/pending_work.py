@@ -15,7 +15,7 @@ from ce_engine.runtime.waiting import settled
 MAX_KEYS = 1000
 
 
-class Posted:
+class PendingWork:
     """Futures by key, until they are done or somebody waited for them."""
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ class Raised:
 
 
 @dataclass
-class Played:
+class AppRun:
     """What an app gave, and what it sent.
 
     Attributes:
@@ -72,7 +72,7 @@ class Played:
     target: Any = None
 
 
-class Trial:
+class SideBySide:
     """One test's engine, event loop and apps."""
 
     def __init__(self, apps: FrameworkApps) -> None:
@@ -178,7 +178,7 @@ class Trial:
 
     # Playing
 
-    def plain(self, drive: Drive, script: Script = None, tools: Sequence[Tool] = ()) -> Played:
+    def plain(self, drive: Drive, script: Script = None, tools: Sequence[Tool] = ()) -> AppRun:
         """Drive an app without us."""
         with Wire(script) as wire:
             target = self.apps.make_target(wire, tools)
@@ -186,12 +186,12 @@ class Trial:
 
     def ours(
         self, drive: Drive, script: Script = None, tools: Sequence[Tool] = (), **options: Any
-    ) -> Played:
+    ) -> AppRun:
         """Drive an app with us; `options` are those of `install_ce`."""
         with Wire(script) as wire:
             return self.installed(wire, self.apps.make_target(wire, tools), drive, **options)
 
-    def installed(self, wire: Wire, target: Any, drive: Drive, **options: Any) -> Played:
+    def installed(self, wire: Wire, target: Any, drive: Drive, **options: Any) -> AppRun:
         """Drive a given target while it is installed."""
         options.setdefault("engine", self.engine)
         start = len(self.prepared)
@@ -203,11 +203,11 @@ class Trial:
         played.installation, played.given = installation, self.prepared[start:]
         return played
 
-    def played(self, wire: Wire, target: Any, drive: Drive) -> Played:
+    def played(self, wire: Wire, target: Any, drive: Drive) -> AppRun:
         """Drive a target, and note what it sent."""
         result = drive(target)
         assert wire.refusals == [], "the provider refuses what was sent"
-        return Played(
+        return AppRun(
             result,
             [sent.raw for sent in wire.requests],
             wire.bodies,

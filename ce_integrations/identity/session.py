@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 from uuid import UUID
 
 from ce_engine import Answer, ConfigError, Scope
-from ce_integrations.whose.scoped import Entered, ScopedVariable, innermost
-from ce_integrations.whose.unnamed_sessions import Messages, unnamed
+from ce_integrations.identity.scoped import ScopedVariable, ScopeEntry, innermost
+from ce_integrations.identity.unnamed_sessions import Messages, unnamed
 
 
 Id = str | int | float | UUID
@@ -140,7 +140,7 @@ class ce_session:  # noqa: N801 - reads like the function that it is to its user
         parts = zip(given, _PARTS, strict=True)
         ids = (as_id(value, part, "ce_session") for value, part in parts)
         self._said = _Voice(*ids, history=history)
-        self._entered: list[Entered[_Voice]] = []
+        self._entered: list[ScopeEntry[_Voice]] = []
 
     def __enter__(self) -> Self:
         around = chosen_session.get()
@@ -192,7 +192,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class CallIdentity:
     """Whose call it is.
 
     Attributes:
@@ -207,7 +207,7 @@ class Resolved:
     history: bool | None = None
 
 
-def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resolved:
+def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> CallIdentity:
     """Find the scope of a call; of each part the innermost that says something wins.
 
     `ce_session`, then the callables of `install_ce`, its values, the framework's own ids, and in
@@ -234,7 +234,7 @@ def resolve(info: CallInfo, choice: Choice, messages: Messages = tuple) -> Resol
         agent_id=said.agent_id or "",
         trace_id=info.request_id,
     )
-    return Resolved(scope, ephemeral=said.session_id is None, history=said.history)
+    return CallIdentity(scope, ephemeral=said.session_id is None, history=said.history)
 
 
 def _voices(info: CallInfo, choice: Choice) -> Iterator[_Voice]:
@@ -263,7 +263,7 @@ def _is_list(info: CallInfo) -> bool:
     return info.purpose == "chat" and not info.opaque
 
 
-def remember_answer(resolved: Resolved, answer: Answer, *, is_shared: bool = False) -> None:
+def remember_answer(resolved: CallIdentity, answer: Answer, *, is_shared: bool = False) -> None:
     """Note an answer given in an ephemeral session, so that a list that holds it goes on with it.
 
     `is_shared` is one that a cache gives to others too.

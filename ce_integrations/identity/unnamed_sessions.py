@@ -42,7 +42,7 @@ class Stateless:
     agent: object
 
 
-class Unnamed:
+class UnnamedSessions:
     """Of this process only, bounded; for recording and the cut: nothing is brought in (decision 9)."""
 
     def __init__(self) -> None:
@@ -159,4 +159,4 @@ def _said(message: Message) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-unnamed = Unnamed()
+unnamed = UnnamedSessions()

@@ -64,7 +64,7 @@ class Group:
         return self.items[0].origin is Origin.TASK
 
 
-def asked_before(groups: Sequence[Group], at: int) -> int | None:
+def task_above(groups: Sequence[Group], at: int) -> int | None:
     """The task of a turn that a cut stands in the midst of: without it nobody knows what is answered.
 
     Providers may refuse a talk that begins with the assistant.
@@ -75,7 +75,7 @@ def asked_before(groups: Sequence[Group], at: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class BelowCut:
     """What a standing cut leaves out of a host's list: whole past groups, which nobody looks at again.
 
     Attributes:
@@ -103,10 +103,10 @@ class Below:
     told: dict[str, Any] = field(default_factory=dict)
 
 
-def below_cut(line: Line, drop: str, counted_by: str) -> Below | None:
+def below_cut(line: Line, drop: str, counted_by: str) -> BelowCut | None:
     """What stands before a cut up to the first that stays, if it is a plain stretch of the host's list."""
     at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
-    asked = asked_before(line.groups, at)
+    asked = task_above(line.groups, at)
     before = line.groups[: at if asked is None else asked]
     gone = list(takewhile(lambda group: group.past and not group.must, before))
     items = [item for group in gone for item in group.items]
@@ -117,7 +117,7 @@ def below_cut(line: Line, drop: str, counted_by: str) -> Below | None:
     start, end = indexes[0], indexes[-1] + 1
     if len(line.system) != start or indexes != list(range(start, end)):
         return None
-    return Below(
+    return BelowCut(
         start,
         end,
         counted_by,
@@ -142,7 +142,7 @@ class Line:
     orphans: list[Item] = field(default_factory=list)
     task: int | None = None
     """The group that holds the task message."""
-    below: Below | None = None
+    below: BelowCut | None = None
 
     @property
     def uses_tools(self) -> bool:

@@ -35,7 +35,11 @@ _WITH = frozenset({"contextlib", "_pytest.fixtures", "pytest_asyncio.plugin"})
 """Modules that resume a generator once to enter and once to leave: its blocks are those of its user."""
 
 _OURS = frozenset(
-    {"ce_integrations.whose.scoped", "ce_integrations.whose.session", "ce_integrations.whose.role"}
+    {
+        "ce_integrations.identity.scoped",
+        "ce_integrations.identity.session",
+        "ce_integrations.identity.role",
+    }
 )
 _ENTERING = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
 """Functions that end while the block that they opened goes on."""
@@ -92,7 +96,7 @@ _Blocks = tuple[_Block[T], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entered(Generic[T]):
+class ScopeEntry(Generic[T]):
     """A block that was opened, to be closed."""
 
     block: _Block[T]
@@ -110,7 +114,7 @@ class ScopedVariable(Generic[T]):
         """By the id of a frame, which lives as long."""
         _all.append(self)
 
-    def open(self, said: T | None, *, is_brief: bool = False) -> Entered[T]:
+    def open(self, said: T | None, *, is_brief: bool = False) -> ScopeEntry[T]:
         """Say something from now on. A brief block is closed before any generator around it waits."""
         here = _here()
         frame, is_called = generator_around(sys._getframe(1))  # noqa: SLF001 - whose it is
@@ -121,9 +125,9 @@ class ScopedVariable(Generic[T]):
             block = _Block(said, weakref.ref(opened), here, is_brief or is_called)
             opened.blocks.append(block)
         around = (b for b in self._var.get() if b.place != here or b.is_sure or b.is_open)
-        return Entered(block, self._var.set((*around, block)), opened, here)
+        return ScopeEntry(block, self._var.set((*around, block)), opened, here)
 
-    def close(self, entered: Entered[T]) -> None:
+    def close(self, entered: ScopeEntry[T]) -> None:
         """End a block, in whatever order, thread, task or context it ends."""
         block, opened = entered.block, entered.opened
         if opened is not None and block in opened.blocks:
@@ -213,7 +217,7 @@ class ScopedVariable(Generic[T]):
 _all: list[ScopedVariable[Any]] = []
 
 
-def innermost(entered: list[Entered[T]]) -> Entered[T]:
+def innermost(entered: list[ScopeEntry[T]]) -> ScopeEntry[T]:
     """Takes out the block that ends: one object may be entered by several generators, tasks and threads."""
     if len(entered) == 1:
         return entered.pop()

@@ -23,7 +23,7 @@ _RESULTS = ("Observation: ", "Result of executing the code given:\n\n")
 """What their results begin with; a person's words may, too."""
 
 
-class Written(NamedTuple):
+class WrittenCall(NamedTuple):
     """What a text says.
 
     Attributes:
@@ -37,25 +37,25 @@ class Written(NamedTuple):
     beside: str = ""
 
 
-def read(role: Role, text: str) -> Written:
+def read(role: Role, text: str) -> WrittenCall:
     """Find a call in what an assistant wrote, or a result in what anybody else did."""
     if role is Role.ASSISTANT:
         return _call(text)
     prefix = next((prefix for prefix in _RESULTS if text.startswith(prefix)), "")
-    return Written(text[len(prefix) :], [], prefix)
+    return WrittenCall(text[len(prefix) :], [], prefix)
 
 
-def _call(text: str) -> Written:
+def _call(text: str) -> WrittenCall:
     """The call of a text, as the agent's own parser reads it."""
     if action := _ACTION.fullmatch(text):  # its further words cost less than the framing of a call
-        return Written(action[1], [ToolRequest(name=action[2], args=_args(action[3]))])
+        return WrittenCall(action[1], [ToolRequest(name=action[2], args=_args(action[3]))])
     head, end, tail = text.rpartition(_CODE_END)  # behind the last end nothing is searched for one
     found = _CODE.findall(head + end)
     if code := "\n\n".join(part.strip() for part in found):
         said = (_CODE.sub("", head + end) + tail).strip()
         call = ToolRequest(name=_EXECUTE, args={"code": code})
-        return Written(said, [call], f"{_CODE_BEGIN}{_CODE_END}" * len(found))
-    return Written(text, [])
+        return WrittenCall(said, [call], f"{_CODE_BEGIN}{_CODE_END}" * len(found))
+    return WrittenCall(text, [])
 
 
 def _args(written: str) -> dict[str, Any]:

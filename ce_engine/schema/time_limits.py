@@ -113,7 +113,7 @@ def within(seconds: float) -> Iterator[None]:
         _PACE.reset(token)
 
 
-def left() -> float | None:
+def seconds_left() -> float | None:
     """Seconds that the work has left, none below a thousandth; `None` where nobody limits it."""
     pace = _PACE.get()
     if pace is None or pace.ends_at == float("inf"):
