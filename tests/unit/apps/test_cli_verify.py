@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.hosts.cli_host import ce
-from tests.unit.audit.forged_store import GONE, OTHER, SCOPE, fill
+from tests.unit.audit.forged_store import GONE, OTHER, SCOPE, fill, first_turns, opened
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +156,14 @@ def test_one_session_that_cannot_be_read_does_not_hide_the_others(
     assert done.exit_code == 1
     assert "session s: tampered with" in done.stdout
     assert "session other: intact" in done.stdout
+
+
+def test_who_only_looks_makes_no_secret(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    engine = opened(folder)
+    first_turns(engine, SCOPE)
+    engine.sync.close()
+    key = folder.with_name("sessions.key")
+    key.unlink()
+    assert ce("sessions", "--account", "a", "--store", f"file:{folder}").exit_code == 0
+    assert not key.exists()

@@ -62,9 +62,10 @@ class FileStore(KeptStore):
         super().__init__(clock=clock, ids=ids)
         self._url = url
         self._timeout_s = lock_timeout_s
-        self._shelf = Shelf(folder_path(url), lock_timeout_s, self._mac_key)
+        root = folder_path(url)
+        self._secret = _Secret(root)
+        self._shelf = Shelf(root, lock_timeout_s, self._secret.mac_key)
         self._settings = SettingsFiles(self._shelf)
-        self._secret: bytes | None = None
         self._hands = [_Hand() for _ in range(1 + _READERS)]
         self._writer = Lane("writer", self._hands[:1])
         self._readers = Lane("reader", self._hands[1:])
@@ -78,15 +79,7 @@ class FileStore(KeptStore):
 
     @property
     def secret(self) -> bytes:
-        if self._secret is None:
-            self._secret = secret.from_environment() or secret.beside(self._shelf.root)
-        return self._secret
-
-    def _mac_key(self, key: Key) -> bytes | None:
-        try:
-            return chain_keys(self.secret, key).own
-        except StoreUnavailableError:  # who reads only, and may not read the secret, does without
-            return None
+        return self._secret.read()
 
     def check_place(self) -> None:
         path_checks.check_folder(self._shelf.root)
@@ -187,7 +180,7 @@ class FileStore(KeptStore):
         for hand in self._resting:
             hand.lock.release()
         if child:
-            self._shelf = Shelf(self._shelf.root, self._timeout_s, self._mac_key)
+            self._shelf = Shelf(self._shelf.root, self._timeout_s, self._secret.mac_key)
             self._settings = SettingsFiles(self._shelf)
             self._hands = [_Hand() for _ in range(1 + _READERS)]
             self._writer.reset(self._hands[:1])
@@ -207,6 +200,28 @@ def _checked(found: Loaded | None) -> ContentCheck | None:
     wrong = (f"not what was written: {kept.forged}",) if kept.forged else ()
     older = f"content up to version {kept.older}: an older release wrote it, without MACs"
     return ContentCheck(0 if wrong or kept.older else rows, wrong, (older,) if kept.older else ())
+
+
+class _Secret:
+    """The install's secret, read when it is first needed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._found: bytes | None = None
+
+    def read(self) -> bytes:
+        if self._found is None:
+            self._found = secret.from_environment() or secret.beside(self._root)
+        return self._found
+
+    def mac_key(self, key: Key) -> bytes | None:
+        """The key of a session's MACs; `None` for who reads only, and has not, or may not read, the secret."""
+        if self._found is None and not secret.is_there(self._root):
+            return None  # a new one is for who writes first
+        try:
+            return chain_keys(self.read(), key).own
+        except StoreUnavailableError:
+            return None
 
 
 class _Hand:
