@@ -148,7 +148,10 @@ class ByHand:
         found = self._engines[budget].sync.inspect(("s", question), actor="")
         parts = [part for layer in found.layers.values() for part in layer.parts]
         own = [part.content for part in parts if part.action != "injected"]
-        brought = [part.content for part in parts if part.action == "injected"]
+        # What stays before an earlier question stands in that message already.
+        brought = [
+            p.content for p in parts if p.action == "injected" and not _stands(p.content, own)
+        ]
         return [*own[:-1], "\n\n".join([*brought, own[-1]])]  # one message goes out
 
     def _fill(self, engine: Any) -> None:
@@ -365,6 +368,10 @@ def _is_there(said: Said, whole: str, lines: Sequence[str]) -> bool:
     if len(text) >= 25:
         return text in whole
     return any(text in line and said.speaker in line for line in lines)
+
+
+def _stands(text: str, messages: Sequence[str]) -> bool:
+    return any(text in message for message in messages)
 
 
 def _squashed(text: str) -> str:

@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1130,
     "ce_engine/schema": 2420,
     "ce_engine/sessions": 1410,
-    "ce_engine/stores": 4940,
+    "ce_engine/stores": 4950,
     "ce_engine/testing": 2320,
     "ce_engine/text": 3950,
     "ce_engine/turns": 5200,
