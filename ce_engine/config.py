@@ -334,8 +334,10 @@ class JudgeConfig(_Config):
 class StoreConfig(_Config):
     """Waits on the store, in seconds, and bytes of memory (decision 10).
 
-    `buffer_bytes` bounds records that wait while the store is away, `view_bytes` what is remembered of
-    sessions between calls; a session that is forgotten is read from the store again.
+    A phase of a call waits for the store `deadline_s` in all; up to 2 s longer for one that answers other
+    sessions meanwhile, which is busy and not away. `buffer_bytes` bounds records that wait while the store
+    is away, `view_bytes` what is remembered of sessions between calls; a session that is forgotten is read
+    from the store again.
     """
 
     deadline_s: float = Field(default=0.25, gt=0)

@@ -256,7 +256,8 @@ class Journal:
     @property
     def waiting(self) -> int:
         """How many groups have not landed yet."""
-        return sum(map(len, self._queues.values()))
+        with self._mutex:
+            return sum(map(len, self._queues.values()))
 
     async def settle(self, scope: Scope) -> bool:
         """Wait, within the deadline, for the groups of a session; false if they have not landed."""
