@@ -6,16 +6,16 @@ import logging
 from collections.abc import Sequence
 from weakref import WeakSet
 
-from ce_engine.audit.deletion import Deletions
-from ce_engine.audit.inspection import Authorize, Inspecting, only_the_owner
-from ce_engine.audit.judging import Judging
-from ce_engine.audit.reading import Reading
-from ce_engine.audit.replay import Replaying
-from ce_engine.audit.trace import Tracing
+from ce_engine.audit.deletion import DeletionMethods
+from ce_engine.audit.inspection import Authorize, InspectionMethods, only_the_owner
+from ce_engine.audit.judging import JudgeMethods
+from ce_engine.audit.reading import ReadMethods
+from ce_engine.audit.replay import ReplayMethods
+from ce_engine.audit.trace import TraceMethods
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import BackpressureError
-from ce_engine.memory.compaction import Compacting
-from ce_engine.memory.embedding import Embedding
+from ce_engine.memory.compaction import CompactionMethods
+from ce_engine.memory.embedding import EmbeddingMethods
 from ce_engine.ports.blocks import BlockDeriver
 from ce_engine.ports.context import ContextSource, Judge
 from ce_engine.ports.embedder import Embedder
@@ -50,7 +50,7 @@ from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.selectors import RefSelector
 from ce_engine.sessions.owner.budgets import Budgets
 from ce_engine.sessions.owner.constraints import Constraints
-from ce_engine.sessions.owner.settings import OwnerValues, Settings
+from ce_engine.sessions.owner.settings import OwnerValues, SettingsCache
 from ce_engine.sessions.sessions import Sessions
 from ce_engine.sessions.view import OpenTurn
 from ce_engine.text.redaction.pieces import answer_texts
@@ -58,21 +58,21 @@ from ce_engine.text.redaction.redact import PatternRedactor
 from ce_engine.text.tokens import default_estimator
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.text.tokens.prices import prices_here
-from ce_engine.turns.by_hand import ByHand
+from ce_engine.turns.by_hand import ByHandMethods
 from ce_engine.turns.engine_base import Messages
-from ce_engine.turns.evidence_tool import EvidenceReading
-from ce_engine.turns.input.admission import Admission, QueuedTurn
+from ce_engine.turns.evidence_tool import EvidenceToolMethods
+from ce_engine.turns.input.admission import AdmissionMethods, QueuedTurn
 from ce_engine.turns.input.context_sources import Collector
 from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.session_blocks import BlockSource
-from ce_engine.turns.lifecycle import Housekeeping
+from ce_engine.turns.lifecycle import LifecycleMethods
 from ce_engine.turns.record.answers import commit_turn, fail_turn, is_open, joined
 from ce_engine.turns.record.confidence import RuleIngestor
-from ce_engine.turns.record.import_history import Importing
-from ce_engine.turns.record.ingestion import Ingestion
-from ce_engine.turns.record.originals import OriginalReader, Originals, second_store
-from ce_engine.turns.record.recorder import Recorder
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.import_history import ImportMethods
+from ce_engine.turns.record.ingestion import IngestionMethods
+from ce_engine.turns.record.originals import OriginalMethods, Originals, second_store
+from ce_engine.turns.record.recorder import RecordMethods
+from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.over_budget import OverBudgetLog
 
 
@@ -81,23 +81,23 @@ logger = logging.getLogger("ce_engine")
 
 @doors
 class Engine(
-    Admission,
-    Recorder,
-    Housekeeping,
-    ByHand,
-    Importing,
-    Ingestion,
-    OriginalReader,
+    AdmissionMethods,
+    RecordMethods,
+    LifecycleMethods,
+    ByHandMethods,
+    ImportMethods,
+    IngestionMethods,
+    OriginalMethods,
     BlockSource,
-    Tracing,
-    Replaying,
-    Inspecting,
-    Reading,
-    EvidenceReading,
-    Deletions,
-    Compacting,
-    Judging,
-    Embedding,
+    TraceMethods,
+    ReplayMethods,
+    InspectionMethods,
+    ReadMethods,
+    EvidenceToolMethods,
+    DeletionMethods,
+    CompactionMethods,
+    JudgeMethods,
+    EmbeddingMethods,
 ):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
@@ -161,7 +161,7 @@ class Engine(
         self._over_budget = OverBudgetLog()
         self._posted = PendingWork()
         self.workers = Workers()
-        self._settings = Settings(store, self._journal)
+        self._settings = SettingsCache(store, self._journal)
         self._collector = Collector(self._settings, sources)
         self.constraints = Constraints(self._settings, self)
         self.budgets = Budgets(self._settings, self.loop, self._allows)
@@ -234,7 +234,7 @@ class Engine(
         self._remember(records, config, prepared)
         return prepared
 
-    def _remember(self, records: Records, config: RuntimeConfig, prepared: Prepared) -> None:
+    def _remember(self, records: RecordGroup, config: RuntimeConfig, prepared: Prepared) -> None:
         scope, report = prepared.turn.scope, prepared.report
         self._sessions.remember(scope, report)
         clean = records.ingest.id
@@ -257,7 +257,7 @@ class Engine(
     ) -> None:
         """Record the answer and close the turn. A second commit of the same turn is ignored."""
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             if is_open(records.view, turn):
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
@@ -279,7 +279,7 @@ class Engine(
     ) -> None:
         """Close a turn without a whole answer; `partial` is what had come of it."""
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             if is_open(records.view, turn):
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)

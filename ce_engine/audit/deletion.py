@@ -21,7 +21,7 @@ PURGE_S = 600.0
 """How long it waits for the store to be rid of the bytes: a large file is written anew."""
 
 
-class Deletions(Verifying):
+class DeletionMethods(Verifying):
     """Deletes, in one session at a time and under its lock.
 
     What is deleted is gone from the store, from what this process remembers, and from every byte of

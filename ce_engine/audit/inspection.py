@@ -21,7 +21,7 @@ from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase, Messages
 from ce_engine.turns.input.preparation import Preparation
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.archive import Selection
 from ce_engine.turns.report.sent_parts import ShownText
 
@@ -35,7 +35,7 @@ def only_the_owner(scope: Scope, actor: str) -> bool:
     return actor == scope.user_id
 
 
-class Inspecting(EngineBase):
+class InspectionMethods(EngineBase):
     """The part of the engine that shows what it would do."""
 
     authorize: Authorize
@@ -120,7 +120,7 @@ class Inspecting(EngineBase):
         who = hashlib.blake2b(actor.encode(), key=key, digest_size=16, person=b"actor").hexdigest()
         payload = {"what": "inspect", "actor": who, **({"input": made} if made else {})}
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             records.ingest.ids = UuidV4Generator()
             records.events.append(records.ingest.event(kind, payload=payload))
 

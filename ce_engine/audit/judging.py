@@ -23,10 +23,10 @@ from ce_engine.text.redaction.placeholders import lettered
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.record.own_calls import record_own_calls
-from ce_engine.turns.record.write_group import Records, put_turn
+from ce_engine.turns.record.write_group import RecordGroup, put_turn
 
 
-class Judging(EngineBase):
+class JudgeMethods(EngineBase):
     """Marks the turn of an answer that breaks a constraint; the answer itself reaches the app as it is.
 
     The judge is asked after the turn, on the engine's own loop: no call waits for it, and a fault of
@@ -132,7 +132,7 @@ def _named(found: Iterable[str], rules: Sequence[Constraint]) -> list[str]:
 
 
 def record_judgement(
-    records: Records,
+    records: RecordGroup,
     *,
     turn: OpenTurn,
     broken: Sequence[str] | None,

@@ -12,7 +12,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import CollectedContext, Material
-from ce_engine.prepare.reconcile.earlier_lanes import Lanes
+from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.prepare.tool_results.compact import ArchivedForms
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import Message
@@ -38,7 +38,7 @@ Row = TypeVar("Row")
 
 
 @dataclass(slots=True)
-class Past:
+class PastSession:
     """A session as one of its turns knew it."""
 
     scope: Scope
@@ -238,14 +238,14 @@ class Past:
         results = ArchivedForms(forms, self.archive.get("fetches", False))
         return ReplayInputs(_extras(self.archive), saved, self.archive.get("now", ""), results)
 
-    def bring(self) -> Lanes | tuple[()]:
+    def bring(self) -> EarlierLanes | tuple[()]:
         """The earlier lanes that could be brought in."""
         log, found = self.view.log, self.archive.get("bring")
         if not found:
             return ()
         before = log.by_message_id(found[0])
         roots = frozenset(n for i in found[1] if (n := log.by_message_id(i)) is not None)
-        return Lanes(log, len(log) if before is None else before, self.row.lane, roots)
+        return EarlierLanes(log, len(log) if before is None else before, self.row.lane, roots)
 
     def known(self, collected: CollectedContext) -> list[Material]:
         """The materials that the turn had, as far as their sources still give the same."""

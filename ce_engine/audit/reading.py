@@ -18,7 +18,7 @@ from ce_engine.turns.engine_base import EngineBase
 T = TypeVar("T")
 
 
-class Reading(EngineBase):
+class ReadMethods(EngineBase):
     """The part of the engine that reads: with the names of `ports.Store`, after what is on its way there.
 
     A session is exactly that of the scope's account and user; an id alone is one of no account and no

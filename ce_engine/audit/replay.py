@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ce_engine.audit.explanation import brought_in, earlier
-from ce_engine.audit.past_session import Past, newest
+from ce_engine.audit.past_session import PastSession, newest
 from ce_engine.audit.trace import SETTLE_S
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ReplayUnavailableError, SessionNotFoundError, TurnNotFoundError
@@ -55,7 +55,7 @@ def find_turn(turns: Sequence[TurnRow], choice: int | str | None, session_id: st
     return found[0]
 
 
-class Replaying(EngineBase):
+class ReplayMethods(EngineBase):
     """The part of the engine that makes a turn's input again; it writes nothing."""
 
     async def replay(
@@ -139,7 +139,7 @@ class Replaying(EngineBase):
         )
 
     async def _as_it_was(
-        self, past: Past, system: Sequence[str]
+        self, past: PastSession, system: Sequence[str]
     ) -> tuple[Preparation, Selection, Recall]:
         """Assemble a turn once more with its own configuration."""
         past.set_up(system)
@@ -167,7 +167,7 @@ class Replaying(EngineBase):
         call.config = past.config()
         return call
 
-    async def _past(self, scope: Scope, turn: int | str | None) -> tuple[Past, int]:
+    async def _past(self, scope: Scope, turn: int | str | None) -> tuple[PastSession, int]:
         """What is stored of a session, at a turn, and how many newer ones were passed over."""
         await self.flush(SETTLE_S)
         state = await self.store.state(scope)
@@ -182,10 +182,10 @@ class Replaying(EngineBase):
         key = Fingerprinter(self.store.secret, state.head.salt, scope)
         if turn is None:
             at = newest(turns, key)
-        return Past(scope, state, turns, at, key), len(turns) - 1 - at if turn is None else 0
+        return PastSession(scope, state, turns, at, key), len(turns) - 1 - at if turn is None else 0
 
     async def _again(
-        self, past: Past, config: RuntimeConfig, was: Preparation | None
+        self, past: PastSession, config: RuntimeConfig, was: Preparation | None
     ) -> tuple[Preparation, Selection, Recall]:
         """Assemble once more; with another configuration after it `was` made with its own."""
         call, view = past.call(), past.view

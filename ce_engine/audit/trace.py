@@ -11,7 +11,7 @@ from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.document import Evidence, Message, Ref, SessionDocument
 from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import HEAD_ONLY, MessageRow, TurnRow
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.selectors import RefSelector
@@ -103,7 +103,7 @@ async def trace(
 
 def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnRow]) -> list[str]:
     """The lanes that have a name, and whose turns were archived with the message in their list."""
-    log = Log()
+    log = MessageForest()
     for message in messages:  # what recognises them is not needed: their places are
         log.add(entry_of(log, MessageRow(message, key=b"", loose_key=b"", origin="")))
     n = log.by_message_id(message_id)
@@ -115,7 +115,7 @@ def _seen_by(messages: Sequence[Message], message_id: str, turns: Sequence[TurnR
     return list(found)
 
 
-class Tracing(ABC):
+class TraceMethods(ABC):
     """The part of the engine that answers where something came from."""
 
     store: Store

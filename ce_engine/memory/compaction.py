@@ -7,7 +7,7 @@ from collections import Counter
 
 from ce_engine.config import CompactionConfig
 from ce_engine.errors import SummarizerError
-from ce_engine.memory.summary_schedule import Summaries
+from ce_engine.memory.summary_schedule import SummaryMethods
 from ce_engine.schema.document import Summary
 from ce_engine.schema.events import CompactLog, Event
 from ce_engine.schema.json_text import canonical_json
@@ -19,7 +19,7 @@ KEY_KINDS = frozenset({"user_input", "tool_result", "aggregate", "final", "error
 """Kinds of events that are kept, the newest of them."""
 
 
-class Compacting(Summaries):
+class CompactionMethods(SummaryMethods):
     """Reads a log so that a person, a model or a package for either has room for it."""
 
     async def compact(

@@ -42,7 +42,7 @@ REST_S = 5.0
 logger = logging.getLogger("ce_engine")
 
 
-class Embedding(EngineBase):
+class EmbeddingMethods(EngineBase):
     """Keeps vectors of what is stored, redacted, where the engine has an embedder.
 
     They are made in the background, and count once all of a session's texts have one: what is chosen

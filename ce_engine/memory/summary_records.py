@@ -19,17 +19,17 @@ from ce_engine.schema.document import (
 )
 from ce_engine.schema.enums import EvidenceType, ModelUsageStage, SourceKind
 from ce_engine.schema.events import EventType
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import EvidenceRow, PutSummary, SummaryRow
 from ce_engine.sessions.summary_coverage import coverage_of, tips_of
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.record.evidence_rows import evidence_row
 from ce_engine.turns.record.own_calls import record_own_calls
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class SummaryMaterial:
     """What of a line is still to be summarised.
 
     Attributes:
@@ -48,7 +48,12 @@ class Due:
 
 
 def record_summary(
-    records: Records, *, due: Due, made: Summary, calls: Sequence[OwnCall], counter: Counter
+    records: RecordGroup,
+    *,
+    due: SummaryMaterial,
+    made: Summary,
+    calls: Sequence[OwnCall],
+    counter: Counter,
 ) -> bool:
     """Record a summary; false where what it stands for is not there any more, or has one by now."""
     view = records.view
@@ -81,7 +86,7 @@ def record_summary(
 
 
 def record_failure(
-    records: Records, *, due: Due, calls: Sequence[OwnCall], counter: Counter
+    records: RecordGroup, *, due: SummaryMaterial, calls: Sequence[OwnCall], counter: Counter
 ) -> None:
     """Record that no summary could be made; the session's next report says so, too."""
     view = records.view
@@ -92,7 +97,7 @@ def record_failure(
     records.degrade(Degradation(SummarizerError.code))
 
 
-def _put(records: Records, row: SummaryRow, epoch: int) -> None:
+def _put(records: RecordGroup, row: SummaryRow, epoch: int) -> None:
     view = records.view
     coverage = coverage_of(view, row)
     assert coverage is not None
@@ -113,7 +118,7 @@ def _put(records: Records, row: SummaryRow, epoch: int) -> None:
     records.writes.append(PutSummary(row, epoch, replaces))
 
 
-def _range(log: Log, entries: Iterable[int]) -> MessageIndexRange:
+def _range(log: MessageForest, entries: Iterable[int]) -> MessageIndexRange:
     """First and last index in the session's list, which is in the order of the store's numbers."""
 
     def order(n: int) -> tuple[bool, int, int]:
@@ -127,7 +132,11 @@ def _range(log: Log, entries: Iterable[int]) -> MessageIndexRange:
 
 
 def _evidence(
-    records: Records, due: Due, made: Summary, calls: Sequence[OwnCall], usage_id: str
+    records: RecordGroup,
+    due: SummaryMaterial,
+    made: Summary,
+    calls: Sequence[OwnCall],
+    usage_id: str,
 ) -> EvidenceRow:
     source = EvidenceSource(kind=SourceKind.LLM, name=calls[-1].response.model)
     row = evidence_row(
@@ -146,7 +155,7 @@ def _evidence(
     return row
 
 
-def _tell(records: Records, row: SummaryRow, messages: int, usage_id: str) -> None:
+def _tell(records: RecordGroup, row: SummaryRow, messages: int, usage_id: str) -> None:
     covered = row.summary.message_index_range
     payload = {
         "anchor_message_id": row.anchor_message_id,

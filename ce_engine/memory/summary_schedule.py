@@ -17,9 +17,9 @@ from ce_engine.errors import (
 )
 from ce_engine.memory.rolling_summarizer import RollingSummarizer, ends_turn
 from ce_engine.memory.summary_layers import LayeredSummarizer
-from ce_engine.memory.summary_records import Due, record_failure, record_summary
+from ce_engine.memory.summary_records import SummaryMaterial, record_failure, record_summary
 from ce_engine.ports.llm import LlmAdapter
-from ce_engine.prepare.reconcile.earlier_lanes import Lanes
+from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.prepare.reconcile.reconcile import had_history
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.locks import KeyedLocks
@@ -32,7 +32,7 @@ from ce_engine.sessions.summary_coverage import standing, uncovered
 from ce_engine.sessions.view import BoundedDict, OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 
 
 PASSES = 8
@@ -41,11 +41,11 @@ PASSES = 8
 MOST_SKIPPED = 63
 """Turns without an attempt, at most, after many failures of a lane's summaries."""
 
-Aim = Callable[[SessionView], tuple[int, Lanes | None] | None]
+Aim = Callable[[SessionView], tuple[int, EarlierLanes | None] | None]
 """Finds the newest entry of a line, and the lanes before it where the host sends no history."""
 
 
-class Summaries(EngineBase):
+class SummaryMethods(EngineBase):
     """Keeps a summary of each line of conversation that grows long.
 
     It is made after a turn, on the engine's own loop, at most one a lane at a time; no turn waits for
@@ -118,7 +118,7 @@ class Summaries(EngineBase):
         aim = partial(_line_to, row.answer_message_id, row.lane, restores=opened.restores)
         self._background.ask(key, lambda: self._pursue(scope, row.lane, aim, config.summary))
 
-    def _summarize_on(self, records: Records) -> None:
+    def _summarize_on(self, records: RecordGroup) -> None:
         """See whether what was just recorded is a reason for a summary (`SummaryConfig.on_events`)."""
         config, view = self.config.summary, records.view
         if not config.on_events or self.summarizer is None or not config.enabled:
@@ -169,7 +169,7 @@ class Summaries(EngineBase):
                 raise
 
     async def _made(
-        self, summarizer: Summarizer, scope: Scope, due: Due, config: SummaryConfig
+        self, summarizer: Summarizer, scope: Scope, due: SummaryMaterial, config: SummaryConfig
     ) -> Summary | None:
         """What the summarizer makes of it, within its time; `None` where it is not time yet."""
         session = Session(
@@ -191,7 +191,7 @@ class Summaries(EngineBase):
         _check(made, due.messages)
         return made
 
-    async def _gather(self, scope: Scope, lane_key: str, aim: Aim) -> Due | None:
+    async def _gather(self, scope: Scope, lane_key: str, aim: Aim) -> SummaryMaterial | None:
         """What no summary stands for yet, under the session's lock; nothing of one that is not there."""
         async with self._locks.hold(scope.key):
             view = await self._there(scope)
@@ -214,18 +214,18 @@ def _at_once(config: SummaryConfig) -> SummaryConfig:
     return config.model_copy(update={"enabled": True, "trigger_message_count": 1})
 
 
-def _kinds(records: Records) -> set[str]:
+def _kinds(records: RecordGroup) -> set[str]:
     tasks = (t for w in records.writes if isinstance(w, UpsertTasks) for t in w.tasks)
     done = any(task.status is TaskStatus.COMPLETED for task in tasks)
     return {event.kind for event in records.events} | ({"task_done"} if done else set())
 
 
-def _newest(lane_key: str, view: SessionView) -> tuple[int, Lanes | None] | None:
+def _newest(lane_key: str, view: SessionView) -> tuple[int, EarlierLanes | None] | None:
     """The newest line of a lane that has an answer, up to the last one."""
     log, lane_key = view.log, _as_stored(view, lane_key)
     root = log.newest_root(lane_key)
     while root is not None:
-        earlier = Lanes(log, before=root, lane_key=lane_key)
+        earlier = EarlierLanes(log, before=root, lane_key=lane_key)
         tip = log.leaf(root)
         while tip is not None and (log[tip].role != "assistant" or log[tip].calls):
             tip = log[tip].parent
@@ -245,15 +245,17 @@ def _as_stored(view: SessionView, lane_key: str) -> str:
 
 def _line_to(
     message_id: str, lane_key: str, view: SessionView, *, restores: bool
-) -> tuple[int, Lanes | None] | None:
+) -> tuple[int, EarlierLanes | None] | None:
     tip = view.log.by_message_id(message_id)
     if tip is None:
         return None
     before = view.log.root(tip)
-    return tip, Lanes(view.log, before=before, lane_key=lane_key) if restores else None
+    return tip, EarlierLanes(view.log, before=before, lane_key=lane_key) if restores else None
 
 
-def _due(view: SessionView, lane_key: str, tip: int, earlier: Lanes | None) -> Due | None:
+def _due(
+    view: SessionView, lane_key: str, tip: int, earlier: EarlierLanes | None
+) -> SummaryMaterial | None:
     coverage = standing(view, tip, earlier)
     entries = [
         n for n in uncovered(view, tip, earlier, coverage) if _says_something(view.rows[n].message)
@@ -264,7 +266,7 @@ def _due(view: SessionView, lane_key: str, tip: int, earlier: Lanes | None) -> D
     if coverage is not None:
         covered = MessageIndexRange(from_index=-len(coverage.entries), to_index=-1)
         existing = coverage.row.summary.model_copy(update={"message_index_range": covered})
-    return Due(
+    return SummaryMaterial(
         lane_key,
         [view.log[n].message_id for n in entries],
         [view.rows[n].message for n in entries],

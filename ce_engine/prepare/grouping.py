@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ce_engine.prepare.choose.never_left_out import mark_never_left_out
-from ce_engine.prepare.message_groups import BelowCut, Group, Item, Line
+from ce_engine.prepare.message_groups import BelowCut, MessageGroup, MessageItem, MessageLine
 from ce_engine.schema.enums import Origin
 
 
-def split(items: Sequence[Item], below: BelowCut | None = None) -> Line:
+def split(items: Sequence[MessageItem], below: BelowCut | None = None) -> MessageLine:
     """Split a line into groups, and mark what may never be left out (decision 6).
 
     Never out: system messages, the task message (newest of origin `task`), the newest message,
@@ -19,8 +19,8 @@ def split(items: Sequence[Item], below: BelowCut | None = None) -> Line:
     nothing else: then they stand as the host sent them. What is protected for having no id but its place
     goes with its call where that stands before it.
     """
-    line = Line(below=below)
-    current: Group | None = None
+    line = MessageLine(below=below)
+    current: MessageGroup | None = None
     open_calls: list[str] = []
     for item in items:
         if item.origin is Origin.SYSTEM:
@@ -32,11 +32,11 @@ def split(items: Sequence[Item], below: BelowCut | None = None) -> Line:
                 current.must = current.must or (item.protected and item.call_id is not None)
                 current.complete = not open_calls
             elif item.protected:
-                line.groups.append(Group([item], must=True, tokens=item.tokens))
+                line.groups.append(MessageGroup([item], must=True, tokens=item.tokens))
             else:
                 line.orphans.append(item)
         else:
-            current = Group(
+            current = MessageGroup(
                 [item], complete=not item.calls, must=item.protected, tokens=item.tokens
             )
             open_calls = list(item.calls)
@@ -45,13 +45,15 @@ def split(items: Sequence[Item], below: BelowCut | None = None) -> Line:
         line.groups.remove(group)
         line.orphans += group.items
     if not line.groups:  # an empty list would only hide what is wrong with the host's
-        line.groups = [Group([item], tokens=item.tokens) for item in line.orphans]
+        line.groups = [MessageGroup([item], tokens=item.tokens) for item in line.orphans]
         line.orphans = []
     mark_never_left_out(line)
     return line
 
 
-def take_out_repeated(line: Line, items: Sequence[Item], text: Callable[[Item], str]) -> None:
+def take_out_repeated(
+    line: MessageLine, items: Sequence[MessageItem], text: Callable[[MessageItem], str]
+) -> None:
     """Leave out what the host says again later, word by word, in the midst of the talk (decision 6).
 
     Memories of some frameworks add the same system message with every turn. The newest stays.
@@ -66,12 +68,12 @@ def take_out_repeated(line: Line, items: Sequence[Item], text: Callable[[Item], 
             said.add(text(item))
 
 
-def _is_unanswered(group: Group) -> bool:
+def _is_unanswered(group: MessageGroup) -> bool:
     """Whether it is a call that nobody answered; old function calls, which have no ids, may go without."""
     return not (group.complete or group.must) and any(group.items[0].calls)
 
 
-def answers(item: Item, open_calls: list[str]) -> bool:
+def answers(item: MessageItem, open_calls: list[str]) -> bool:
     """Close the calls that a result answers; whether there is any."""
     waiting = len(open_calls)
     # Function calls of the old style have no ids, nor have their results.

@@ -11,7 +11,7 @@ from ce_engine.schema.enums import Origin
 
 
 @dataclass(slots=True)
-class Item:
+class MessageItem:
     """One message of the line.
 
     Attributes:
@@ -43,13 +43,13 @@ class Item:
 
 
 @dataclass(slots=True)
-class Group:
+class MessageGroup:
     """Messages that go or stay together: one message, or a message with tool calls and all its results.
 
     `past` groups stand before the task message; `must` groups may never be left out.
     """
 
-    items: list[Item]
+    items: list[MessageItem]
     complete: bool = True
     past: bool = False
     must: bool = False
@@ -64,7 +64,7 @@ class Group:
         return self.items[0].origin is Origin.TASK
 
 
-def task_above(groups: Sequence[Group], at: int) -> int | None:
+def task_above(groups: Sequence[MessageGroup], at: int) -> int | None:
     """The task of a turn that a cut stands in the midst of: without it nobody knows what is answered.
 
     Providers may refuse a talk that begins with the assistant.
@@ -103,7 +103,7 @@ class BelowCut:
     told: dict[str, Any] = field(default_factory=dict)
 
 
-def below_cut(line: Line, drop: str, counted_by: str) -> BelowCut | None:
+def below_cut(line: MessageLine, drop: str, counted_by: str) -> BelowCut | None:
     """What stands before a cut up to the first that stays, if it is a plain stretch of the host's list."""
     at = next((n for n, group in enumerate(line.groups) if group.anchor == drop), 0)
     asked = task_above(line.groups, at)
@@ -131,15 +131,15 @@ def below_cut(line: Line, drop: str, counted_by: str) -> BelowCut | None:
 
 
 @dataclass(slots=True)
-class Line:
+class MessageLine:
     """The line, split: leading and other system messages, the groups, the task, and what is half a pair.
 
     What is `below` a standing cut stands in none of them.
     """
 
-    system: list[Item] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
-    orphans: list[Item] = field(default_factory=list)
+    system: list[MessageItem] = field(default_factory=list)
+    groups: list[MessageGroup] = field(default_factory=list)
+    orphans: list[MessageItem] = field(default_factory=list)
     task: int | None = None
     """The group that holds the task message."""
     below: BelowCut | None = None

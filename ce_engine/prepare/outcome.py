@@ -10,10 +10,10 @@ from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.candidates import CHARS_A_TOKEN
 from ce_engine.prepare.choose.cut import Cut
 from ce_engine.prepare.choose.standing import StandingContext
-from ce_engine.prepare.compose.compose import NO_TEXTS, Texts
+from ce_engine.prepare.compose.compose import NO_TEXTS, InputTexts
 from ce_engine.prepare.compose.render import Snippet
-from ce_engine.prepare.compose.shorter_texts import Shorter
-from ce_engine.prepare.message_groups import Line
+from ce_engine.prepare.compose.shorter_texts import ShorterText
+from ce_engine.prepare.message_groups import MessageLine
 from ce_engine.prepare.tool_results.forms import Form
 from ce_engine.schema.call import Step
 from ce_engine.schema.enums import Layer
@@ -29,7 +29,7 @@ class Outcome:
     used: int
     before: int
     cut: Cut
-    line: Line
+    line: MessageLine
     over_budget: bool = False
     crowded: bool = False  # whether what a question needs has no room behind the standing cut
     injected: str = ""
@@ -39,7 +39,7 @@ class Outcome:
     decisions: list[PruneDecision] = field(default_factory=list)
     restored: int = 0
     shortened: int = 0
-    shorter: dict[int | str, Shorter] = field(
+    shorter: dict[int | str, ShorterText] = field(
         default_factory=dict
     )  # what is left of texts, by `Item.key`
     pruned: dict[int, str] = field(
@@ -48,7 +48,7 @@ class Outcome:
     retrieved_cut: bool = False  # whether a retrieved piece had no room, or not the whole of it
     standing: StandingContext = field(default_factory=StandingContext)
     contexts: dict[str, str] = field(default_factory=dict)
-    texts: Texts = NO_TEXTS
+    texts: InputTexts = NO_TEXTS
     pins: dict[str, Pin] = field(default_factory=dict)  # what stands before a message, by its id
     saved: dict[int, int] = field(default_factory=dict)  # by short forms, by host index
     forms: dict[int | str, Form] = field(default_factory=dict)  # of tool results, by `Item.key`

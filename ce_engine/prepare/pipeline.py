@@ -27,12 +27,12 @@ from ce_engine.prepare.choose.candidates import (
     with_text,
     worth_adding,
 )
-from ce_engine.prepare.choose.cut import Cut, Marks
+from ce_engine.prepare.choose.cut import Cut, CutMarks
 from ce_engine.prepare.choose.cutter import Cutter
 from ce_engine.prepare.choose.decisions import decisions, steps_left_out
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import TOOLS
-from ce_engine.prepare.choose.pruner_guard import Chooser, is_cut
+from ce_engine.prepare.choose.pruner_guard import BlockChooser, is_cut
 from ce_engine.prepare.choose.standing import FACTS, StandingContext, stand
 from ce_engine.prepare.compose.compose import texts_of
 from ce_engine.prepare.compose.notes import Notes
@@ -41,21 +41,21 @@ from ce_engine.prepare.compose.render import knowledge, left_out, replaced
 from ce_engine.prepare.compose.sections import FRAMING, Sections
 from ce_engine.prepare.compose.shorter_texts import RETRIEVED, saved_in, shorten_texts
 from ce_engine.prepare.grouping import split, take_out_repeated
-from ce_engine.prepare.message_groups import Group, Item, Line
+from ce_engine.prepare.message_groups import MessageGroup, MessageItem, MessageLine
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.sources import Candidate, Sources
+from ce_engine.prepare.sources import Candidate, CandidateSources
 from ce_engine.schema.document import ContextBlock
 from ce_engine.text.relevance.nearness import nearness
 
 
 def assemble(
-    items: Sequence[Item],
+    items: Sequence[MessageItem],
     *,
     fixed: int,
     limit: Limit,
-    marks: Marks,
+    marks: CutMarks,
     config: RuntimeConfig,
-    sources: Sources,
+    sources: CandidateSources,
     pruner: Pruner,
     inject: bool = True,
 ) -> Outcome:
@@ -73,7 +73,7 @@ def assemble(
         inject: whether anything may be brought in (not for helper calls).
     """
 
-    def made(marks: Marks) -> Outcome:
+    def made(marks: CutMarks) -> Outcome:
         line = split(items, marks.below)
         if limit.tokens is not None and fixed + sum(item.tokens for item in items) > limit.tokens:
             take_out_repeated(line, items, sources.text)
@@ -84,7 +84,7 @@ def assemble(
     if not outcome.crowded:
         return outcome
     if not marks.below:
-        return made(Marks())
+        return made(CutMarks())
     outcome.cut.stands = False
     return outcome
 
@@ -92,12 +92,12 @@ def assemble(
 class _Assembly:
     def __init__(
         self,
-        items: Sequence[Item],
-        line: Line,
+        items: Sequence[MessageItem],
+        line: MessageLine,
         fixed: int,
         limit: Limit,
         config: RuntimeConfig,
-        sources: Sources,
+        sources: CandidateSources,
         pruner: Pruner,
     ) -> None:
         self.items = items
@@ -111,7 +111,7 @@ class _Assembly:
         self.groups = Groups(self.out, sources, config.locale)
         self.held = HeldPins(self.out.pins)
         self.sections = Sections(config, sources.count)
-        self.chooser = Chooser(pruner, config, sources.now)
+        self.chooser = BlockChooser(pruner, config, sources.now)
         self.notes = Notes(self.sections, self.chooser)
         self.steps_out: list[list[str]] = []
         task = self._task()
@@ -121,7 +121,7 @@ class _Assembly:
         self.cutter = Cutter(line, self.own, limit.tokens or 0, config, self.groups, self.held)
         self.policy = self.cutter.policy
 
-    def run(self, marks: Marks, *, inject: bool) -> Outcome:
+    def run(self, marks: CutMarks, *, inject: bool) -> Outcome:
         out, below = self.out, self.line.below
         total = self.cutter.said
         out.before = self.given + (below.tokens if below else 0)
@@ -184,7 +184,7 @@ class _Assembly:
         found = relevant(self.sources.recall(self._query(), self.groups.sent(), most))
         return sum(cost_of(each, self.sources, self.config.locale) for each in found)
 
-    def _task(self) -> Group | None:
+    def _task(self) -> MessageGroup | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
 
     def _shorten_texts(self, over: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.compose.render import Snippet
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Priority
 
@@ -31,7 +31,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class QuotedSpan:
     """Text of a retrieved document, or a message of the session, inside a message; `rank` 0 is the best hit."""
 
     start: int
@@ -41,7 +41,7 @@ class Span:
 
 
 @dataclass(slots=True)
-class Sources:
+class CandidateSources:
     """What the stages ask for while they work; every function is pure for the length of one call.
 
     Attributes:
@@ -73,15 +73,15 @@ class Sources:
     """
 
     count: Callable[[str], int]
-    text: Callable[[Item], str]
-    evidence_of: Callable[[Item], str]
+    text: Callable[[MessageItem], str]
+    evidence_of: Callable[[MessageItem], str]
     recall: Callable[[str, frozenset[int], int], Sequence[Candidate]]
     terms: Callable[[str], Sequence[str]]
-    stored: Callable[[Item], Message]
-    spans: Callable[[str], Sequence[Span]]
-    asked: Callable[[Item], tuple[str, Sequence[Span]]]
-    day_of: Callable[[Item], str] = lambda _: ""
-    said: Callable[[str], Sequence[Span]] = lambda _: ()
+    stored: Callable[[MessageItem], Message]
+    spans: Callable[[str], Sequence[QuotedSpan]]
+    asked: Callable[[MessageItem], tuple[str, Sequence[QuotedSpan]]]
+    day_of: Callable[[MessageItem], str] = lambda _: ""
+    said: Callable[[str], Sequence[QuotedSpan]] = lambda _: ()
     results: Callable[[frozenset[int], int], Iterable[Candidate]] = lambda _sent, _most: ()
     summary: Callable[[frozenset[int]], Material | None] = lambda _: None
     settle: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: found

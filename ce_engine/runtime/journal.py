@@ -70,7 +70,7 @@ _left: ContextVar[list[float] | None] = ContextVar("ce_store_wait_left", default
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class WriteGroup:
     """A group of writes that was accepted.
 
     Attributes:
@@ -143,13 +143,15 @@ class Journal:
         # Keys made here, while the store was away, for sessions that turned out to have another one.
         self._foreign: BoundedDict[str, None] = BoundedDict(1000)
         self._reading, self._writing = Liveness(), Liveness()
-        self._queues: dict[Hashable, deque[Group]] = {}  # of each session that is being written
+        self._queues: dict[
+            Hashable, deque[WriteGroup]
+        ] = {}  # of each session that is being written
         self._halted: set[Hashable] = set()  # those whose writing ended with the loop
         self._probe: Future[None] | None = None  # of the one that tries a store that is away
         self._bytes = 0
 
     @property
-    def _groups(self) -> Iterator[Group]:
+    def _groups(self) -> Iterator[WriteGroup]:
         return chain.from_iterable(self._queues.values())
 
     @property
@@ -217,9 +219,11 @@ class Journal:
             self._unreadable(error)
             raise StoreUnavailableError(f"the store raised {type(error).__name__}") from error
 
-    def submit(self, scope: Scope, writes: Sequence[Write], landed: Landed | None = None) -> Group:
+    def submit(
+        self, scope: Scope, writes: Sequence[Write], landed: Landed | None = None
+    ) -> WriteGroup:
         """Accept a group of writes without waiting."""
-        group = Group(scope, writes, _size(writes), landed)
+        group = WriteGroup(scope, writes, _size(writes), landed)
         with self._mutex:
             if self._writes.is_open():
                 group.late()
@@ -236,7 +240,7 @@ class Journal:
             self._loop.start(self._drain(key))
         return group
 
-    async def wait(self, group: Group) -> bool:
+    async def wait(self, group: WriteGroup) -> bool:
         """Wait for a group within the deadline; false if it has not landed (it may later)."""
         return await self._heard([group]) and group.heard.result()
 
@@ -265,7 +269,7 @@ class Journal:
             groups = list(self._queues.get(scope.key, ()))
         return await self._heard(groups) and all(group.future.done() for group in groups)
 
-    async def _heard(self, groups: Sequence[Group]) -> bool:
+    async def _heard(self, groups: Sequence[WriteGroup]) -> bool:
         """Wait for the first word of groups; false, and nobody waits for them again, if it is late."""
         with self._mutex:  # what is before them counts, too
             grace_s = sum(group.grace_s for group in self._groups if not group.is_late)
@@ -294,7 +298,7 @@ class Journal:
                 self._halted.add(key)
             raise
 
-    def _next(self, key: Hashable) -> Group | None:
+    def _next(self, key: Hashable) -> WriteGroup | None:
         with self._mutex:
             if not (queue := self._queues[key]):
                 del self._queues[key]
@@ -303,7 +307,7 @@ class Journal:
             queue[0].size = 0  # it is under way: however large, it takes nobody's room
             return queue[0]
 
-    def _tell(self, group: Group, result: PutResult | None) -> None:
+    def _tell(self, group: WriteGroup, result: PutResult | None) -> None:
         try:
             if result is not None and group.landed is not None:
                 group.landed(result)
@@ -335,7 +339,7 @@ class Journal:
         if self._reads.is_open() and self._vouching.done():
             self._vouching = self._loop.submit(ask())
 
-    async def _write(self, group: Group) -> PutResult | None:
+    async def _write(self, group: WriteGroup) -> PutResult | None:
         """Write a group, however long that takes; `None` if it was dropped.
 
         While the store is away one group asks whether it is back, and all others wait for that one.
@@ -361,7 +365,7 @@ class Journal:
                 self._probe = None
                 own.set_result(None)
 
-    async def _written(self, group: Group) -> PutResult | None:
+    async def _written(self, group: WriteGroup) -> PutResult | None:
         """Ask the store once.
 
         Raises:
@@ -390,19 +394,19 @@ class Journal:
             return result
         return None
 
-    def _taken(self, group: Group) -> None:
+    def _taken(self, group: WriteGroup) -> None:
         self._writes.reset()
         self._writing.answered(group.scope.key)
         if group.conflicts == 1:
             self._gaps.note(group.scope, VersionConflictError.code)
 
-    def _is_foreign(self, group: Group) -> bool:
+    def _is_foreign(self, group: WriteGroup) -> bool:
         """Whether a group was made with a key that is not its session's; from now on that is known of it."""
         keys = _keys(group)
         self._foreign.update(dict.fromkeys(keys))
         return bool(keys)
 
-    def _refuse(self, group: Group, error: Exception) -> None:
+    def _refuse(self, group: WriteGroup, error: Exception) -> None:
         """It would fail again: drop this group rather than hold up all that follow."""
         self._gaps.add(group.scope, group.writes, _code(error))
 
@@ -417,12 +421,12 @@ def _checked(given: T, kind: Any) -> T:
     return given
 
 
-def _keys(group: Group) -> list[str]:
+def _keys(group: WriteGroup) -> list[str]:
     """The keys of the session that a group was made for."""
     return [w.key_id for w in group.writes if isinstance(w, CreateSession | ForSession)]
 
 
-def _fit(group: Group, foreign: Container[str]) -> None:
+def _fit(group: WriteGroup, foreign: Container[str]) -> None:
     """Make a group of a `foreign` key fit its session, which was there already, under another one.
 
     Its rows were made while the store was away, with a salt of their own: nothing can recognise them

@@ -31,7 +31,7 @@ class Entry:
         tokens: of the live content, with framing.
         seq: the store's number, once it is written.
         lane_key: the framework's own name of the line of conversation.
-        n: position in the log, given by `Log.add`.
+        n: position in the log, given by `MessageForest.add`.
     """
 
     message_id: str
@@ -52,7 +52,7 @@ class Entry:
     n: int = -1
 
 
-class Log:
+class MessageForest:
     """The entries of one session in the order in which this process learned them; append-only.
 
     Every method costs what it returns; `add` does not depend on the length of the log. Tool results

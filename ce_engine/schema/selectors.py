@@ -30,7 +30,7 @@ LOOKUP_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """A part of a text by its offsets in characters, `end` excluded.
 
     `text` is what the part says if it is taken whole, where that is not what stands there: the
@@ -57,7 +57,7 @@ class SelectorKind(Protocol):
         """Read what stands behind `kind:`."""
         ...
 
-    def find(self, content: str, params: Mapping[str, Any]) -> Iterable[Span]:
+    def find(self, content: str, params: Mapping[str, Any]) -> Iterable[TextSpan]:
         """The parts of the text that are meant."""
         ...
 
@@ -117,7 +117,7 @@ class RefSelector:
         Raises:
             SelectorResolveError: the selector is malformed, or matches nothing.
         """
-        spans: Sequence[Span] = [Span(0, len(content))]
+        spans: Sequence[TextSpan] = [TextSpan(0, len(content))]
         for parsed in self.parse(selector):
             found = self._kinds[parsed.type].find(content, parsed.params)
             spans = list(_common(spans, _outermost(found)))
@@ -131,16 +131,16 @@ class RefSelector:
         return "\n".join(texts)
 
 
-def _outermost(spans: Iterable[Span]) -> list[Span]:
+def _outermost(spans: Iterable[TextSpan]) -> list[TextSpan]:
     """The spans in order, without those that lie in another one."""
-    kept: list[Span] = []
+    kept: list[TextSpan] = []
     for span in sorted(spans, key=lambda s: (s.start, -s.end)):
         if not kept or span.end > kept[-1].end:
             kept.append(span)
     return kept
 
 
-def _common(ours: Sequence[Span], theirs: Sequence[Span]) -> Iterator[Span]:
+def _common(ours: Sequence[TextSpan], theirs: Sequence[TextSpan]) -> Iterator[TextSpan]:
     """What lies in both; a span that is kept whole keeps its `text`. Both are in order."""
     i = j = 0
     while i < len(ours) and j < len(theirs):
@@ -148,7 +148,7 @@ def _common(ours: Sequence[Span], theirs: Sequence[Span]) -> Iterator[Span]:
         start, end = max(a.start, b.start), min(a.end, b.end)
         if start < end:
             whole = (s.text for s in (a, b) if (s.start, s.end) == (start, end))
-            yield Span(start, end, next((text for text in whole if text is not None), None))
+            yield TextSpan(start, end, next((text for text in whole if text is not None), None))
         i, j = (i + 1, j) if a.end <= b.end else (i, j + 1)
 
 
@@ -156,7 +156,7 @@ class _Lines:
     def parse(self, argument: str) -> dict[str, Any]:
         return _range("lines", argument, least=1)
 
-    def find(self, content: str, params: Mapping[str, Any]) -> Iterator[Span]:
+    def find(self, content: str, params: Mapping[str, Any]) -> Iterator[TextSpan]:
         start = 0
         for _ in range(params["from"] - 1):
             start = content.find("\n", start) + 1
@@ -168,15 +168,15 @@ class _Lines:
             if end < 0:
                 end = len(content)
                 break
-        yield Span(start, end - content.endswith("\r", start, end))
+        yield TextSpan(start, end - content.endswith("\r", start, end))
 
 
 class _Chars:
     def parse(self, argument: str) -> dict[str, Any]:
         return _range("chars", argument, least=0)
 
-    def find(self, content: str, params: Mapping[str, Any]) -> Iterator[Span]:
-        yield Span(min(params["from"], len(content)), min(params["to"], len(content)))
+    def find(self, content: str, params: Mapping[str, Any]) -> Iterator[TextSpan]:
+        yield TextSpan(min(params["from"], len(content)), min(params["to"], len(content)))
 
 
 def _range(name: str, argument: str, *, least: int) -> dict[str, Any]:
@@ -202,14 +202,14 @@ class _Regex:
             ) from error
         return {"pattern": argument}
 
-    def find(self, content: str, params: Mapping[str, Any]) -> list[Span]:
+    def find(self, content: str, params: Mapping[str, Any]) -> list[TextSpan]:
         import regex  # noqa: PLC0415 - as above
 
         _check_size("regex", content)
         pattern = params["pattern"]
         try:
             matches = regex.finditer(pattern, content, timeout=SEARCH_S, concurrent=True)
-            return _bounded(Span(*match.span()) for match in matches)
+            return _bounded(TextSpan(*match.span()) for match in matches)
         except TimeoutError as error:
             raise SelectorResolveError(
                 f"selector {f'regex:{pattern}'!r} was given up after {SEARCH_S} s; avoid repeats "
@@ -231,7 +231,7 @@ class _Json:
             ) from error
         return {"path": argument}
 
-    def find(self, content: str, params: Mapping[str, Any]) -> list[Span]:
+    def find(self, content: str, params: Mapping[str, Any]) -> list[TextSpan]:
         from jsonpath import JSONPathError  # noqa: PLC0415 - as above
 
         _check_size("json", content)
@@ -264,7 +264,7 @@ class _Places:
         self._decode = json.JSONDecoder().raw_decode
         self._known: dict[int, dict[str | int, int]] = {}
 
-    def span(self, parts: Sequence[str | int], value: object) -> Span:
+    def span(self, parts: Sequence[str | int], value: object) -> TextSpan:
         """Where the value at this location stands; of a string, what is between its quotes."""
         breathe()
         start = self._skip(0)
@@ -273,7 +273,9 @@ class _Places:
                 self._known[start] = self._members(start)
             start = self._known[start][part]
         end = self._decode(self._text, start)[1]
-        return Span(start + 1, end - 1, value) if isinstance(value, str) else Span(start, end)
+        return (
+            TextSpan(start + 1, end - 1, value) if isinstance(value, str) else TextSpan(start, end)
+        )
 
     def _members(self, start: int) -> dict[str | int, int]:
         """Key or index -> where the value begins; of equal keys the last one counts, as in `json`."""
@@ -379,7 +381,7 @@ def _check_size(name: str, content: str) -> None:
         )
 
 
-def _bounded(spans: Iterable[Span]) -> list[Span]:
+def _bounded(spans: Iterable[TextSpan]) -> list[TextSpan]:
     found = list(islice(spans, MAX_MATCHES + 1))
     if len(found) > MAX_MATCHES:
         raise SelectorResolveError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ce_engine.prepare.choose.cut import Marks
-from ce_engine.prepare.message_groups import BelowCut, Item, Line, below_cut
+from ce_engine.prepare.choose.cut import CutMarks
+from ce_engine.prepare.message_groups import BelowCut, MessageItem, MessageLine, below_cut
 from ce_engine.schema.rows import CutMark, PutCut
 from ce_engine.sessions.view import SessionView
 
@@ -24,12 +24,12 @@ class LaneCut:
         below = self.view.lane(self.lane_key).below
         return below if below is not None and below.counted_by == self.counted_by else None
 
-    def marks(self, items: Sequence[Item], below: BelowCut | None) -> Marks:
+    def marks(self, items: Sequence[MessageItem], below: BelowCut | None) -> CutMarks:
         """Of each kind of cut the deepest anchor that is in the line."""
         pins = self.view.lane(self.lane_key).pins
         standing = [mark for mark in self.view.cuts.values() if mark.lane_key == self.lane_key]
         if not standing:
-            return Marks(below=below, pins=pins)
+            return CutMarks(below=below, pins=pins)
         at = {item.message_id: position for position, item in enumerate(items)}
         best: dict[str, CutMark] = {}
         for mark in standing:
@@ -39,7 +39,7 @@ class LaneCut:
             if known is None or at[mark.anchor_message_id] > at[known.anchor_message_id]:
                 best[mark.kind] = mark
         drop, shorten = best.get("drop"), best.get("shorten")
-        return Marks(
+        return CutMarks(
             drop.anchor_message_id if drop else None,
             shorten.anchor_message_id if shorten else None,
             max((mark.budget for mark in best.values()), default=0),
@@ -47,7 +47,7 @@ class LaneCut:
             pins,
         )
 
-    def moved(self, made: Marks, before: Marks, now: str) -> Iterator[PutCut]:
+    def moved(self, made: CutMarks, before: CutMarks, now: str) -> Iterator[PutCut]:
         """Remember a cut in the place of the one before; what is to be stored of it."""
         for kind, anchor, old in (
             ("drop", made.drop, before.drop),
@@ -61,7 +61,7 @@ class LaneCut:
             self.view.cuts[self.lane_key, kind, anchor] = mark
             yield PutCut(mark, old)
 
-    def learn_below(self, line: Line, drop: str | None) -> BelowCut | None:
+    def learn_below(self, line: MessageLine, drop: str | None) -> BelowCut | None:
         """Keep what the cut at `drop` leaves out of a whole line: the next call need not look at it."""
         below = below_cut(line, drop, self.counted_by) if drop and line.below is None else None
         if below is not None:

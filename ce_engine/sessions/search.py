@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import EvidenceRow, MessageRow
 from ce_engine.text.relevance.meaning import Meaning
 from ce_engine.text.relevance.quoted_phrases import gain, quotes
@@ -22,14 +22,14 @@ PAGE = 4000
 """Characters of a text that are embedded."""
 
 
-class Searchable:
+class SessionIndex:
     """The messages and evidence of a session, with the indexes of their words and their vectors."""
 
     vectors: Vectors | None = None
     """`None` until something is embedded."""
 
     def __init__(self) -> None:
-        self.log, self.rows = Log(), list[MessageRow]()
+        self.log, self.rows = MessageForest(), list[MessageRow]()
         self.evidence: dict[str, EvidenceRow] = {}
         self.document_ids: list[str] = []
         self._messages, self._documents = LexicalIndex(), LexicalIndex()

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ce_engine.prepare.blocks.material import Material
-from ce_engine.prepare.reconcile.earlier_lanes import Lanes
+from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.schema.enums import Origin, Priority, TurnStatus
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import SummaryRow
 from ce_engine.sessions.view import SessionView
 
@@ -31,7 +31,7 @@ class Coverage:
     _checked: int = 0
     _void: bool = False
 
-    def fits(self, log: Log, question: int | None, earlier: Lanes | None) -> bool:
+    def fits(self, log: MessageForest, question: int | None, earlier: EarlierLanes | None) -> bool:
         """Whether all that it stands for is on the reader's line.
 
         That is the path to `question`, and `earlier` lanes where they may be brought in. A summary of
@@ -51,7 +51,7 @@ class Coverage:
                 return False
         return True
 
-    def _is_edited(self, log: Log) -> bool:
+    def _is_edited(self, log: MessageForest) -> bool:
         for n in range(self._checked, len(log)):
             entry = log[n]
             if entry.aside and entry.replaces in self.entries and n not in self.entries:
@@ -59,7 +59,7 @@ class Coverage:
         self._checked = len(log)
         return self._void
 
-    def whole(self, log: Log) -> frozenset[int]:
+    def whole(self, log: MessageForest) -> frozenset[int]:
         """Roots of lanes that it stands for to their end."""
         return frozenset(root for root, tip in self.tips.items() if log.leaf(root) == tip)
 
@@ -75,7 +75,7 @@ def standing(
         earlier: the lanes that may be brought in (`Reconciled.bring`); none where the host sends
             its history.
     """
-    lanes = earlier if isinstance(earlier, Lanes) else None
+    lanes = earlier if isinstance(earlier, EarlierLanes) else None
     found = [coverage_of(view, row) for row in view.summaries.values()]
     fitting = [c for c in found if c is not None and c.fits(view.log, question, lanes)]
     return max(fitting, key=lambda c: len(c.entries), default=None)
@@ -102,7 +102,7 @@ def summary_material(coverage: Coverage | None) -> Material | None:
     )
 
 
-def without_covered(lanes: Lanes, coverage: Coverage | None) -> Lanes:
+def without_covered(lanes: EarlierLanes, coverage: Coverage | None) -> EarlierLanes:
     """The lanes of which something is not covered."""
     if coverage is None:
         return lanes
@@ -126,7 +126,7 @@ def unbroken(view: SessionView, lane: Sequence[int]) -> Sequence[int]:
 
 
 def uncovered(
-    view: SessionView, tip: int, earlier: Lanes | None, coverage: Coverage | None
+    view: SessionView, tip: int, earlier: EarlierLanes | None, coverage: Coverage | None
 ) -> list[int]:
     """Entries of a line that no summary stands for yet, in order, tool results behind their calls.
 
@@ -146,12 +146,12 @@ def uncovered(
         for lane in reversed(list(without_covered(earlier, coverage))):
             if not any(view.is_step(n, "") for n in lane):
                 found += unbroken(view, lane)
-    forms = Lanes(log)
+    forms = EarlierLanes(log)
     path = [m for n in _path_after(log, tip, known) for m in forms.group(forms.edits(n)[-1])]
     return [n for n in (*found, *unbroken(view, path)) if n not in known]
 
 
-def tips_of(log: Log, entries: Iterable[int], base: Coverage | None) -> list[int]:
+def tips_of(log: MessageForest, entries: Iterable[int], base: Coverage | None) -> list[int]:
     """What names all that is covered when `entries`, in order, are covered beside `base`.
 
     The last of each lane, and those that an edit brought.
@@ -189,7 +189,7 @@ def coverage_of(view: SessionView, row: SummaryRow) -> Coverage | None:
     return made
 
 
-def _path_after(log: Log, tip: int, known: set[int]) -> Iterator[int]:
+def _path_after(log: MessageForest, tip: int, known: set[int]) -> Iterator[int]:
     """The path to an entry from the first one that is not known; costs what it gives."""
     found: list[int] = []
     n = tip
@@ -199,5 +199,5 @@ def _path_after(log: Log, tip: int, known: set[int]) -> Iterator[int]:
     return reversed(found)
 
 
-def _is_one_of(root: int, lanes: Lanes) -> bool:
+def _is_one_of(root: int, lanes: EarlierLanes) -> bool:
     return root < lanes.before and lanes.log[root].lane_key == lanes.lane_key

@@ -16,7 +16,7 @@ from ce_engine.schema.call import HostMessage, TurnHandle
 from ce_engine.schema.document import ContextBlock, Task, ToolCall, may_be_found
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.ids import Fingerprinter
-from ce_engine.schema.message_forest import Entry, Log
+from ce_engine.schema.message_forest import Entry, MessageForest
 from ce_engine.schema.report import PutResult, Report
 from ce_engine.schema.rows import (
     CutMark,
@@ -30,7 +30,7 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions.bodies import LaneBodies
 from ce_engine.sessions.invocation import RequestMemory
-from ce_engine.sessions.search import Searchable
+from ce_engine.sessions.search import SessionIndex
 from ce_engine.sessions.spending import Spending
 from ce_engine.text.tokens import Calibration
 
@@ -89,7 +89,7 @@ class OpenTurn:
     sub_task_id: str = ""
 
 
-class SessionView(Searchable):
+class SessionView(SessionIndex):
     """One session: its log with the rows, indexes, evidence, cuts, open turns and lanes."""
 
     settings: int | None = None
@@ -335,7 +335,7 @@ class SessionView(Searchable):
         return frozenset(turn.question for turn in self.turns.values() if turn.question is not None)
 
 
-def entry_of(log: Log, row: MessageRow) -> Entry:
+def entry_of(log: MessageForest, row: MessageRow) -> Entry:
     """A stored message as the next entry of a log."""
     message, find = row.message, log.by_message_id
     assert message.message_id is not None

@@ -44,7 +44,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.stores.rules import plain_row
 
 
-class Group:
+class TransactionWrites:
     """The writes of one transaction; `result` once they have landed."""
 
     __slots__ = ("result", "writes")
@@ -93,8 +93,8 @@ class BaseStore(ABC):
     async def chain(self, scope: Scope) -> EventChain | None: ...
 
     @asynccontextmanager
-    async def transaction(self, scope: Scope) -> AsyncIterator[Group]:
-        group = Group()
+    async def transaction(self, scope: Scope) -> AsyncIterator[TransactionWrites]:
+        group = TransactionWrites()
         yield group
         group.result = await self.apply(scope, group.writes)
 

@@ -12,20 +12,20 @@ from ce_engine.errors import StoreUnavailableError
 from ce_engine.runtime.waiting import settled
 
 
-class Tool(Protocol):
+class WorkerTool(Protocol):
     """What one thread works with."""
 
     def close(self) -> None: ...
 
 
 T = TypeVar("T")
-W = TypeVar("W", bound=Tool)
+W = TypeVar("W", bound=WorkerTool)
 _Job = tuple["Future[Any]", "Callable[[Any], Any] | None"]
 
 _NAME = "ce-store-"
 
 
-class Lane(Generic[W]):
+class WorkerQueue(Generic[W]):
     """A queue of jobs and a daemon thread for each tool, started with the first job."""
 
     def __init__(self, name: str, tools: Sequence[W]) -> None:
@@ -79,14 +79,14 @@ class Lane(Generic[W]):
         return ends
 
 
-def stop_all(lanes: Sequence[Lane[Any]], timeout_s: float) -> None:
+def stop_all(lanes: Sequence[WorkerQueue[Any]], timeout_s: float) -> None:
     """Let accepted jobs end; a thread that hangs is left behind."""
     ends: list[Future[None]] = [end for lane in lanes for end in lane.stop()]
     if not threading.current_thread().name.startswith(_NAME):
         wait(ends, timeout=timeout_s)
 
 
-def _work(jobs: SimpleQueue[_Job], tool: Tool) -> None:
+def _work(jobs: SimpleQueue[_Job], tool: WorkerTool) -> None:
     while True:
         future, job = jobs.get()
         if job is None:

@@ -40,7 +40,7 @@ ORIGINS = {
 }
 
 
-class ByHand(EngineBase):
+class ByHandMethods(EngineBase):
     """The turn of one question: `prepare_turn`, your own model call, `commit_assistant_message`.
 
     The engine keeps the conversation: give it what is new, send what it assembled. `session_id` is the

@@ -30,7 +30,7 @@ from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, Turn
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Versions
-from ce_engine.sessions.owner.settings import Settings
+from ce_engine.sessions.owner.settings import SettingsCache
 from ce_engine.sessions.sessions import Sessions
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.redaction.pieces import is_long
@@ -39,7 +39,7 @@ from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.recall import Recall
 from ce_engine.turns.record.originals import Originals
 from ce_engine.turns.record.tool_runs import Record
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.archive import NOTHING, ReplayInputs, Selection
 
 
@@ -82,7 +82,7 @@ class EngineBase(ABC):
     _originals: Originals
     _posted: PendingWork
     _sessions: Sessions
-    _settings: Settings
+    _settings: SettingsCache
     workers: Workers
 
     @abstractmethod
@@ -125,7 +125,7 @@ class EngineBase(ABC):
         """What the session itself keeps for a call."""
 
     @abstractmethod
-    def _summarize_on(self, records: Records) -> None:
+    def _summarize_on(self, records: RecordGroup) -> None:
         """See whether what was recorded is a reason for a summary."""
 
     @abstractmethod
@@ -151,7 +151,7 @@ class EngineBase(ABC):
         framework: str,
         config: RuntimeConfig,
         tags: Mapping[str, str] | None = None,
-    ) -> Records:
+    ) -> RecordGroup:
         """A group of records in the making."""
 
     @abstractmethod

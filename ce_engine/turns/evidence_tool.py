@@ -63,7 +63,7 @@ _WORDS = {
 }
 
 
-class EvidenceReading(EngineBase):
+class EvidenceToolMethods(EngineBase):
     """The part of the engine that lets an agent read what was stored of its own session."""
 
     async def fetch_evidence(
@@ -123,7 +123,7 @@ class EvidenceTool:
     follow it.
     """
 
-    engine: EvidenceReading
+    engine: EvidenceToolMethods
     scope: Scope
 
     name: ClassVar[str] = FETCH

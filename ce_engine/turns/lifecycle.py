@@ -14,7 +14,7 @@ from ce_engine.turns.engine_base import EngineBase
 CHECK_S = 15.0
 
 
-class Housekeeping(EngineBase):
+class LifecycleMethods(EngineBase):
     """Waits for what the engine has under way, within bounds."""
 
     async def check(self) -> None:

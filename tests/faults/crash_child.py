@@ -40,7 +40,7 @@ from ce_engine import (
 from ce_engine.schema.rows import Write
 from ce_engine.stores.documents.file import FileStore, log
 from ce_engine.stores.tables import SqlStore
-from ce_engine.stores.threads import Lane
+from ce_engine.stores.threads import WorkerQueue
 from ce_engine.testing.host import assistant, user
 from ce_integrations.langchain import install_ce
 
@@ -147,7 +147,7 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore:
             with told.phase("the store's writing"):
                 return await super().apply(scope, writes, **more)
 
-        async def _run(self, lane: Lane[Any], work: Callable[[], T]) -> T:
+        async def _run(self, lane: WorkerQueue[Any], work: Callable[[], T]) -> T:
             return await super()._run(lane, telling(work) if lane is self._writer else work)
 
     if url.startswith("sqlite"):

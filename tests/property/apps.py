@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ce_engine.prepare.reconcile.reconcile import Flags
-from ce_engine.schema.message_forest import Log
+from ce_engine.prepare.reconcile.reconcile import ReconcileFlags
+from ce_engine.schema.message_forest import MessageForest
 from tests.property.recorder import Obj, Recorder, Turn, key
 
 
@@ -35,22 +35,24 @@ def make(role: str, text: str, origin: str, more: dict[str, object]) -> Obj:
 class App:
     """One process on a log. A list that is sent is kept in `last` as positions of the log."""
 
-    def __init__(self, log: Log | None = None, *, agent: str = "", lane_key: str = "") -> None:
-        self.recorder = Recorder(Log() if log is None else log)
+    def __init__(
+        self, log: MessageForest | None = None, *, agent: str = "", lane_key: str = ""
+    ) -> None:
+        self.recorder = Recorder(MessageForest() if log is None else log)
         self.agent = agent
         self.lane_key = lane_key
         self.names: dict[bytes, str] = {}
 
     @property
-    def log(self) -> Log:
+    def log(self) -> MessageForest:
         return self.recorder.log
 
-    def send(self, *objs: Obj, flags: Flags | None = None) -> Turn:
+    def send(self, *objs: Obj, flags: ReconcileFlags | None = None) -> Turn:
         for obj in objs:
             self.names[key(obj)] = name(obj)
         return self.recorder.prepare(objs, agent=self.agent, lane_key=self.lane_key, flags=flags)
 
-    def ask(self, *objs: Obj, gets: Obj, flags: Flags | None = None) -> Turn:
+    def ask(self, *objs: Obj, gets: Obj, flags: ReconcileFlags | None = None) -> Turn:
         """Send a list and record its answer."""
         turn = self.send(*objs, flags=flags)
         self.commit(turn, gets)

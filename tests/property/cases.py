@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from tests.property.hosts import HOSTS, Host, Mix
 from tests.property.oracle import Ledger, Sent, Witness
 from tests.property.recorder import Obj
@@ -174,7 +174,7 @@ def run_mix(mix: Mix | Pair, rng: Random) -> None:
 class Session:
     """A log with the truth about it."""
 
-    log: Log = field(default_factory=Log)
+    log: MessageForest = field(default_factory=MessageForest)
     ledger: Ledger = field(default_factory=Ledger)
     truths: list[str] = field(default_factory=list)
 

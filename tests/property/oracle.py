@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from tests.property.recorder import Obj, Recorder, Turn, key
 
 
@@ -218,7 +218,9 @@ class Witness:
     contents may stand for each other, and they are compared by content.
     """
 
-    def __init__(self, log: Log, ledger: Ledger, truths: list[str], *, exact: bool) -> None:
+    def __init__(
+        self, log: MessageForest, ledger: Ledger, truths: list[str], *, exact: bool
+    ) -> None:
         self.recorder = Recorder(log)
         self.log = log
         self.ledger = ledger

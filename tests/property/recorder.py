@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from ce_engine.prepare.reconcile.reconcile import (
-    Flags,
-    Incoming,
+    IncomingMessage,
+    ReconcileFlags,
     Reconciliation,
     place_answer,
     reconcile,
     settle,
 )
-from ce_engine.schema.message_forest import Entry, Log
+from ce_engine.schema.message_forest import Entry, MessageForest
 
 
 LISTS = 4
@@ -63,8 +63,8 @@ def loose_key(obj: Obj) -> bytes:
     return digest("loose", text, [arguments for _, arguments in obj.calls])
 
 
-def incoming(obj: Obj) -> Incoming:
-    return Incoming(
+def incoming(obj: Obj) -> IncomingMessage:
+    return IncomingMessage(
         key=key(obj),
         role=obj.role,
         author=obj.author,
@@ -79,7 +79,7 @@ def incoming(obj: Obj) -> Incoming:
 class Recorder:
     """One process of an app, with its memory of calls and lists, on a log that others may share."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: MessageForest) -> None:
         self.log = log
         self.in_flight: list[int] = []
         self.failed: set[int] = set()
@@ -95,10 +95,10 @@ class Recorder:
         *,
         agent: str = "",
         lane_key: str = "",
-        flags: Flags | None = None,
+        flags: ReconcileFlags | None = None,
     ) -> Turn:
         since = len(self.log)
-        flags = flags or Flags(frozenset(self.in_flight), frozenset(self.failed))
+        flags = flags or ReconcileFlags(frozenset(self.in_flight), frozenset(self.failed))
         found = self.warm(objs, agent, lane_key, flags)
         cold = self.cold(objs, agent, lane_key, flags)
         assert_same(found, cold)
@@ -117,7 +117,9 @@ class Recorder:
         brought = list(found.bring)
         return Turn(tip, positions, added, brought, found.ambiguous, since, agent, lane_key)
 
-    def warm(self, objs: Sequence[Obj], agent: str, lane_key: str, flags: Flags) -> Reconciliation:
+    def warm(
+        self, objs: Sequence[Obj], agent: str, lane_key: str, flags: ReconcileFlags
+    ) -> Reconciliation:
         return reconcile(
             self.log,
             [incoming(obj) for obj in objs],
@@ -127,9 +129,11 @@ class Recorder:
             flags=flags,
         )
 
-    def cold(self, objs: Sequence[Obj], agent: str, lane_key: str, flags: Flags) -> Reconciliation:
+    def cold(
+        self, objs: Sequence[Obj], agent: str, lane_key: str, flags: ReconcileFlags
+    ) -> Reconciliation:
         """What a process finds that has just read the log and knows none of the objects."""
-        log = Log()
+        log = MessageForest()
         for entry in self.log.entries:
             log.add(entry)
         messages = [incoming(obj) for obj in objs]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ce_engine.prepare.reconcile.reconcile import (
     Ambiguity,
-    Flags,
-    Incoming,
+    IncomingMessage,
+    ReconcileFlags,
     place_answer,
     reconcile,
 )
@@ -98,7 +98,7 @@ def test_a_host_that_sends_no_history_any_more_gets_it_brought_in() -> None:
 def test_a_host_that_says_that_it_starts_anew_gets_nothing() -> None:
     app = App()
     app.talk(user("a"), answer("A"))
-    anew = app.send(user("a"), flags=Flags(new_conversation=True))
+    anew = app.send(user("a"), flags=ReconcileFlags(new_conversation=True))
     assert app.new(anew) == ["a"]
     assert not anew.brought
     assert not anew.ambiguous
@@ -153,7 +153,7 @@ def test_an_answer_that_the_host_rewrote_is_a_variant_of_the_recorded_one() -> N
 def test_a_retry_that_the_adapter_names_is_no_repetition() -> None:
     app = App()
     first = app.ask(user("hi"), gets=answer("unparsable"))
-    again = app.send(user("hi"), flags=Flags(retry_of=first.tip))
+    again = app.send(user("hi"), flags=ReconcileFlags(retry_of=first.tip))
     assert not again.new
     assert not again.brought
     assert not again.ambiguous
@@ -305,5 +305,5 @@ def test_a_second_answer_is_a_variant_even_if_it_says_the_same() -> None:
 def test_another_agents_answer_to_the_same_message_is_no_variant() -> None:
     app = App()
     app.ask(user("a"), gets=answer("A", author="ann"))
-    place = place_answer(app.log, 0, Incoming(b"other", "assistant", author="bob"))
+    place = place_answer(app.log, 0, IncomingMessage(b"other", "assistant", author="bob"))
     assert (place.n, place.variant_of) == (None, None)

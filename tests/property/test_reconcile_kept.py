@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ce_engine.prepare.reconcile.reconcile import Ambiguity
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from tests.property.apps import App, answer, calls, result, system, user
 
 
@@ -129,7 +129,7 @@ def test_questions_alone_as_history() -> None:
 
 
 def test_the_start_of_the_list_beats_an_equal_question_of_another_lane() -> None:
-    log = Log()
+    log = MessageForest()
     ann, bob = App(log, agent="ann"), App(log, agent="bob")
     said = [user("a"), answer("A", author="ann")]
     ann.ask(said[0], gets=answer("A"))
@@ -219,7 +219,7 @@ def test_a_turn_that_failed_at_a_tool_is_repeated_from_its_question_once() -> No
 
 
 def test_a_broadcast_is_one_row_whoever_reads_it() -> None:
-    log = Log()
+    log = MessageForest()
     ann, bob = App(log, agent="ann"), App(log, agent="bob")
     task = user("a", author="user")
     ann.ask(task, gets=answer("ok"))
@@ -230,7 +230,7 @@ def test_a_broadcast_is_one_row_whoever_reads_it() -> None:
 
 
 def test_answers_given_at_the_same_time_are_siblings() -> None:
-    log = Log()
+    log = MessageForest()
     ann, bob = App(log, agent="ann"), App(log, agent="bob")
     turns = ann.send(user("a")), bob.send(user("a"))
     ann.commit(turns[0], answer("ok"))
@@ -248,7 +248,7 @@ def test_equal_words_of_user_and_assistant_are_two_messages() -> None:
 
 
 def test_the_cleaned_answer_of_a_lane_beats_an_equal_one_of_another() -> None:
-    log = Log()
+    log = MessageForest()
     one, two = App(log, lane_key="one"), App(log, lane_key="two")
     one.ask(user("a"), gets=answer("<think>hm</think> ok"))
     two.ask(user("b"), gets=answer("ok"))

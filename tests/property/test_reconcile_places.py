@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ce_engine.prepare.reconcile.reconcile import Ambiguity
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from tests.property.apps import App, answer, calls, result, user
 
 
@@ -37,7 +37,7 @@ def test_a_cut_list_shows_the_active_path_and_not_a_branch_that_was_left() -> No
 
 
 def test_answers_at_the_same_time_keep_their_places_though_words_repeat() -> None:
-    log = Log()
+    log = MessageForest()
     ann, bob = App(log, agent="ann"), App(log, agent="bob")
     old = user("ok", author="ann", origin="colleague")
     ann.ask(user("a"), gets=answer("ok"))
@@ -49,7 +49,7 @@ def test_answers_at_the_same_time_keep_their_places_though_words_repeat() -> Non
 
 
 def test_a_colleague_who_repeats_words_of_before_said_something_new() -> None:
-    log = Log()
+    log = MessageForest()
     ann, bob = App(log, agent="ann"), App(log, agent="bob")
     colleague = user("ok", author="bob", origin="colleague")
     bob.ask(user("a"), gets=answer("ok"))
@@ -58,7 +58,7 @@ def test_a_colleague_who_repeats_words_of_before_said_something_new() -> None:
 
 
 def test_a_second_agent_asked_the_same_gives_its_own_answer_to_it() -> None:
-    log = Log()
+    log = MessageForest()
     one, two = App(log, lane_key="one"), App(log, lane_key="two")
     one.ask(user("a"), gets=answer("A"))
     turn = two.send(user("a"))
@@ -70,7 +70,7 @@ def test_a_second_agent_asked_the_same_gives_its_own_answer_to_it() -> None:
 
 
 def test_of_equal_windows_the_own_lane_is_meant() -> None:
-    log = Log()
+    log = MessageForest()
     one, two = App(log, lane_key="one"), App(log, lane_key="two")
     one.talk(user("a"), answer("ok"))
     two.talk(user("b"), answer("ok"))
@@ -229,7 +229,7 @@ def test_an_object_that_is_appended_again_is_new_in_a_window_too() -> None:
 
 
 def test_an_object_that_stands_twice_in_a_colleagues_list_is_two_messages() -> None:
-    log = Log()
+    log = MessageForest()
     ann, bob = App(log, agent="ann"), App(log, agent="bob")
     again = user("go on", host_id=b"7")
     ann.ask(again, gets=answer("A"))

@@ -11,7 +11,7 @@ import pytest
 
 from ce_engine.prepare import pipeline
 from ce_engine.prepare.choose.candidates import Nomination
-from ce_engine.prepare.choose.pruner_guard import Chooser, Fate
+from ce_engine.prepare.choose.pruner_guard import BlockChooser, BlockFate
 from tests.property.report_cases import Case
 
 
@@ -28,12 +28,12 @@ def test_the_report_is_what_went_out(block: int) -> None:
 
 def whole_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pruner's shortened text is thrown away, as it once was."""
-    choose = Chooser.choose
+    choose = BlockChooser.choose
 
-    def chosen(self: Chooser, *args: Any) -> dict[str, Fate]:
+    def chosen(self: BlockChooser, *args: Any) -> dict[str, BlockFate]:
         return {name: replace(fate, text=None) for name, fate in choose(self, *args).items()}
 
-    monkeypatch.setattr(Chooser, "choose", chosen)
+    monkeypatch.setattr(BlockChooser, "choose", chosen)
 
 
 def silence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from ce_engine.apps.cli.options import (
 )
 from ce_engine.apps.cli.reading import engine_over, find_scope, find_session, prices_of, reading
 from ce_engine.apps.present.brought_in import print_brought_in
-from ce_engine.apps.present.cost_lines import Spent, turn_lines
+from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
 from ce_engine.apps.present.output import console, print_json, print_under
 from ce_engine.apps.present.turns import (
     Told,
@@ -103,8 +103,8 @@ async def _explained(
 
 def _told(
     rows: Sequence[TurnRow], document: SessionDocument | None, prices: PriceTable
-) -> tuple[list[Told], Spent | None]:
-    spent = Spent.of(calls_of(document, rows), prices) if document is not None else None
+) -> tuple[list[Told], SessionCosts | None]:
+    spent = SessionCosts.of(calls_of(document, rows), prices) if document is not None else None
     told = [
         Told(turn, row, report_of(row.turn_id, row.report))
         for turn, row in enumerate(rows, start=1)
@@ -115,7 +115,7 @@ def _told(
     return told, spent
 
 
-def _plain(item: Told, spent: Spent | None, found: Explanation | None) -> dict[str, object]:
+def _plain(item: Told, spent: SessionCosts | None, found: Explanation | None) -> dict[str, object]:
     plain = item.as_json()
     if spent is not None:
         cost = spent.costs.each[item.turn - 1]
@@ -128,7 +128,7 @@ def _plain(item: Told, spent: Spent | None, found: Explanation | None) -> dict[s
 
 
 def _print_one(
-    told: Sequence[Told], place: int, spent: Spent | None, found: Explanation | None
+    told: Sequence[Told], place: int, spent: SessionCosts | None, found: Explanation | None
 ) -> None:
     screen, item = console(), told[place]
     print_turn(screen, item, turn_lines(spent, place) if spent is not None else ())

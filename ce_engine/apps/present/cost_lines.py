@@ -20,14 +20,14 @@ NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SessionCosts:
     """A session's calls with what they cost; the first are those of its turns, in their order."""
 
     calls: Sequence[CallRecord]
     costs: Costs
 
     @classmethod
-    def of(cls, calls: Sequence[CallRecord], prices: PriceTable) -> Spent:
+    def of(cls, calls: Sequence[CallRecord], prices: PriceTable) -> SessionCosts:
         return cls(calls, costs(calls, prices))
 
     def amount(self, value: float) -> str:
@@ -125,7 +125,7 @@ def _calls(count: int) -> str:
     return "1 call" if count == 1 else f"{number(count)} calls"
 
 
-def turn_lines(spent: Spent, place: int) -> Iterator[tuple[str, str]]:
+def turn_lines(spent: SessionCosts, place: int) -> Iterator[tuple[str, str]]:
     """What one turn cost, and what it is made of, as named lines."""
     call, cost, prices = spent.calls[place], spent.costs.each[place], spent.costs.prices
     price = prices.of(call.model, call.provider)
@@ -153,4 +153,4 @@ def _made_of(tokens: int, prefix: int | None, least: int) -> str:
     return f"{number(tokens)} tokens, of which {number(prefix)} are the same as before{few}"
 
 
-__all__ = ["Spent", "turn_lines"]
+__all__ = ["SessionCosts", "turn_lines"]

@@ -37,7 +37,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class EngineCosts:
     """What inputs cost, by our own count, and the calls of the engine's own; and without us.
 
     `calls` are those of which that can be said.
@@ -71,7 +71,7 @@ class Figures:
     provider_cached: int | None
     usage_told: int
     cost: Cost | None
-    beside: Beside
+    beside: EngineCosts
     latency_ms: Spread | None
     first_token_ms: Spread | None
     pruned: int
@@ -192,10 +192,10 @@ def _cost(calls: Sequence[CallRecord], prices: PriceTable) -> Cost:
     )
 
 
-def _beside(calls: Sequence[CallRecord], table: PriceTable) -> Beside:
+def _beside(calls: Sequence[CallRecord], table: PriceTable) -> EngineCosts:
     found = costs(calls, table)
     theirs = sum(call.untouched is not None for call in calls)
-    return Beside(found.compared + found.own, found.untouched, theirs)
+    return EngineCosts(found.compared + found.own, found.untouched, theirs)
 
 
 def _spread(values: Iterable[int | None]) -> Spread | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ce_engine.prepare.message_groups import Line
+from ce_engine.prepare.message_groups import MessageLine
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import BlockType, Priority
 
 
 def conversation_blocks(
-    line: Line,
+    line: MessageLine,
     positions: Sequence[int],
     cost: Callable[[int], int],
     text: Callable[[int], str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ce_engine.prepare.message_groups import Group
+from ce_engine.prepare.message_groups import MessageGroup
 from ce_engine.schema.report import PruneDecision
 
 
@@ -36,7 +36,7 @@ Pins = Mapping[str, Pin]
 """Pins by the message ids that they stand before."""
 
 
-def in_line(pins: Pins, groups: Sequence[Group]) -> dict[str, Pin]:
+def in_line(pins: Pins, groups: Sequence[MessageGroup]) -> dict[str, Pin]:
     """The pins whose messages stand in the line, in its order."""
     anchors = (group.anchor for group in groups) if pins else ()
     return {anchor: pins[anchor] for anchor in anchors if anchor in pins}

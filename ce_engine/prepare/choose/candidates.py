@@ -20,7 +20,7 @@ from ce_engine.prepare.compose.render import (
     some_of,
 )
 from ce_engine.prepare.compose.sections import FRAMING
-from ce_engine.prepare.sources import Candidate, Sources
+from ce_engine.prepare.sources import Candidate, CandidateSources
 from ce_engine.schema.document import ContextBlock, Ref
 from ce_engine.schema.enums import BlockType, Priority
 from ce_engine.schema.report import PruneDecision
@@ -86,7 +86,7 @@ class Nomination:
 class Headings:
     """The days and years that have a heading, and what one more costs; `today` alone has none."""
 
-    sources: Sources
+    sources: CandidateSources
     locale: Locale
     today: str = ""
     days: set[str] = field(default_factory=lambda: {""})
@@ -108,13 +108,13 @@ class Headings:
         return cost
 
 
-class Shorter:
+class SentenceChooser:
     """The best sentences of what is too long for the room.
 
     A long document must not take all of it: the best sentences of several say more.
     """
 
-    def __init__(self, query: str, sources: Sources, locale: Locale, left: int) -> None:
+    def __init__(self, query: str, sources: CandidateSources, locale: Locale, left: int) -> None:
         self.query, self.sources, self.locale = query, sources, locale
         self.cap = max(240, left)
         self.wanted: frozenset[str] | None = None
@@ -164,7 +164,7 @@ def nominate(
     sources, locale, seen = headings.sources, headings.locale, set[tuple[str, str]]()
     left -= sources.count(quote(knowledge([], locale), locale)) + FRAMING
     made = Nomination([], left)
-    shorter = Shorter(query, sources, locale, left)
+    shorter = SentenceChooser(query, sources, locale, left)
     for place, whole in enumerate(found):
         text, must = _said(whole.snippet), whole.priority is Priority.MUST
         if (is_again := text in seen) or (place >= most and not must):
@@ -216,7 +216,7 @@ def candidate_block(candidate: Candidate, tokens: int) -> ContextBlock:
 
 
 def lost_decision(
-    candidate: Candidate, sources: Sources, locale: Locale, why: str
+    candidate: Candidate, sources: CandidateSources, locale: Locale, why: str
 ) -> PruneDecision:
     """The decision on a candidate that does not go in."""
     chars = len(candidate.snippet.text)
@@ -254,7 +254,9 @@ def with_text(candidate: Candidate, text: str) -> Candidate:
     return replace(candidate, snippet=snippet, stored=False)
 
 
-def cost_of(candidate: Candidate, sources: Sources, locale: Locale, *, known: bool = True) -> int:
+def cost_of(
+    candidate: Candidate, sources: CandidateSources, locale: Locale, *, known: bool = True
+) -> int:
     """Tokens of a candidate's line; counted once where it is stored and is `known` to be whole."""
     snippet = candidate.snippet
     name = f"{candidate.id} {snippet.evidence_id}" if candidate.stored and known else ""

@@ -7,15 +7,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ce_engine.prepare.choose.anchored_context import Pins
-from ce_engine.prepare.message_groups import BelowCut, Group, Item, Line, task_above
+from ce_engine.prepare.message_groups import (
+    BelowCut,
+    MessageGroup,
+    MessageItem,
+    MessageLine,
+    task_above,
+)
 
 
-Shortened = Callable[[Item], int]
+Shortened = Callable[[MessageItem], int]
 """Tokens of a tool result in its short form; its own tokens where there is nothing to gain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class CutMarks:
     """The lane's standing cut, as anchors' message ids, made for `budget` tokens.
 
     What is `below` it, where that is known, is not among the items of the line. `pins` stay until it moves.
@@ -39,7 +45,7 @@ class Cut:
     dropped: set[int] = field(default_factory=set)
     shortened: set[int] = field(default_factory=set)
     tokens: int = 0
-    marks: Marks = field(default_factory=Marks)
+    marks: CutMarks = field(default_factory=CutMarks)
     moved: bool = False
     stands: bool = False
 
@@ -53,13 +59,13 @@ class Depth:
 
 
 def choose_cut(
-    line: Line,
+    line: MessageLine,
     *,
     room: int,
     depth: Depth,
     reserve: int,
     budget: int,
-    marks: Marks,
+    marks: CutMarks,
     short: Shortened,
     least: int | None = None,
 ) -> Cut:
@@ -84,7 +90,7 @@ def choose_cut(
             shortened = state.shortened - state.dropped
             return Cut(state.dropped, shortened, state.tokens, marks, stands=True)
     state.deepen(line, int(ceiling * depth.low_water), ceiling, depth.tail)
-    made = Marks(
+    made = CutMarks(
         drop=_anchor_after(groups, state.dropped),
         shorten=_anchor_after(groups, state.shortened),
         budget=budget,
@@ -95,7 +101,7 @@ def choose_cut(
 class _State:
     """Groups as they are dropped and shortened, with what the rest costs."""
 
-    def __init__(self, groups: Sequence[Group], short: Shortened, total: int) -> None:
+    def __init__(self, groups: Sequence[MessageGroup], short: Shortened, total: int) -> None:
         self.groups = groups
         self.short = short
         self.tokens = total
@@ -124,7 +130,7 @@ class _State:
             self.shortened.discard(position)
         self.tokens -= max(0, gained)
 
-    def replay(self, marks: Marks) -> None:
+    def replay(self, marks: CutMarks) -> None:
         """Apply a standing cut; an anchor that is gone voids it."""
         anchors = {group.anchor: position for position, group in enumerate(self.groups)}
         drop = anchors.get(marks.drop, 0) if marks.drop else 0
@@ -136,7 +142,7 @@ class _State:
         for position in range(shorten):
             self.shorten(position)
 
-    def deepen(self, line: Line, target: int, ceiling: int, tail: int | None) -> None:
+    def deepen(self, line: MessageLine, target: int, ceiling: int, tail: int | None) -> None:
         past = [p for p, group in enumerate(self.groups) if group.past]
         self._drop_past(past, target)
         if tail is not None:
@@ -176,7 +182,7 @@ class _State:
                 self.drop(position)
 
 
-def _anchor_after(groups: Sequence[Group], gone: set[int]) -> str | None:
+def _anchor_after(groups: Sequence[MessageGroup], gone: set[int]) -> str | None:
     """The first group behind the last one that is gone."""
     if not gone:
         return None

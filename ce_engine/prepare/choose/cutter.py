@@ -5,12 +5,12 @@ from __future__ import annotations
 from ce_engine.config import RuntimeConfig
 from ce_engine.prepare.choose.anchored_context import HeldPins, Pins, in_line
 from ce_engine.prepare.choose.budget import shares
-from ce_engine.prepare.choose.cut import Cut, Depth, Marks, choose_cut
+from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import TOOLS, policy
 from ce_engine.prepare.choose.tail import tail
 from ce_engine.prepare.compose.sections import FRAMING
-from ce_engine.prepare.message_groups import Line
+from ce_engine.prepare.message_groups import MessageLine
 from ce_engine.schema.enums import Layer
 
 
@@ -32,7 +32,7 @@ class Cutter:
 
     def __init__(
         self,
-        line: Line,
+        line: MessageLine,
         own: str,
         budget: int,
         config: RuntimeConfig,
@@ -63,7 +63,7 @@ class Cutter:
             self.held.costs = {name: count(pin.before) + FRAMING for name, pin in found.items()}
             self.held.pins |= found
 
-    def cut_around_pins(self, room: int, marks: Marks, *, begins: bool) -> Cut:
+    def cut_around_pins(self, room: int, marks: CutMarks, *, begins: bool) -> Cut:
         """Cut so that what stands before earlier questions stays, with them, while it leaves room enough.
 
         A question that `begins` a turn needs some for what is to be brought back for it.
@@ -84,9 +84,9 @@ class Cutter:
                 self.held.release()
             for group, must_stay in zip(groups, least, strict=True):
                 group.must = must_stay
-        return self._cut_beside_pins(room - spare, Marks())
+        return self._cut_beside_pins(room - spare, CutMarks())
 
-    def _cut_beside_pins(self, room: int, marks: Marks) -> Cut:
+    def _cut_beside_pins(self, room: int, marks: CutMarks) -> Cut:
         return choose_cut(
             self.line,
             room=room - self.held.tokens - FRAMING,
@@ -97,7 +97,7 @@ class Cutter:
             short=lambda item: item.tokens,
         )
 
-    def cut(self, room: int, marks: Marks, retrieved: int, spare: int = 0) -> Cut:
+    def cut(self, room: int, marks: CutMarks, retrieved: int, spare: int = 0) -> Cut:
         """Cut where what was said leaves no room for what may be `retrieved` (tokens wanted).
 
         A new cut leaves the newest messages, and so many more as there are `spare` tokens.

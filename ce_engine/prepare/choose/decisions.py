@@ -8,13 +8,13 @@ from operator import itemgetter
 
 from ce_engine.prepare.choose.cut import Cut
 from ce_engine.prepare.compose.shorter_texts import ShorterTexts
-from ce_engine.prepare.message_groups import Item, Line
+from ce_engine.prepare.message_groups import MessageItem, MessageLine
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.report import PruneDecision
 
 
 def decisions(
-    line: Line,
+    line: MessageLine,
     cut: Cut,
     shorter: ShorterTexts,
     pruned: Mapping[int, str],
@@ -64,7 +64,7 @@ def decisions(
     return told
 
 
-def _told(item: Item, action: str, reason: str, saved: int = 0) -> PruneDecision:
+def _told(item: MessageItem, action: str, reason: str, saved: int = 0) -> PruneDecision:
     return PruneDecision(
         block_id=item.message_id or f"#{item.index}",
         action=action,
@@ -73,14 +73,14 @@ def _told(item: Item, action: str, reason: str, saved: int = 0) -> PruneDecision
     )
 
 
-def _why(orphan: Item) -> str:
+def _why(orphan: MessageItem) -> str:
     if orphan.origin is Origin.SYSTEM:
         return "repeated_system_message"
     return "orphaned_tool_result" if orphan.is_tool_result else "unanswered_tool_call"
 
 
 def _fate(
-    line: Line, cut: Cut, position: int, shorter: ShorterTexts, pruned: Mapping[int, str]
+    line: MessageLine, cut: Cut, position: int, shorter: ShorterTexts, pruned: Mapping[int, str]
 ) -> tuple[str, str]:
     """What became of a group, and why."""
     group, was_cut = line.groups[position], bool(cut.dropped or line.below)
@@ -96,7 +96,9 @@ def _fate(
     return "kept", "never_out" if group.must and was_cut else "fits"
 
 
-def steps_left_out(line: Line, cut: Cut, evidence_of: Callable[[Item], str]) -> list[list[str]]:
+def steps_left_out(
+    line: MessageLine, cut: Cut, evidence_of: Callable[[MessageItem], str]
+) -> list[list[str]]:
     """The steps of the current turn that are left out: of each the evidence of its results."""
     gone = (line.groups[position] for position in sorted(cut.dropped))
     return [

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ce_engine.prepare.blocks.derive import conversation_blocks
-from ce_engine.prepare.choose.pruner_guard import Fate
+from ce_engine.prepare.choose.pruner_guard import BlockFate
 from ce_engine.prepare.compose.render import Locale, short_result
-from ce_engine.prepare.compose.shorter_texts import Shorter, may_be_shorter, speaking
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.compose.shorter_texts import ShorterText, may_be_shorter, speaking
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.sources import CandidateSources
 from ce_engine.schema.document import ContextBlock
 
 
 class Groups:
     """The groups of one outcome's line; positions are among them."""
 
-    def __init__(self, out: Outcome, sources: Sources, locale: Locale) -> None:
+    def __init__(self, out: Outcome, sources: CandidateSources, locale: Locale) -> None:
         self.out = out
         self.sources = sources
         self.locale = locale
         self._short_texts: dict[int, tuple[str, int]] = {}
         self._positions: dict[str, int] = {}
 
-    def short(self, item: Item) -> tuple[str, int]:
+    def short(self, item: MessageItem) -> tuple[str, int]:
         """A tool result's short form and its tokens; its own where that is no shorter."""
         known = self._short_texts.get(id(item))
         if known is None:
@@ -37,7 +37,7 @@ class Groups:
             self._short_texts[id(item)] = known
         return known
 
-    def _saved(self, item: Item, text: str, short: str) -> int:
+    def _saved(self, item: MessageItem, text: str, short: str) -> int:
         count, index = self.sources.count, -1 if item.index is None else item.index
         saved = count(text) - count(short) if short != text else 0
         return self.out.saved.setdefault(index, self.sources.saved.get(index, saved))
@@ -75,7 +75,7 @@ class Groups:
             if item.n is not None and not (position in cut.shortened and item.is_tool_result)
         )
 
-    def prune(self, kept: Sequence[int], fates: Mapping[str, Fate]) -> None:
+    def prune(self, kept: Sequence[int], fates: Mapping[str, BlockFate]) -> None:
         """Leave out and shorten groups as the pruner chose; what follows on a question goes with it."""
         out, unasked = self.out, ""
         for position in kept:
@@ -93,11 +93,11 @@ class Groups:
             elif fate.text is not None and (item := self._may_be_shorter(position)) is not None:
                 known, saved = out.shorter.get(item.key), cost - told.token_estimate
                 before = known.saved if known else 0
-                out.shorter[item.key] = Shorter(fate.text, told.reason, saved + before)
+                out.shorter[item.key] = ShorterText(fate.text, told.reason, saved + before)
                 group.tokens -= saved
                 out.cut.tokens -= saved
 
-    def _may_be_shorter(self, position: int) -> Item | None:
+    def _may_be_shorter(self, position: int) -> MessageItem | None:
         """The message of a group that a pruner may shorten; what is in its short form stays so."""
         shortened = position in self.out.cut.shortened
         return None if shortened else may_be_shorter(self.out.line.groups[position])

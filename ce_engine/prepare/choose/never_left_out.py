@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ce_engine.prepare.message_groups import Line
+from ce_engine.prepare.message_groups import MessageLine
 from ce_engine.schema.enums import Origin
 
 
-def mark_never_left_out(line: Line) -> None:
+def mark_never_left_out(line: MessageLine) -> None:
     """Mark the groups that may never be left out, and those of earlier turns (decision 6).
 
     Never out: the task message, the newest message, and the newest complete tool group of the current turn; beside

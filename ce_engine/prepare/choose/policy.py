@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class CutPolicy:
     """How deep a cut goes, and whose room what is brought back may take.
 
     Attributes:
@@ -27,18 +27,18 @@ class Policy:
     asked: float = 1.0
 
 
-CHAT = Policy("chat", makes_room=True)
+CHAT = CutPolicy("chat", makes_room=True)
 """A talk: chosen once a question, which gets its room."""
 
-TOOLS = Policy("tools", makes_room=False, low_water=0.1, results=0.28, most=0.36, asked=0.1)
+TOOLS = CutPolicy("tools", makes_room=False, low_water=0.1, results=0.28, most=0.36, asked=0.1)
 """An agent with tools: many calls a question, all behind the same prefix. A new cut is paid in full, so that it goes
 deep, and what comes back is paid by what it frees: the values of results, for later calls need them."""
 
-ANEW = Policy("anew", makes_room=True)
+ANEW = CutPolicy("anew", makes_room=True)
 """`placement="seed"`, and lines without a question: chosen in every call."""
 
 
-def policy(*, stays: bool, uses_tools: bool) -> Policy:
+def policy(*, stays: bool, uses_tools: bool) -> CutPolicy:
     """The policy of a line: whether a pin can stand before its question, and whether it has tool calls."""
     if not stays:
         return ANEW

@@ -30,7 +30,7 @@ _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class BlockFate:
     """What becomes of a block; `text` goes out in the place of its own where the pruner shortened it."""
 
     decision: PruneDecision
@@ -41,7 +41,7 @@ class Fate:
         return self.decision.action != "dropped"
 
 
-class Chooser:
+class BlockChooser:
     """Puts the blocks of one call before its pruner, under the rules of the configuration.
 
     Tiers bound what all of them together may have (A-17). What goes out is what the report says, whatever
@@ -71,7 +71,9 @@ class Chooser:
     def has_tiers(self) -> bool:
         return bool(self._tiers)
 
-    def choose(self, blocks: Sequence[ContextBlock], room: int, price: Price) -> dict[str, Fate]:
+    def choose(
+        self, blocks: Sequence[ContextBlock], room: int, price: Price
+    ) -> dict[str, BlockFate]:
         """What becomes of each block, by its id.
 
         Args:
@@ -133,8 +135,8 @@ class Chooser:
         own: Mapping[str, ContextBlock],
         kept: Mapping[str, ContextBlock],
         reasons: Mapping[tuple[str, str], str],
-    ) -> dict[str, Fate]:
-        fates: dict[str, Fate] = {}
+    ) -> dict[str, BlockFate]:
+        fates: dict[str, BlockFate] = {}
         for name, block in own.items():
             stays = kept.get(name)
             text = stays.content if stays is not None and stays.content != block.content else None
@@ -150,7 +152,7 @@ class Chooser:
                 reason=reasons.get((name, action), why),
                 token_estimate=(stays or block).token_estimate,
             )
-            fates[name] = Fate(decision, text)
+            fates[name] = BlockFate(decision, text)
         return fates
 
 

@@ -17,7 +17,7 @@ _ON_REQUEST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class InputShare:
     """What one call may have.
 
     Attributes:
@@ -35,7 +35,7 @@ class Share:
         return [material for material in materials if material.section in self.sections]
 
 
-def share_of(role: str, want: Collection[str] = (), *, enabled: bool = True) -> Share:
+def share_of(role: str, want: Collection[str] = (), *, enabled: bool = True) -> InputShare:
     """The share of a caller (E-05).
 
     Args:
@@ -45,8 +45,8 @@ def share_of(role: str, want: Collection[str] = (), *, enabled: bool = True) -> 
         enabled: the switch, `RuntimeConfig.enable_share_context`; off, nothing goes out.
     """
     if not enabled:
-        return Share(frozenset(), history=False, recall=False)
+        return InputShare(frozenset(), history=False, recall=False)
     if role == "agent":
-        return Share(frozenset(LAYERS), history=True, recall=True)
+        return InputShare(frozenset(LAYERS), history=True, recall=True)
     sections = _RULES | (_ON_REQUEST[role] & frozenset(want))
-    return Share(sections, history=False, recall="knowledge__context" in sections)
+    return InputShare(sections, history=False, recall="knowledge__context" in sections)

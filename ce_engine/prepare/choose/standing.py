@@ -11,7 +11,7 @@ from ce_engine.config import BudgetConfig
 from ce_engine.prepare.blocks.material import LAYERS, Material, block_of
 from ce_engine.prepare.choose.budget import share, shares
 from ce_engine.prepare.choose.prune import RANK
-from ce_engine.prepare.choose.pruner_guard import Chooser, is_cut
+from ce_engine.prepare.choose.pruner_guard import BlockChooser, is_cut
 from ce_engine.prepare.compose.sections import Sections
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.enums import Layer
@@ -57,7 +57,7 @@ def stand(
     most: int,
     budget: BudgetConfig,
     sections: Sections,
-    chooser: Chooser,
+    chooser: BlockChooser,
     near: Near,
 ) -> StandingContext:
     """Choose among the materials of all sections but the facts, and render them.
@@ -104,7 +104,7 @@ class _Standing:
     """
 
     def __init__(
-        self, standing: Sequence[Material], sections: Sections, chooser: Chooser, near: Near
+        self, standing: Sequence[Material], sections: Sections, chooser: BlockChooser, near: Near
     ) -> None:
         self.standing = standing
         self.sections = sections

@@ -29,7 +29,7 @@ STANDING = ("noted__context", "experience__context", "compression__context")
 """What stays the same from call to call (D-05): it never stands behind the history."""
 
 
-class Texts(NamedTuple):
+class InputTexts(NamedTuple):
     """What is brought in, as it goes out: `rules` in the system's message, the others as quoted data.
 
     `first` stands before the first message of a person that goes out, `asked` before the query.
@@ -45,11 +45,11 @@ class Texts(NamedTuple):
         return bool(self.first) + bool(self.asked)
 
 
-NO_TEXTS = Texts("", "", "")
+NO_TEXTS = InputTexts("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PromptMessage:
     """One message that goes out: the host's at `index`, with `text` for a shortened one, or a stored one.
 
     What stands `before` its own text was brought in for it. `is_said` is a person's message.
@@ -76,7 +76,7 @@ def merge(contexts: Mapping[str, str]) -> str:
 
 def texts_of(
     contexts: Mapping[str, str], placement: Literal["seed", "cache"], locale: Locale
-) -> Texts:
+) -> InputTexts:
     """The contexts by where they go out; those that are data in their fences.
 
     With `placement="cache"` only what is `STANDING` is before the history, so that what stands there
@@ -87,14 +87,14 @@ def texts_of(
     data = {key: contexts[key] for key in contexts if key not in SYSTEM}
     first = merge({key: data[key] for key in data if key in early})
     asked = merge({key: data[key] for key in data if key not in early})
-    return Texts(rules, quote(first, locale), quote(asked, locale))
+    return InputTexts(rules, quote(first, locale), quote(asked, locale))
 
 
 def compose(
     *,
     system_prompt: Sequence[int],
-    checkpoint_messages: Sequence[Piece],
-    contexts: Texts,
+    checkpoint_messages: Sequence[PromptMessage],
+    contexts: InputTexts,
     query: int | None,
     block_ids: Sequence[str] = (),
 ) -> list[Step]:
@@ -135,11 +135,11 @@ def compose(
     return steps + [_step(*pair) for pair in zip(checkpoint_messages, before, strict=True)]
 
 
-def _place(pieces: Sequence[Piece], wanted: Callable[[Piece], bool]) -> int | None:
+def _place(pieces: Sequence[PromptMessage], wanted: Callable[[PromptMessage], bool]) -> int | None:
     return next((at for at, piece in enumerate(pieces) if wanted(piece)), None)
 
 
-def _step(piece: Piece, before: str) -> Step:
+def _step(piece: PromptMessage, before: str) -> Step:
     message = piece.message
     if message is not None:
         if not before:

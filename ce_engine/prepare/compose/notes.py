@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ce_engine.prepare.blocks.material import Material, block_of
-from ce_engine.prepare.choose.pruner_guard import Chooser
+from ce_engine.prepare.choose.pruner_guard import BlockChooser
 from ce_engine.prepare.compose.sections import Sections
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.sources import CandidateSources
 from ce_engine.schema.document import ContextBlock
 from ce_engine.schema.report import PruneDecision
 
@@ -17,12 +17,14 @@ from ce_engine.schema.report import PruneDecision
 class Notes:
     """Adds texts to the contexts of one call while there is room; `summed` is what became of the summary."""
 
-    def __init__(self, sections: Sections, chooser: Chooser) -> None:
+    def __init__(self, sections: Sections, chooser: BlockChooser) -> None:
         self.sections = sections
         self.chooser = chooser
         self.summed: PruneDecision | None = None
 
-    def tell(self, contexts: dict[str, str], out: Outcome, sources: Sources, left: int) -> int:
+    def tell(
+        self, contexts: dict[str, str], out: Outcome, sources: CandidateSources, left: int
+    ) -> int:
         """Bring in the summary of what the cut of `out` leaves out; return its tokens."""
         groups = (out.line.groups[position] for position in out.cut.dropped)
         gone = frozenset(item.n for group in groups for item in group.items if item.n is not None)

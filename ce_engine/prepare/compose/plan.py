@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
-from ce_engine.prepare.compose.compose import Piece, compose
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.compose.compose import PromptMessage, compose
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.sources import CandidateSources
 from ce_engine.schema.call import Extend, Keep, Restore, Shorten, Step
 from ce_engine.schema.enums import Origin
 
 
-Short = Callable[[Item], tuple[str, int]]
+Short = Callable[[MessageItem], tuple[str, int]]
 """The short form of a tool result, and its tokens."""
 
 
 def plan(
     out: Outcome,
-    items: Sequence[Item],
-    sources: Sources,
+    items: Sequence[MessageItem],
+    sources: CandidateSources,
     short: Short,
 ) -> None:
     """Write the outcome's plan, and what it leaves, shortens and restores."""
@@ -54,7 +54,7 @@ def plan(
     out.unchanged = whole and all(isinstance(step, Keep) for step in out.plan)
 
 
-def _is_untouched(out: Outcome, items: Sequence[Item]) -> bool:
+def _is_untouched(out: Outcome, items: Sequence[MessageItem]) -> bool:
     return (
         not out.injected
         and not out.pins
@@ -67,18 +67,20 @@ def _is_untouched(out: Outcome, items: Sequence[Item]) -> bool:
     )
 
 
-def _piece(out: Outcome, item: Item, position: int, sources: Sources, short: Short) -> Piece:
+def _piece(
+    out: Outcome, item: MessageItem, position: int, sources: CandidateSources, short: Short
+) -> PromptMessage:
     pin, is_said = out.pins.get(item.message_id), item.origin is Origin.TASK
     before = pin.before if pin is not None else ""
     if item.index is None:
         out.restored += 1
-        return Piece(message=sources.stored(item), before=before, is_said=is_said)
+        return PromptMessage(message=sources.stored(item), before=before, is_said=is_said)
     if position in out.cut.shortened and item.is_tool_result:
         text, tokens = short(item)
         if tokens < item.tokens:
             out.shortened += 1
-            return Piece(index=item.index, text=text, is_said=is_said)
-    return Piece(index=item.index, before=before, is_said=is_said)
+            return PromptMessage(index=item.index, text=text, is_said=is_said)
+    return PromptMessage(index=item.index, before=before, is_said=is_said)
 
 
 def _shortened(step: Step, out: Outcome) -> Step:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from ce_engine.prepare.compose.render import TEMPLATES, Locale, excerpt, fitted, replaced, some_of
-from ce_engine.prepare.message_groups import Group, Item
-from ce_engine.prepare.sources import Sources, Span
+from ce_engine.prepare.message_groups import MessageGroup, MessageItem
+from ce_engine.prepare.sources import CandidateSources, QuotedSpan
 from ce_engine.schema.enums import Origin
 
 
@@ -30,7 +30,7 @@ Count = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Shorter:
+class ShorterText:
     """A message's text with something left out, why, and the tokens that this saves."""
 
     text: str
@@ -39,20 +39,24 @@ class Shorter:
 
 
 def shorten_texts(
-    items: Sequence[Item], over: int, sources: Sources, locale: Locale, query: Callable[[], str]
-) -> dict[int | str, Shorter]:
+    items: Sequence[MessageItem],
+    over: int,
+    sources: CandidateSources,
+    locale: Locale,
+    query: Callable[[], str],
+) -> dict[int | str, ShorterText]:
     """Host messages in a shorter form, by index, so that they cost `over` tokens less if that can be.
 
     First what a helper's prompt holds of a conversation, oldest first; then retrieved documents,
     worst first whichever message they are in; of the best of those the sentences stay that share
     most with what `query` gives (decision 6).
     """
-    made: dict[int | str, Shorter] = {}
+    made: dict[int | str, ShorterText] = {}
     may = [item for item in items if not (item.origin in SIGNED or item.more_call_ids)]
     texts = {item.index: sources.text(item) for item in may if item.index is not None}
     for index, text in texts.items():
         if text == "" and index in sources.saved:  # a replay, to which it is not given
-            made[index] = Shorter("", RETRIEVED, sources.saved[index])
+            made[index] = ShorterText("", RETRIEVED, sources.saved[index])
             over -= sources.saved[index]
         elif over > 0 and (said := sources.said(text)):
             limit = sources.count(text) - over
@@ -72,24 +76,24 @@ def shorten_texts(
     return made
 
 
-ShorterTexts = Mapping[int | str, Shorter]
-"""By `Item.key`."""
+ShorterTexts = Mapping[int | str, ShorterText]
+"""By `MessageItem.key`."""
 
 
-def saved_in(items: Iterable[Item], shorter: ShorterTexts) -> int:
+def saved_in(items: Iterable[MessageItem], shorter: ShorterTexts) -> int:
     """Tokens that the shorter forms of these save."""
     found = (shorter.get(item.key) for item in items) if shorter else ()
     return sum(each.saved for each in found if each is not None)
 
 
-def speaking(group: Group) -> Item | None:
+def speaking(group: MessageGroup) -> MessageItem | None:
     """The message whose text is what a group says: its only one, or the only result of its call."""
     results = [item for item in group.items if item.is_tool_result]
     found = group.items if len(group.items) == 1 else results
     return found[0] if len(found) == 1 else None
 
 
-def may_be_shorter(group: Group) -> Item | None:
+def may_be_shorter(group: MessageGroup) -> MessageItem | None:
     """The message of a group whose text a pruner may shorten; `None` where there is none.
 
     Not what may never be left out, nor what a model said as its host sends it.
@@ -101,18 +105,23 @@ def may_be_shorter(group: Group) -> Item | None:
 
 
 def _note(
-    made: dict[int | str, Shorter], sources: Sources, index: int, text: str, short: str, reason: str
+    made: dict[int | str, ShorterText],
+    sources: CandidateSources,
+    index: int,
+    text: str,
+    short: str,
+    reason: str,
 ) -> int:
     """Note the shorter form of a text, where it is one; the tokens that it saves."""
     if short == text:
         return 0
     known = made.get(index)
     saved = sources.saved.get(index, sources.count(text) - sources.count(short))
-    made[index] = Shorter(short, reason, saved + (known.saved if known else 0))
+    made[index] = ShorterText(short, reason, saved + (known.saved if known else 0))
     return saved
 
 
-def _unquoted(spans: Mapping[int, Sequence[Span]]) -> dict[int, list[Span]]:
+def _unquoted(spans: Mapping[int, Sequence[QuotedSpan]]) -> dict[int, list[QuotedSpan]]:
     """The documents in each text, but for those of which another text holds more than twice as much."""
     sizes: Tally[tuple[int, int]] = Tally()
     for index, found in spans.items():
@@ -129,7 +138,7 @@ def _unquoted(spans: Mapping[int, Sequence[Span]]) -> dict[int, list[Span]]:
 
 def _without_worst(
     texts: Sequence[str],
-    found: Sequence[Sequence[Span]],
+    found: Sequence[Sequence[QuotedSpan]],
     over: int,
     count: Count,
     locale: Locale,
@@ -150,7 +159,7 @@ def _without_worst(
 
 
 def _without_oldest(
-    text: str, said: Sequence[Span], limit: int, count: Count, locale: Locale
+    text: str, said: Sequence[QuotedSpan], limit: int, count: Count, locale: Locale
 ) -> str:
     """The text without as many of the oldest messages in it as must go; the newest stays."""
     talks = _talks(said)
@@ -170,9 +179,9 @@ def _without_oldest(
     return short if count(short) < count(text) else text
 
 
-def _talks(said: Sequence[Span]) -> list[list[Span]]:
+def _talks(said: Sequence[QuotedSpan]) -> list[list[QuotedSpan]]:
     """Messages that stand together; one that stands alone is what the prompt is about."""
-    talks: list[list[Span]] = []
+    talks: list[list[QuotedSpan]] = []
     for span in sorted(said, key=lambda span: span.start):
         if talks and span.start - talks[-1][-1].end <= BETWEEN:
             talks[-1].append(span)
@@ -181,7 +190,9 @@ def _talks(said: Sequence[Span]) -> list[list[Span]]:
     return [talk for talk in talks if len(talk) > 1]
 
 
-def _without_first(text: str, talks: Sequence[Sequence[Span]], most: int, *, mark: str) -> str:
+def _without_first(
+    text: str, talks: Sequence[Sequence[QuotedSpan]], most: int, *, mark: str
+) -> str:
     """The text without the first so many messages, and what stands between them; a mark is in their place."""
     gone: list[tuple[int, int, str]] = []
     for talk in talks:

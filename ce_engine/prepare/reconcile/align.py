@@ -14,7 +14,7 @@ Rank = tuple[int, bool, bool, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
+class ReconcileFlags:
     """What is known beside content and order.
 
     Attributes:

@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class EarlierLanes:
     """The answered part of each earlier lane, as entries in the order of a model's input.
 
     Iterating yields the newest lane first and costs what is taken: a caller stops when its budget
@@ -22,7 +22,7 @@ class Lanes:
         without: roots that are left out (in flight).
     """
 
-    log: Log
+    log: MessageForest
     before: int = 0
     lane_key: str = ""
     without: frozenset[int] = frozenset()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 
 
 NEW = -1
@@ -43,7 +43,7 @@ class Ambiguity(StrEnum):
 
 
 @dataclass(slots=True)
-class Incoming:
+class IncomingMessage:
     """A message of the host's list, reduced to what recognises it; the fields are those of `Entry`.
 
     Attributes:
@@ -63,7 +63,7 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ListReader:
     """Who makes the call: its agent and lane, where the framework names them, and its equality.
 
     `same_answer(n, i)` says whether answer `i` of the host's list is recorded answer `n`, rewritten.
@@ -73,7 +73,7 @@ class Reader:
     lane_key: str = ""
     same_answer: Callable[[int, int], bool] | None = None
 
-    def speaker(self, m: Incoming) -> str | None:
+    def speaker(self, m: IncomingMessage) -> str | None:
         return m.author or (self.agent if m.role == "assistant" else None) or None
 
 
@@ -88,7 +88,9 @@ class Matcher:
         ambiguous: codes of the rules that were applied where content decides nothing.
     """
 
-    def __init__(self, log: Log, incoming: Sequence[Incoming], reader: Reader) -> None:
+    def __init__(
+        self, log: MessageForest, incoming: Sequence[IncomingMessage], reader: ListReader
+    ) -> None:
         self.log = log
         self.incoming = incoming
         self.reader = reader
@@ -105,7 +107,7 @@ class Matcher:
 
     # One message and one entry
 
-    def compatible(self, n: int, m: Incoming) -> bool:
+    def compatible(self, n: int, m: IncomingMessage) -> bool:
         """The key holds no role: compare the speakers where both are named, else the roles.
 
         Who spoke is not guessed where the framework's id says which message it is.
@@ -147,7 +149,9 @@ class Matcher:
             found = sorted([*found, *rewritten], reverse=True) if rewritten else found
         return found
 
-    def _unused(self, entries: Sequence[int], m: Incoming, below: int | None = None) -> list[int]:
+    def _unused(
+        self, entries: Sequence[int], m: IncomingMessage, below: int | None = None
+    ) -> list[int]:
         found: list[int] = []
         i = len(entries) if below is None else bisect_left(entries, below)
         while i > 0 and len(found) < CANDIDATES:
@@ -261,13 +265,13 @@ class Matcher:
             n = child
         return len(self.line)
 
-    def _results_before(self, j: int) -> list[Incoming]:
+    def _results_before(self, j: int) -> list[IncomingMessage]:
         start = self.at[j - 1] + 1 if j else 0
         if start == self.at[j]:
             return []
         return [m for m in self.incoming[start : self.at[j]] if m.role == "tool"]
 
-    def _has_result(self, n: int, result: Incoming) -> bool:
+    def _has_result(self, n: int, result: IncomingMessage) -> bool:
         """Whether `n` is the call that this result was stored under."""
         stored = (self.log.entries[r] for r in self.log.results(n))
         return any(e.key == result.key and e.call_id == result.call_id for e in stored)

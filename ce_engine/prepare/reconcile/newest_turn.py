@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-from ce_engine.prepare.reconcile.align import Alignment, Flags, Novelty
+from ce_engine.prepare.reconcile.align import Alignment, Novelty, ReconcileFlags
 from ce_engine.prepare.reconcile.match import CANDIDATES, NEW, Ambiguity
 
 
-class Turn:
+class NewestTurn:
     """Places the messages after the anchor.
 
     One is old only if its twin hangs on this very predecessor; from the first new one on, all are
     new, but for what a fact says (the framework's id, a hint, another agent's recorded answer).
     """
 
-    def __init__(self, alignment: Alignment, flags: Flags) -> None:
+    def __init__(self, alignment: Alignment, flags: ReconcileFlags) -> None:
         self.matcher = alignment.matcher
         self.log = alignment.log
         self.flags = flags

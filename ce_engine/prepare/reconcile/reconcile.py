@@ -6,28 +6,35 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ce_engine.prepare.reconcile.align import Alignment, Flags, Novelty
-from ce_engine.prepare.reconcile.earlier_lanes import Lanes
-from ce_engine.prepare.reconcile.match import CANDIDATES, NEW, Ambiguity, Incoming, Matcher, Reader
-from ce_engine.prepare.reconcile.newest_turn import Turn
-from ce_engine.prepare.reconcile.tool_result_links import Results
+from ce_engine.prepare.reconcile.align import Alignment, Novelty, ReconcileFlags
+from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
+from ce_engine.prepare.reconcile.match import (
+    CANDIDATES,
+    NEW,
+    Ambiguity,
+    IncomingMessage,
+    ListReader,
+    Matcher,
+)
+from ce_engine.prepare.reconcile.newest_turn import NewestTurn
+from ce_engine.prepare.reconcile.tool_result_links import ToolResultLinks
 from ce_engine.schema.enums import Origin
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 
 
 __all__ = [
     "Ambiguity",
     "AnswerPlace",
-    "Flags",
-    "Incoming",
+    "IncomingMessage",
     "NewEntry",
+    "ReconcileFlags",
     "Reconciliation",
     "place_answer",
     "reconcile",
     "settle",
 ]
 
-NO_FLAGS = Flags()
+NO_FLAGS = ReconcileFlags()
 ON_PATH = Novelty()
 
 
@@ -80,13 +87,13 @@ def settle(place: int | None, added: Sequence[int]) -> int | None:
 
 
 def reconcile(
-    log: Log,
-    incoming: Sequence[Incoming],
+    log: MessageForest,
+    incoming: Sequence[IncomingMessage],
     *,
     agent: str = "",
     lane_key: str = "",
     known: Sequence[int | None] = (),
-    flags: Flags = NO_FLAGS,
+    flags: ReconcileFlags = NO_FLAGS,
     same_answer: Callable[[int, int], bool] | None = None,
 ) -> Reconciliation:
     """Say of every host message whether it is stored, and where it sits (decision 4).
@@ -103,11 +110,11 @@ def reconcile(
         same_answer: `(n, i)` -> whether answer `i` of the list is recorded answer `n` as the host
             rewrote it; asked where neither fingerprint decides.
     """
-    matcher = Matcher(log, incoming, Reader(agent, lane_key, same_answer))
+    matcher = Matcher(log, incoming, ListReader(agent, lane_key, same_answer))
     entries = log.entries
     line = [n for n in known if n is not None and entries[n].role != "tool"]
     alignment = Alignment(matcher, line, new_conversation=flags.new_conversation)
-    Turn(alignment, flags)
+    NewestTurn(alignment, flags)
     found = _Assembly(alignment, known).found
     found.lane = _lane(log, found)
     if not flags.new_conversation:
@@ -125,7 +132,7 @@ class _Assembly:
         start = matcher.at[self.j - 1] + 1 if self.j else 0
         self.found = Reconciliation(list(known[:start]), ambiguous=matcher.ambiguous)
         self.own = self.found.positions[-1] if start else None
-        self.results = Results(matcher.log, self.found.positions)
+        self.results = ToolResultLinks(matcher.log, self.found.positions)
         for i in range(start, len(matcher.incoming)):
             self.found.positions.append(self._place(i))
 
@@ -165,7 +172,7 @@ class _Assembly:
         return ~(len(self.found.new) - 1)
 
 
-def _lane(log: Log, found: Reconciliation) -> int | None:
+def _lane(log: MessageForest, found: Reconciliation) -> int | None:
     """The place where the tip's lane starts."""
     place = found.tip
     while place is not None and place < 0:
@@ -176,14 +183,14 @@ def _lane(log: Log, found: Reconciliation) -> int | None:
     return None if place is None else log.root(place)
 
 
-def _bring_in(matcher: Matcher, flags: Flags, found: Reconciliation) -> None:
+def _bring_in(matcher: Matcher, flags: ReconcileFlags, found: Reconciliation) -> None:
     """Offer earlier lanes if the host sends nothing of what was said before its newest message."""
     log, line = matcher.log, matcher.line
     task = next((j for j in range(len(line) - 1, -1, -1) if _is_task(line[j])), None)
     if task is None or _sends_history(matcher, found, task):
         return
     own = matcher.places[task]
-    lanes = Lanes(
+    lanes = EarlierLanes(
         log,
         before=len(log) if own == NEW else log.root(own),
         lane_key=matcher.reader.lane_key,
@@ -197,7 +204,7 @@ def _bring_in(matcher: Matcher, flags: Flags, found: Reconciliation) -> None:
         found.ambiguous.append(Ambiguity.RESET)
 
 
-def _is_task(m: Incoming) -> bool:
+def _is_task(m: IncomingMessage) -> bool:
     return m.origin == Origin.TASK if m.origin else m.role == "user"
 
 
@@ -217,7 +224,7 @@ def _sends_history(matcher: Matcher, found: Reconciliation, task: int) -> bool:
     return any(m.role == "assistant" or m.origin == Origin.HOST_SUMMARY for m in line)
 
 
-def had_history(log: Log, root: int) -> bool:
+def had_history(log: MessageForest, root: int) -> bool:
     """Whether the host once sent this lane's earlier turns: a second question stands in it."""
     n = log.leaf(root)
     while n is not None and n != root:
@@ -236,9 +243,9 @@ class AnswerPlace:
 
 
 def place_answer(
-    log: Log,
+    log: MessageForest,
     tip: int | None,
-    answer: Incoming,
+    answer: IncomingMessage,
     *,
     agent: str = "",
     since: int = 0,
@@ -258,7 +265,7 @@ def place_answer(
     if tip is None:
         return AnswerPlace()
     whole = None if same_answer is None else lambda n, _: same_answer(n)
-    matcher = Matcher(log, [answer], Reader(agent, same_answer=whole))
+    matcher = Matcher(log, [answer], ListReader(agent, same_answer=whole))
     there = [n for n in islice(log.children(tip), CANDIDATES) if _is_answer(matcher, n)]
     late = [n for n in there if n >= since and log.entries[n].calls == answer.calls]
     equal = [n for n in late if log.entries[n].key == answer.key]

@@ -6,28 +6,28 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from ce_engine.prepare.reconcile.match import NEW, Incoming
-from ce_engine.schema.message_forest import Log
+from ce_engine.prepare.reconcile.match import NEW, IncomingMessage
+from ce_engine.schema.message_forest import MessageForest
 
 
 Ids = set[str | None]
 """The ids of a result's call: the host's, and the one that the call had when it was stored."""
 
 
-class Results:
+class ToolResultLinks:
     """Matches tool results as leaves under their call, in any order, each stored one at most once.
 
     A result belongs to the call before it in the list. One whose call the host cut away (an orphan)
     is looked for among all results; at the end of the list it belongs to the newest call with its id.
     """
 
-    def __init__(self, log: Log, placed: Sequence[int | None]) -> None:
+    def __init__(self, log: MessageForest, placed: Sequence[int | None]) -> None:
         self.log = log
         self._placed = placed
         self._added: dict[int, list[str | None]] = {}
 
     def match(
-        self, m: Incoming, own: int | None, asked: Sequence[str], below: int | None
+        self, m: IncomingMessage, own: int | None, asked: Sequence[str], below: int | None
     ) -> tuple[int, int | None]:
         """The entry that result `m` is, or `NEW`, and the call that it answers, if that is known.
 
@@ -61,7 +61,7 @@ class Results:
             return call_id
         return calls[asked.index(call_id)]
 
-    def _find(self, m: Incoming, call: int | None, ids: Ids, below: int | None) -> int:
+    def _find(self, m: IncomingMessage, call: int | None, ids: Ids, below: int | None) -> int:
         if call is None:
             return self._anywhere(m, below)
         n = self._equal(call, ids, m.key)
@@ -95,7 +95,7 @@ class Results:
         entries = self.log.entries
         return next((r for r in self._unused(call) if entries[r].call_id in ids), NEW)
 
-    def _anywhere(self, m: Incoming, below: int | None) -> int:
+    def _anywhere(self, m: IncomingMessage, below: int | None) -> int:
         """The newest result with this id and content, of any call, older than the next known message."""
         equal = self.log.results_by_key(m.key)
         i = len(equal) if below is None else bisect_left(equal, below)

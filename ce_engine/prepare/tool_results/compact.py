@@ -11,19 +11,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.sources import CandidateSources
 from ce_engine.prepare.tool_results.forms import (
     CHANGED,
     COMPACT,
     DEEPEST,
     SELECTED,
     SHORT_CHARS,
-    Facts,
     Form,
-    Former,
+    FormMaker,
     Result,
+    ResultFacts,
 )
 from ce_engine.schema.call import Keep, Restore, Shorten, Step
 from ce_engine.schema.document import ToolRequest
@@ -57,7 +57,7 @@ NO_FORMS = ArchivedForms()
 class Assemble(Protocol):
     """The stages that make an outcome of a line."""
 
-    def __call__(self, items: Sequence[Item], *, sources: Sources) -> Outcome: ...
+    def __call__(self, items: Sequence[MessageItem], *, sources: CandidateSources) -> Outcome: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,20 @@ class ResultTexts:
         given: by host index, where the text that a result was settled by is not stored.
     """
 
-    former: Former
-    text: Callable[[Item], str]
-    calls: Callable[[Item], Sequence[ToolRequest]]
-    evidence: Callable[[Item], str]
-    is_media: Callable[[Item], bool]
+    former: FormMaker
+    text: Callable[[MessageItem], str]
+    calls: Callable[[MessageItem], Sequence[ToolRequest]]
+    evidence: Callable[[MessageItem], str]
+    is_media: Callable[[MessageItem], bool]
     given: Mapping[int, ArchivedForm] = field(default_factory=dict)
 
 
 def assemble_compact(
-    items: list[Item], sources: Sources, results: ResultTexts | None, assemble: Assemble
-) -> tuple[list[Item], Outcome]:
+    items: list[MessageItem],
+    sources: CandidateSources,
+    results: ResultTexts | None,
+    assemble: Assemble,
+) -> tuple[list[MessageItem], Outcome]:
     """The items as they are assembled, with `results` in their forms, and what comes of it.
 
     No result refers to what does not stand above it as it is, or as what it changed.
@@ -105,7 +108,7 @@ def assemble_compact(
 
 
 def settled(
-    items: Sequence[Item], results: ResultTexts, shown: Collection[Key] | None = None
+    items: Sequence[MessageItem], results: ResultTexts, shown: Collection[Key] | None = None
 ) -> Forms:
     """The form of every result that has one.
 
@@ -130,11 +133,11 @@ class _Settling:
         self.forms: Forms = {}
         self._equal: dict[str, Result] = {}
         self._newest: dict[str, Key] = {}
-        self._things: dict[tuple[str, str], tuple[Result, Facts]] = {}
+        self._things: dict[tuple[str, str], tuple[Result, ResultFacts]] = {}
         self._depth: dict[Key, int] = {}
         self._at: dict[int, Result] = {}
 
-    def take(self, item: Item, call: ToolRequest, *, is_open: bool) -> None:
+    def take(self, item: MessageItem, call: ToolRequest, *, is_open: bool) -> None:
         """Settle the next result."""
         assert item.n is not None
         text = self.results.text(item)
@@ -179,7 +182,7 @@ class _Settling:
         text = result.text if made is None else made.text
         return Form(kind, text, saved, above.key if above else None)
 
-    def _same_thing(self, facts: Facts) -> Iterator[Result]:
+    def _same_thing(self, facts: ResultFacts) -> Iterator[Result]:
         """The newest result of each thing that this one may tell of, the newest first."""
         found = {known[0].key: known for each in facts.ids if (known := self._things.get(each))}
         for known in sorted(found.values(), key=lambda each: -each[0].n):
@@ -200,7 +203,9 @@ class _Settling:
             self._at[result.key] = result
 
 
-def _with_calls(items: Sequence[Item], results: ResultTexts) -> Iterator[tuple[Item, ToolRequest]]:
+def _with_calls(
+    items: Sequence[MessageItem], results: ResultTexts
+) -> Iterator[tuple[MessageItem, ToolRequest]]:
     """The results of the line, each with the call that it answers."""
     asked: dict[str, ToolRequest] = {}
     for item in items:
@@ -219,15 +224,15 @@ def saved_by_kind(outcome: Outcome) -> dict[str, int]:
     return found
 
 
-def _in_form(item: Item, forms: Forms) -> Item:
+def _in_form(item: MessageItem, forms: Forms) -> MessageItem:
     form = forms.get(item.key)
     return item if form is None else replace(item, tokens=max(1, item.tokens - form.saved))
 
 
-def _in_forms(sources: Sources, forms: Forms) -> Sources:
+def _in_forms(sources: CandidateSources, forms: Forms) -> CandidateSources:
     own = sources.text
 
-    def text(item: Item) -> str:
+    def text(item: MessageItem) -> str:
         form = forms.get(item.key)
         return own(item) if form is None else form.text
 
@@ -257,7 +262,7 @@ def _holds(key: Key, form: Form, whole: Collection[Key]) -> bool:
     return key in whole and (form.base is None or form.base in whole)
 
 
-def _told(outcome: Outcome, forms: Forms, items: Sequence[Item]) -> Outcome:
+def _told(outcome: Outcome, forms: Forms, items: Sequence[MessageItem]) -> Outcome:
     """The outcome with the forms in its plan, and what they save told."""
     gone = _gone(outcome)
     outcome.forms = forms

@@ -107,7 +107,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ResultFacts:
     """What a result is by itself: the ids that it is known by, its fields if it is an object, its own form."""
 
     ids: frozenset[tuple[str, str]] = frozenset()
@@ -116,7 +116,7 @@ class Facts:
     form: Form | None = None
     tokens: int = 0
 
-    def is_of(self, earlier: Facts) -> bool:
+    def is_of(self, earlier: ResultFacts) -> bool:
         """Whether both tell of one thing: an id is the same, none differs, and most fields are there."""
         if not (self.names and earlier.names and self.ids & earlier.ids):
             return False
@@ -127,7 +127,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
+class FormMaker:
     """Makes the forms of results; each is made once and `known` from then on.
 
     Attributes:
@@ -143,7 +143,7 @@ class Former:
     fetches: bool
     known: MutableMapping[tuple[Any, ...], tuple[int, Any]]
 
-    def facts(self, result: Result) -> Facts:
+    def facts(self, result: Result) -> ResultFacts:
         return self._once((result.n, self.fetches), (result.text,), lambda: self._facts(result))
 
     def repeated(self, result: Result, base: Result, depth: int) -> Form | None:
@@ -185,13 +185,13 @@ class Former:
             return None
         return Form(form.kind, form.text, saved, form.base, form.depth)
 
-    def _facts(self, result: Result) -> Facts:
+    def _facts(self, result: Result) -> ResultFacts:
         tokens, value = self.count(result.text), read(result.text)
         args = _ids(result.call.args)
         own = _ids(value) if isinstance(value, dict) else {}
         form = self._alone(result, tokens, None if value is None else compact(value))
         names = frozenset(value) if isinstance(value, dict) else frozenset[str]()
-        return Facts(frozenset(args.items() | own.items()), own, names, form, tokens)
+        return ResultFacts(frozenset(args.items() | own.items()), own, names, form, tokens)
 
     def _alone(self, result: Result, tokens: int, said: str | None) -> Form | None:
         """The form that refers to nothing above."""

@@ -14,7 +14,7 @@ from ce_engine.errors import (
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.schema.arguments import doors
 from ce_engine.schema.scope import Scope, as_scope
-from ce_engine.sessions.owner.settings import BUDGET, Settings
+from ce_engine.sessions.owner.settings import BUDGET, SettingsCache
 
 
 @doors
@@ -26,7 +26,7 @@ class Budgets:
     """
 
     def __init__(
-        self, settings: Settings, loop: LoopThread, authorize: Callable[[Scope, str], bool]
+        self, settings: SettingsCache, loop: LoopThread, authorize: Callable[[Scope, str], bool]
     ) -> None:
         self._settings = settings
         self._loop = loop

@@ -25,7 +25,7 @@ from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.settings import CONSTRAINTS, KIND, MAX_KIND_CHARS, Constraint
 from ce_engine.schema.time_limits import within
-from ce_engine.sessions.owner.settings import Settings, in_order, parsed
+from ce_engine.sessions.owner.settings import SettingsCache, in_order, parsed
 
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Constraints:
         VersionConflictError: another process was faster, twice.
     """
 
-    def __init__(self, settings: Settings, parts: Parts) -> None:
+    def __init__(self, settings: SettingsCache, parts: Parts) -> None:
         self._settings = settings
         self._parts = parts
 

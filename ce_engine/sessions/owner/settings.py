@@ -54,7 +54,7 @@ class OwnerValues:
         return config.model_copy(update={"budget": budget})
 
 
-class Settings:
+class SettingsCache:
     """Reads and writes settings. What was read is remembered until their version moves."""
 
     def __init__(self, store: Store, journal: Journal) -> None:

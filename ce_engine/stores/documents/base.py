@@ -27,7 +27,7 @@ from ce_engine.schema.settings import Versions
 from ce_engine.stores import rules
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.codec import fresh
-from ce_engine.stores.documents.session import Kept, copy_message, copy_summary, copy_turn
+from ce_engine.stores.documents.session import StoredSession, copy_message, copy_summary, copy_turn
 from ce_engine.stores.owner_settings import Owned, version_of
 
 
@@ -35,14 +35,14 @@ T = TypeVar("T")
 Key = tuple[str, str, str]
 
 
-class KeptStore(BaseStore):
-    """The reads of a store that holds `Kept` sessions; see `ports.Store` for the contract."""
+class DocumentStore(BaseStore):
+    """The reads of a store that holds `StoredSession` sessions; see `ports.Store` for the contract."""
 
     @abstractmethod
-    async def _look(self, scope: Scope, look: Callable[[Kept | None], T]) -> T:
+    async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
         """What `look` finds in the session, which it does not change; `None` is no session."""
 
-    async def _find(self, scope: Scope, look: Callable[[Kept], T]) -> T | None:
+    async def _find(self, scope: Scope, look: Callable[[StoredSession], T]) -> T | None:
         """What `look` finds in a session that is not deleted; `None` is no such session."""
         return await self._look(
             scope, lambda kept: None if kept is None or kept.head.is_deleted else look(kept)
@@ -102,7 +102,7 @@ class KeptStore(BaseStore):
         return await self._look(scope, lambda kept: None if kept is None else _chain(kept))
 
 
-def versions(kept: Kept | None, owned: Owned, scope: Scope) -> Versions:
+def versions(kept: StoredSession | None, owned: Owned, scope: Scope) -> Versions:
     """The answer to the cheap read, of a session and what its owner set."""
     settings = version_of(owned, scope.project_id)
     if kept is None or kept.head.is_deleted:
@@ -111,7 +111,7 @@ def versions(kept: Kept | None, owned: Owned, scope: Scope) -> Versions:
 
 
 def listed(
-    sessions: Iterable[tuple[Key, Kept]], user_id: str | None, ephemeral: bool
+    sessions: Iterable[tuple[Key, StoredSession]], user_id: str | None, ephemeral: bool
 ) -> list[SessionInfo]:
     """Lines of `ce sessions`, newest first; of two at the same time, the one made later."""
     found = [
@@ -124,11 +124,11 @@ def listed(
     return [info for *_, info in sorted(found, reverse=True)]
 
 
-def _chain(kept: Kept) -> EventChain:
+def _chain(kept: StoredSession) -> EventChain:
     return EventChain(replace(kept.head), [fresh(event) for event in kept.events])
 
 
-def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:
+def _state(kept: StoredSession, after_seq: int, after_evidence: int) -> SessionState:
     turns, evidence = kept.turns.values(), kept.evidence.values()
     return SessionState(
         head=replace(kept.head),
@@ -141,7 +141,7 @@ def _state(kept: Kept, after_seq: int, after_evidence: int) -> SessionState:
     )
 
 
-def _document(scope: Scope, kept: Kept) -> SessionDocument:
+def _document(scope: Scope, kept: StoredSession) -> SessionDocument:
     head = kept.head
     summary = rules.newest_summary(kept.summaries.values(), kept.summary)
     times = {"created_at": head.created_at, "updated_at": head.updated_at}
@@ -161,7 +161,7 @@ def _document(scope: Scope, kept: Kept) -> SessionDocument:
     )
 
 
-def _info(key: tuple[str, str, str], kept: Kept) -> SessionInfo:
+def _info(key: tuple[str, str, str], kept: StoredSession) -> SessionInfo:
     account_id, user_id, session_id = key
     return SessionInfo(
         session_id=session_id,

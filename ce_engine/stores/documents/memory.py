@@ -16,8 +16,8 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import secret
-from ce_engine.stores.documents.base import KeptStore, Key, listed, versions
-from ce_engine.stores.documents.session import Kept, changed
+from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
+from ce_engine.stores.documents.session import StoredSession, changed
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.urls import MEMORY
 
@@ -25,12 +25,12 @@ from ce_engine.stores.urls import MEMORY
 T = TypeVar("T")
 
 
-class MemoryStore(KeptStore):
+class MemoryStore(DocumentStore):
     """Sessions of this process; thread-safe. See `ports.Store` for the contract."""
 
     def __init__(self, *, clock: Clock | None = None, ids: IdGenerator | None = None) -> None:
         super().__init__(clock=clock, ids=ids)
-        self._sessions: dict[Key, Kept] = {}
+        self._sessions: dict[Key, StoredSession] = {}
         self._settings: dict[owned.Owner, owned.Owned] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -106,7 +106,7 @@ class MemoryStore(KeptStore):
     async def close(self) -> None:
         self._closed = True
 
-    async def _look(self, scope: Scope, look: Callable[[Kept | None], T]) -> T:
+    async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
         with self._open():
             return look(self._sessions.get(scope.key))
 

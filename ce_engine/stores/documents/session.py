@@ -54,7 +54,7 @@ from ce_engine.stores.codec import fresh, fresh_data
 
 
 @dataclass(slots=True)
-class Kept:
+class StoredSession:
     """One session; dicts are in order of first arrival."""
 
     head: SessionHead
@@ -82,7 +82,7 @@ class Kept:
     older: int = 0
     """Up to this version a release wrote it that kept no MACs."""
 
-    def draft(self) -> Kept:
+    def draft(self) -> StoredSession:
         """A copy to write to; what it holds is never changed in place."""
         new = copy(self)
         new.head = copy(self.head)
@@ -92,11 +92,11 @@ class Kept:
                 setattr(new, name, value.copy())
         return new
 
-    def emptied(self, scope: Scope) -> Kept:
+    def emptied(self, scope: Scope) -> StoredSession:
         """What stays when the session is deleted: numbers, and the envelopes of its events."""
         head = replace(self.head, salt=b"", key_id="", ephemeral=False, epoch=self.head.epoch + 1)
         events = [rules.emptied(event, scope) for event in self.events]
-        return Kept(head, last_evidence=self.last_evidence, events=events)
+        return StoredSession(head, last_evidence=self.last_evidence, events=events)
 
     def with_content(self, row: EvidenceRow) -> EvidenceRow:
         """A copy of a row; content that a message has is filled in."""
@@ -126,12 +126,12 @@ def copy_summary(row: SummaryRow) -> SummaryRow:
 
 def changed(
     scope: Scope,
-    old: Kept | None,
+    old: StoredSession | None,
     writes: Sequence[Write],
     expected_version: int | None,
     now: str,
     secret: Callable[[], bytes],
-) -> tuple[Kept | None, PutResult]:
+) -> tuple[StoredSession | None, PutResult]:
     """The session after a group of writes, and the answer to it; `old` stays as it was.
 
     Raises:
@@ -150,11 +150,11 @@ def changed(
 
 
 def _begin(
-    scope: Scope, old: Kept | None, writes: Sequence[Write], now: str, secret: bytes
-) -> Change:
+    scope: Scope, old: StoredSession | None, writes: Sequence[Write], now: str, secret: bytes
+) -> SessionChange:
     asked = next((write for write in writes if isinstance(write, CreateSession)), None)
     new = old is None or old.head.is_deleted
-    kept = Kept(SessionHead()) if old is None else old.draft()
+    kept = StoredSession(SessionHead()) if old is None else old.draft()
     if new:
         _begin_life(scope, kept, asked, now, secret)
     rules.check_key(scope, writes, kept.head.key_id, kept.head.epoch)
@@ -163,13 +163,13 @@ def _begin(
     kept.access_count += 1
     keys = chain_keys(secret, scope.key)
     salt = kept.head.salt
-    return Change(
+    return SessionChange(
         kept, keys, lambda: session_key(secret, salt, scope), made=new and asked is None, now=now
     )
 
 
 def _begin_life(
-    scope: Scope, kept: Kept, asked: CreateSession | None, now: str, secret: bytes
+    scope: Scope, kept: StoredSession, asked: CreateSession | None, now: str, secret: bytes
 ) -> None:
     """Make a session of a head that is new, or that a deleted session left behind."""
     if asked is None:
@@ -182,10 +182,10 @@ def _begin_life(
 
 
 @dataclass(slots=True)
-class Change:
+class SessionChange:
     """One group on its way into a session's draft."""
 
-    kept: Kept
+    kept: StoredSession
     keys: ChainKeys
     session_key: Callable[[], bytes]
     made: bool
@@ -378,16 +378,16 @@ def _withheld(row: MessageRow) -> MessageRow:
     return replace(row, message=message, withheld=True)
 
 
-_HANDLERS: dict[type, Callable[[Change, Any], None]] = {
-    AppendMessages: Change.append_messages,
-    PutEvidence: Change.put_evidence,
-    LinkEvidence: Change.link_evidence,
-    PutBlocks: Change.put_blocks,
-    AppendToolCalls: Change.append_tool_calls,
-    AppendModelUsage: Change.append_model_usage,
-    UpsertTasks: Change.upsert_tasks,
-    PutTurn: Change.put_turn,
-    PutCut: Change.put_cut,
-    AppendEvents: Change.append_events,
-    PutPlaceholders: Change.put_placeholders,
+_HANDLERS: dict[type, Callable[[SessionChange, Any], None]] = {
+    AppendMessages: SessionChange.append_messages,
+    PutEvidence: SessionChange.put_evidence,
+    LinkEvidence: SessionChange.link_evidence,
+    PutBlocks: SessionChange.put_blocks,
+    AppendToolCalls: SessionChange.append_tool_calls,
+    AppendModelUsage: SessionChange.append_model_usage,
+    UpsertTasks: SessionChange.upsert_tasks,
+    PutTurn: SessionChange.put_turn,
+    PutCut: SessionChange.put_cut,
+    AppendEvents: SessionChange.append_events,
+    PutPlaceholders: SessionChange.put_placeholders,
 }

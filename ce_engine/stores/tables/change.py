@@ -32,7 +32,7 @@ class Head:
 
 
 @dataclass(slots=True)
-class Change:
+class TableChange:
     """One group on its way into the tables."""
 
     connection: Connection

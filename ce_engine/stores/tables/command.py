@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import Insert
 
 from ce_engine.stores.tables.macs import CONTENT, Content, Row
-from ce_engine.stores.tables.tables import Kept
+from ce_engine.stores.tables.tables import StoredForm
 
 
 Values = Mapping[str, Any]
@@ -69,7 +69,7 @@ class _Statement:
 
 def _processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
     """What makes a value of the driver's; of our own types without a way through SQLAlchemy's, which takes longer."""
-    if isinstance(kind, Kept):
+    if isinstance(kind, StoredForm):
         return kind.write
     found: Callable[[Any], Any] | None = kind.dialect_impl(dialect).bind_processor(dialect)
     return found

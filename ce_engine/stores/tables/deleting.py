@@ -10,14 +10,14 @@ from ce_engine.schema.rows import DeleteEvidence
 from ce_engine.stores import rules
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.change import Change
+from ce_engine.stores.tables.change import TableChange
 
 
 _PAUSE_S = 0.02
 _COUNTED = (tables.messages, tables.evidence, tables.tool_calls, tables.turns)
 
 
-def delete_session(change: Change) -> None:
+def delete_session(change: TableChange) -> None:
     """Delete all rows of the session and its key; its events keep their envelopes."""
     rules.check_there(change.scope, change.made)
     this = {"this": change.this}
@@ -33,7 +33,7 @@ def delete_session(change: Change) -> None:
     _deleted(change)
 
 
-def delete_evidence(change: Change, write: DeleteEvidence) -> bool:
+def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
     """Delete the content of a piece of evidence; false if there is none."""
     rules.check_there(change.scope, change.made)
     for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
@@ -55,7 +55,7 @@ def delete_evidence(change: Change, write: DeleteEvidence) -> bool:
     return False
 
 
-def _empty_message(change: Change, message_id: str) -> None:
+def _empty_message(change: TableChange, message_id: str) -> None:
     """Its text goes, and what was kept of its pictures and files."""
     this = {"this": change.this, "one": message_id}
     extra = dict(change.connection.execute(sql.EXTRA_OF_MESSAGE, this).scalar() or {})
@@ -63,7 +63,7 @@ def _empty_message(change: Change, message_id: str) -> None:
     change.put(sql.EMPTY_MESSAGE, [this | {"extra": extra}])
 
 
-def _delete_summaries(change: Change) -> int:
+def _delete_summaries(change: TableChange) -> int:
     this, count = {"this": change.this}, 0
     change.put(sql.CLEAR[tables.summaries], [this])
     change.put(sql.SET_SUMMARY, [this | {"summary": None}])
@@ -75,7 +75,7 @@ def _delete_summaries(change: Change) -> int:
     return count
 
 
-def _deleted(change: Change) -> None:
+def _deleted(change: TableChange) -> None:
     change.head.epoch += 1
     mark(change.connection)
 

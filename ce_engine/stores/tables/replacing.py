@@ -10,11 +10,11 @@ from ce_engine.stores import rules
 from ce_engine.stores.codec import compact
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.change import Change
+from ce_engine.stores.tables.change import TableChange
 
 
 def replace_document(
-    change: Change, document: SessionDocument, fields: frozenset[str] | None
+    change: TableChange, document: SessionDocument, fields: frozenset[str] | None
 ) -> None:
     """Replace the named fields of the session; everything without names."""
     names = frozenset(Session.model_fields) if fields is None else fields
@@ -42,7 +42,7 @@ def replace_document(
         _replace_usage(change, session)
 
 
-def _replace_messages(change: Change, session: Session) -> None:
+def _replace_messages(change: TableChange, session: Session) -> None:
     known = {
         str(row.message.message_id): row for row in reads.messages(change.connection, change.this)
     }
@@ -51,7 +51,7 @@ def _replace_messages(change: Change, session: Session) -> None:
     change.refill(tables.messages, sql.NEW_MESSAGES, values)
 
 
-def _replace_evidence(change: Change, document: SessionDocument) -> None:
+def _replace_evidence(change: TableChange, document: SessionDocument) -> None:
     known = {
         row.evidence.evidence_id: row for row in reads.evidence(change.connection, change.this)
     }
@@ -61,7 +61,7 @@ def _replace_evidence(change: Change, document: SessionDocument) -> None:
     change.head.last_evidence = max(change.head.last_evidence, len(new))
 
 
-def _replace_blocks_and_meta(change: Change, document: SessionDocument) -> None:
+def _replace_blocks_and_meta(change: TableChange, document: SessionDocument) -> None:
     blocks = [rows.item_values(change.this, "block_id", block) for block in document.context_blocks]
     change.refill(tables.blocks, sql.PUT_BLOCKS, blocks)
     meta = document.meta
@@ -75,7 +75,7 @@ def _replace_blocks_and_meta(change: Change, document: SessionDocument) -> None:
         change.updated_at = meta.updated_at
 
 
-def _replace_calls(change: Change, session: Session) -> None:
+def _replace_calls(change: TableChange, session: Session) -> None:
     found = change.connection.execute(sql.ALL_CALLS, {"this": change.this})
     known = {row.call.tool_call_id: row for row in map(rows.call_row, found)}
     values = [
@@ -87,7 +87,7 @@ def _replace_calls(change: Change, session: Session) -> None:
     change.refill(tables.tool_calls, sql.PUT_CALLS, values)
 
 
-def _replace_usage(change: Change, session: Session) -> None:
+def _replace_usage(change: TableChange, session: Session) -> None:
     turns = dict(map(tuple, change.connection.execute(sql.KNOWN_USAGE, {"this": change.this})))
     values = [
         rows.item_values(change.this, "model_usage_id", usage)

@@ -26,7 +26,7 @@ from ce_engine.stores.tables.database import Database
 from ce_engine.stores.tables.faults import damaged, locked
 from ce_engine.stores.tables.link import Link, Work
 from ce_engine.stores.tables.writes import apply as apply_group
-from ce_engine.stores.threads import Lane, outcome, stop_all
+from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
 from ce_engine.stores.urls import sqlite_path
 
 
@@ -70,9 +70,9 @@ class SqlStore(BaseStore):
         self._database = Database(sqlite_path(url))
         self._secret: bytes | None = None
         self._links = self._new_links()
-        self._writer = Lane("writer", self._links[:1])
-        self._lookups = Lane("lookup", self._links[1:2])
-        self._readers = Lane("reader", self._links[2:])
+        self._writer = WorkerQueue("writer", self._links[:1])
+        self._lookups = WorkerQueue("lookup", self._links[1:2])
+        self._readers = WorkerQueue("reader", self._links[2:])
         self._resting: list[Link] = []
         finalize(self, stop_all, (self._lookups, self._readers, self._writer), _LAST_WORDS_S)
         survive_fork(self)

@@ -28,7 +28,7 @@ from ce_engine.stores.codec import escape, from_json, to_json, unescape
 from ce_engine.stores.tables.packing import lengthen, pack, shorten, unpack
 
 
-class Kept(TypeDecorator[Any]):
+class StoredForm(TypeDecorator[Any]):
     """What is kept in another form than it has here; nothing is `NULL` there and `None` here."""
 
     write: Callable[[Any], Any]
@@ -43,21 +43,21 @@ class Kept(TypeDecorator[Any]):
         return None if value is None else self.read(value)
 
 
-class Text(Kept):
+class Text(StoredForm):
     """Any Python text, NUL and half surrogate pairs included."""
 
     cache_ok = True
     impl, write, read = PlainText, staticmethod(escape), staticmethod(unescape)
 
 
-class Short(Kept):
+class Short(StoredForm):
     """Any text; ids, hashes and times in fewer bytes."""
 
     cache_ok = True
     impl, write, read = LargeBinary, staticmethod(shorten), staticmethod(lengthen)
 
 
-class Json(Kept):
+class Json(StoredForm):
     """Plain data as compact JSON; what is empty is kept as NULL and comes back as `None`."""
 
     cache_ok = True
@@ -65,7 +65,7 @@ class Json(Kept):
     write = staticmethod(lambda value: to_json(value) if value else None)
 
 
-class Packed(Kept):
+class Packed(StoredForm):
     """Plain data in few bytes; what is empty is kept as NULL and comes back as `None`."""
 
     cache_ok = True
@@ -75,7 +75,11 @@ class Packed(Kept):
 
 def raw(column: Column[Any], value: Any) -> Any:
     """A value as the database has it."""
-    return value if value is None or not isinstance(column.type, Kept) else column.type.write(value)
+    return (
+        value
+        if value is None or not isinstance(column.type, StoredForm)
+        else column.type.write(value)
+    )
 
 
 metadata = MetaData()

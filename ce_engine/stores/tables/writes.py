@@ -39,7 +39,7 @@ from ce_engine.stores import rules
 from ce_engine.stores.codec import from_json
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
-from ce_engine.stores.tables.change import Change, Head
+from ce_engine.stores.tables.change import Head, TableChange
 from ce_engine.stores.tables.deleting import delete_evidence, delete_session
 from ce_engine.stores.tables.macs import FORGED, OLDER, Macs, of_head, running
 from ce_engine.stores.tables.replacing import replace_document
@@ -78,7 +78,7 @@ def apply(
     macs = _macs(scope, secret(), found, known)
     frameworks, made = set(from_json(found["frameworks"] or "[]")), new and asked is None
     salt = bytes(found["salt"])
-    change = Change(
+    change = TableChange(
         connection, scope, head, secret(), salt, macs, now, frameworks, made, now, repeats
     )
     for write in writes:
@@ -141,7 +141,7 @@ def _begin(
     sql.NEW_SESSION.run(connection, values)
 
 
-def _finish(change: Change, row: rows.Values, is_other: bool) -> PutResult:
+def _finish(change: TableChange, row: rows.Values, is_other: bool) -> PutResult:
     """Write the events and the session's row; `is_other` if a write changed that row besides."""
     head, keys = change.head, chain_keys(change.secret, change.scope.key)
     head.version += 1
@@ -162,7 +162,9 @@ def _finish(change: Change, row: rows.Values, is_other: bool) -> PutResult:
     return PutResult(success=True, version=head.version, removed=change.removed)
 
 
-def _written_events(change: Change, row: rows.Values, key: bytes) -> tuple[bytes | None, bytes]:
+def _written_events(
+    change: TableChange, row: rows.Values, key: bytes
+) -> tuple[bytes | None, bytes]:
     """Write the events, the first one with the MACs; what is left of these, and the MAC of all of them."""
     made, total = bytes(row["macs"] or b"") + bytes(change.macs), bytes(row["macs_mac"] or b"")
     if change.ended:
@@ -177,11 +179,11 @@ def _written_events(change: Change, row: rows.Values, key: bytes) -> tuple[bytes
     return None, total
 
 
-def _nothing(change: Change, write: CreateSession | ForSession) -> None:
+def _nothing(change: TableChange, write: CreateSession | ForSession) -> None:
     """The session is there already when writes are applied."""
 
 
-def _append_messages(change: Change, write: AppendMessages) -> None:
+def _append_messages(change: TableChange, write: AppendMessages) -> None:
     ids = [row.message.message_id for row in write.rows if row.message.message_id is not None]
     known = change.repeated(sql.KNOWN_MESSAGES, ids)
     new = rules.numbered(write.rows, known, change.head.last_seq)
@@ -190,26 +192,26 @@ def _append_messages(change: Change, write: AppendMessages) -> None:
     change.frameworks |= {row.framework for row in new}
 
 
-def _put_evidence(change: Change, write: PutEvidence) -> None:
+def _put_evidence(change: TableChange, write: PutEvidence) -> None:
     row = replace(write.row, seq=change.head.last_evidence + 1)
     change.head.last_evidence += change.put(
         sql.NEW_EVIDENCE, [rows.evidence_values(change.this, row)]
     )
 
 
-def _link_evidence(change: Change, write: LinkEvidence) -> None:
+def _link_evidence(change: TableChange, write: LinkEvidence) -> None:
     for row in reads.evidence_by_id(change.connection, change.this, [write.evidence_id]):
         values = rows.evidence_values(change.this, rules.linked(row, write))
         with change.changed(tables.evidence, values):
             change.put(sql.LINKED_EVIDENCE, [{**values, "this": change.this}])
 
 
-def _put_blocks(change: Change, write: PutBlocks) -> None:
+def _put_blocks(change: TableChange, write: PutBlocks) -> None:
     items = [rows.item_values(change.this, "block_id", block) for block in write.blocks]
     change.put(sql.PUT_BLOCKS, items)
 
 
-def _append_tool_calls(change: Change, write: AppendToolCalls) -> None:
+def _append_tool_calls(change: TableChange, write: AppendToolCalls) -> None:
     ids = list(dict.fromkeys(row.call.tool_call_id for row in write.rows))
     merged: dict[str, ToolCallRow] = {}
     for found in change.known(sql.KNOWN_CALLS, ids):
@@ -222,17 +224,17 @@ def _append_tool_calls(change: Change, write: AppendToolCalls) -> None:
     change.put(sql.PUT_CALLS, [rows.call_values(change.this, merged[name]) for name in ids])
 
 
-def _append_model_usage(change: Change, write: AppendModelUsage) -> None:
+def _append_model_usage(change: TableChange, write: AppendModelUsage) -> None:
     items = [rows.item_values(change.this, "model_usage_id", usage) for usage in write.usages]
     change.put(sql.NEW_USAGE, [item | {"turn_id": write.turn_id} for item in items])
 
 
-def _upsert_tasks(change: Change, write: UpsertTasks) -> None:
+def _upsert_tasks(change: TableChange, write: UpsertTasks) -> None:
     items = [rows.item_values(change.this, "task_id", task) for task in write.tasks]
     change.put(sql.PUT_TASKS, items)
 
 
-def _put_turn(change: Change, write: PutTurn) -> None:
+def _put_turn(change: TableChange, write: PutTurn) -> None:
     if (
         write.turn.status is TurnStatus.ABANDONED
     ):  # as it was found, by somebody else than its maker
@@ -241,7 +243,7 @@ def _put_turn(change: Change, write: PutTurn) -> None:
     change.frameworks.add(write.turn.framework)
 
 
-def _put_cut(change: Change, write: PutCut) -> None:
+def _put_cut(change: TableChange, write: PutCut) -> None:
     values = rows.cut_values(change.this, write.mark)
     if write.replaces is not None:
         old = {**values, "anchor_message_id": write.replaces}
@@ -249,14 +251,14 @@ def _put_cut(change: Change, write: PutCut) -> None:
     change.put(sql.PUT_CUT, [values])
 
 
-def _put_summary(change: Change, write: PutSummary) -> None:
+def _put_summary(change: TableChange, write: PutSummary) -> None:
     rules.check_epoch(change.scope, write, change.head.epoch)
     for name in write.replaces:
         change.drop(sql.DROP_SUMMARY, tables.summaries, {"anchor_message_id": name})
     change.put(sql.PUT_SUMMARY, [rows.summary_values(change.this, write.row)])
 
 
-def _append_events(change: Change, write: AppendEvents) -> None:
+def _append_events(change: TableChange, write: AppendEvents) -> None:
     head = change.head
     ids = [event.event_id for event in write.events if event.event_id]
     known = change.repeated(sql.KNOWN_EVENTS, ids) | {event.event_id for event in change.events}
@@ -269,23 +271,23 @@ def _append_events(change: Change, write: AppendEvents) -> None:
         head.chain_head = new[-1].hash
 
 
-def _put_placeholders(change: Change, write: PutPlaceholders) -> None:
+def _put_placeholders(change: TableChange, write: PutPlaceholders) -> None:
     values = [rows.placeholder_values(change.this, item) for item in write.items]
     change.put(sql.NEW_PLACEHOLDERS, values)
 
 
-def _replace_document(change: Change, write: ReplaceDocument) -> None:
+def _replace_document(change: TableChange, write: ReplaceDocument) -> None:
     rules.check_there(change.scope, change.made and write.fields is not None)
     with change.compared():
         replace_document(change, write.document, write.fields)
 
 
-def _delete_session(change: Change, write: DeleteSession) -> None:
+def _delete_session(change: TableChange, write: DeleteSession) -> None:
     delete_session(change)
     _append_events(change, AppendEvents([write.event]))
 
 
-def _delete_evidence(change: Change, write: DeleteEvidence) -> None:
+def _delete_evidence(change: TableChange, write: DeleteEvidence) -> None:
     with change.compared():
         is_gone = delete_evidence(change, write)
     if is_gone:
@@ -300,7 +302,7 @@ _WRITES = {
 
 WHOLE: frozenset[type] = frozenset({ReplaceDocument, DeleteSession, DeleteEvidence})
 """What may change the session's row beside its numbers."""
-HANDLERS: dict[type, Callable[[Change, Any], None]] = {
+HANDLERS: dict[type, Callable[[TableChange, Any], None]] = {
     CreateSession: _nothing,
     ForSession: _nothing,
     AppendMessages: _append_messages,

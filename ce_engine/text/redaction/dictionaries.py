@@ -20,7 +20,7 @@ class Match(Protocol):
     def span(self) -> tuple[int, int]: ...
 
 
-class Custom(NamedTuple):
+class OwnerRule(NamedTuple):
     """A rule of the user's; `word` is the literal that must occur, in lower case, or empty."""
 
     rule: str
@@ -48,15 +48,17 @@ _INTERNAL_URL = re.compile(
 )
 """A URL whose host has a private address, a name of one part, or a top-level name that no one sells."""
 
-BUILT_IN: Mapping[str, Sequence[Custom]] = {
+BUILT_IN: Mapping[str, Sequence[OwnerRule]] = {
     PII: (),  # always found
     INTERNAL_URLS: (
-        Custom(INTERNAL_URLS, "INTERNAL_URL", _INTERNAL_URL.pattern, _INTERNAL_URL.finditer, "://"),
+        OwnerRule(
+            INTERNAL_URLS, "INTERNAL_URL", _INTERNAL_URL.pattern, _INTERNAL_URL.finditer, "://"
+        ),
     ),
 }
 
 
-def dictionary_rules(dictionaries: Mapping[str, Sequence[str]]) -> Iterator[Custom]:
+def dictionary_rules(dictionaries: Mapping[str, Sequence[str]]) -> Iterator[OwnerRule]:
     """The rules of dictionaries, as `PatternRedactor` takes them.
 
     Raises:
@@ -78,7 +80,7 @@ def dictionary_rules(dictionaries: Mapping[str, Sequence[str]]) -> Iterator[Cust
             after = "(?![A-Za-z0-9_])" if word[-1].isascii() and word[-1].isalnum() else ""
             plain = readable(word)[0]
             pattern = re.compile(before + re.escape(plain) + after, re.IGNORECASE)
-            yield Custom(name, label_of(name), pattern.pattern, pattern.finditer, lowered(plain))
+            yield OwnerRule(name, label_of(name), pattern.pattern, pattern.finditer, lowered(plain))
 
 
 def label_of(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ce_engine.errors import RedactionError
 from ce_engine.schema.time_limits import TimeUpError, seconds_left
-from ce_engine.text.redaction.dictionaries import Custom, label_of
+from ce_engine.text.redaction.dictionaries import OwnerRule, label_of
 
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ QUICK_S = 0.005
 """A search that takes less is not worth waiting for the interpreter's lock a second time."""
 
 
-def pattern_rules(patterns: Mapping[str, str]) -> Iterator[Custom]:
+def pattern_rules(patterns: Mapping[str, str]) -> Iterator[OwnerRule]:
     """The rules of patterns in the syntax of `re`, as `PatternRedactor` takes them.
 
     Raises:
@@ -32,7 +32,7 @@ def pattern_rules(patterns: Mapping[str, str]) -> Iterator[Custom]:
                 f"the redaction pattern {name!r} is no regular expression: {error}, found {pattern!r}: "
                 "mend it (Python's `re` syntax) or leave it out"
             ) from error
-        yield Custom(name, label_of(name), pattern, _Search(plain))
+        yield OwnerRule(name, label_of(name), pattern, _Search(plain))
 
 
 class _Search:

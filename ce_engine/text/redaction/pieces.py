@@ -17,7 +17,7 @@ LONG_TEXT = 65_536
 
 
 @dataclass(slots=True)
-class Piece:
+class RedactionTally:
     """What redaction took out of one piece that is stored under `id`: a message, evidence, arguments."""
 
     id: str

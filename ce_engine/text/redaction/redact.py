@@ -15,14 +15,14 @@ from ce_engine.errors import RedactionError
 from ce_engine.ports.redaction import RedactedData, RedactResult, RestoreResult
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.time_limits import breathe, breathing
-from ce_engine.text.redaction.dictionaries import Custom, dictionary_rules
+from ce_engine.text.redaction.dictionaries import OwnerRule, dictionary_rules
 from ce_engine.text.redaction.fields import FieldPaths
 from ce_engine.text.redaction.labelled import sensitive_key
 from ce_engine.text.redaction.owner_patterns import pattern_rules
 from ce_engine.text.redaction.patterns import LABELS, VERSION
 from ce_engine.text.redaction.placeholders import Numbering
 from ce_engine.text.redaction.plain_form import HOLE, around, readable, substitute
-from ce_engine.text.redaction.scan import Span, longest, lowered, scan
+from ce_engine.text.redaction.scan import SensitiveSpan, longest, lowered, scan
 from ce_engine.text.redaction.vault import Vault
 
 
@@ -32,7 +32,7 @@ __all__ = [
     "Numbering",
     "PatternRedactor",
     "Redaction",
-    "Span",
+    "SensitiveSpan",
 ]
 
 MAX_DEPTH = 1000
@@ -52,7 +52,7 @@ class Redaction:
     rules: tuple[str, ...] = ()
     count: int = 0
     has_sensitive: bool = False
-    spans: tuple[Span, ...] = ()
+    spans: tuple[SensitiveSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,14 @@ class PatternRedactor:
         """Whether somebody added rules: how long they take is not known."""
         return bool(self._custom or self._fields.paths)
 
-    def find(self, text: str) -> list[Span]:
+    def find(self, text: str) -> list[SensitiveSpan]:
         """Return what is found in order of place: the longest match wins, none overlap.
 
         Placeholders in the text are no part of any match.
         """
         view, origin = readable(text)
         return [
-            Span(origin(start), origin(end), label, rule)
+            SensitiveSpan(origin(start), origin(end), label, rule)
             for start, end, label, rule in self._find(view)
         ]
 
@@ -177,7 +177,7 @@ class PatternRedactor:
         if not found:
             return Redaction(text)
         pieces: list[str] = []
-        spans: list[Span] = []
+        spans: list[SensitiveSpan] = []
         done = 0
         for span in breathing(found):
             start, end = origin(span.start) - len(context), origin(span.end) - len(context)
@@ -187,19 +187,19 @@ class PatternRedactor:
                     span.label, view[span.start : span.end], locale, text[start:end]
                 ),
             )
-            spans.append(Span(start, end, span.label, span.rule))
+            spans.append(SensitiveSpan(start, end, span.label, span.rule))
             done = end
         rules = tuple(dict.fromkeys(span.rule for span in spans))
         return Redaction("".join((*pieces, text[done:])), rules, len(spans), True, tuple(spans))
 
-    def _find(self, text: str) -> list[Span]:
+    def _find(self, text: str) -> list[SensitiveSpan]:
         """Search until nothing more is found: what a match hid may matter once it is gone.
 
         Each round reads a hole for every placeholder and match, so that the last one reads what a
         second redaction will read: doing it again changes nothing.
         """
         holes = [found.span() for found in self._placeholder.finditer(text)] if "[" in text else []
-        spans: list[Span] = []
+        spans: list[SensitiveSpan] = []
         for _ in range(MAX_ROUNDS):
             view, origin = substitute(text, ((start, end, HOLE) for start, end in holes))
             if spans and not any(self._scan(part) for part in around(view, HOLE, REACH)):
@@ -208,37 +208,37 @@ class PatternRedactor:
             if not found:
                 break
             fresh = [
-                Span(origin(start), origin(end), label, rule)
+                SensitiveSpan(origin(start), origin(end), label, rule)
                 for start, end, label, rule in breathing(longest(found))
             ]
             spans += fresh
             holes = sorted(holes + [(span.start, span.end) for span in fresh])
         return sorted(spans)
 
-    def _scan(self, view: str) -> list[Span]:
+    def _scan(self, view: str) -> list[SensitiveSpan]:
         found = scan(view) if len(view) > SHORT else _scan_short(view)
         spans = [*self._scan_custom(view), *found] if self._custom else list(found)
         if HOLE not in view:
             return spans
         return [
-            Span(*part.span(), span.label, span.rule)
+            SensitiveSpan(*part.span(), span.label, span.rule)
             for span in breathing(spans)
             for part in _SOLID.finditer(view, span.start, span.end)
             if not part[0].isspace()
         ]
 
-    def _scan_custom(self, view: str) -> Iterator[Span]:
+    def _scan_custom(self, view: str) -> Iterator[SensitiveSpan]:
         lower = lowered(view)
         for rule in self._custom:
             if rule.word in lower:
                 breathe()
                 for found in rule.find(view):
                     if found[0]:  # `x*` matches nothing everywhere
-                        yield Span(*found.span(), rule.label, rule.rule)
+                        yield SensitiveSpan(*found.span(), rule.label, rule.rule)
 
 
 @lru_cache(4096)
-def _scan_short(view: str) -> Sequence[Span]:
+def _scan_short(view: str) -> Sequence[SensitiveSpan]:
     """`scan` for names, tags and keys, which come again with every call."""
     return tuple(scan(view))
 
@@ -247,7 +247,7 @@ _NO_LABEL = re.compile(r"[^\w \-.]")
 _SOLID = re.compile(f"[^{HOLE}]+")
 
 
-def _digest(rules: Iterable[Custom], paths: Sequence[str]) -> str:
+def _digest(rules: Iterable[OwnerRule], paths: Sequence[str]) -> str:
     """Return a suffix that tells the user's rules apart, or nothing without any."""
     plain = [*([rule.rule, rule.pattern] for rule in rules), *paths]
     text = json.dumps(plain).encode()

@@ -40,7 +40,7 @@ LABEL_REACH = 72
 """Characters from the beginning of a label to the number that it is of, at most."""
 
 
-class Span(NamedTuple):
+class SensitiveSpan(NamedTuple):
     """What was found: half-open offsets, the label of its placeholder, and the rule that found it."""
 
     start: int
@@ -49,7 +49,7 @@ class Span(NamedTuple):
     rule: str = ""
 
 
-def scan(text: str) -> Iterator[Span]:
+def scan(text: str) -> Iterator[SensitiveSpan]:
     """Yield all that the built-in patterns find; spans may overlap, what comes first is surer."""
     lower = lowered(text)
     digits = list(_near_digits(text))
@@ -90,10 +90,10 @@ def lowered(text: str) -> str:
     return "".join(small if len(small := sign.lower()) == 1 else sign for sign in text)
 
 
-def longest(spans: Iterable[Span]) -> list[Span]:
+def longest(spans: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
     """Return the spans that remain when the longest of any that overlap wins, in order of place."""
     found = sorted(spans, key=lambda span: span.start - span.end)
-    kept: list[Span] = []
+    kept: list[SensitiveSpan] = []
     taken = bytearray(max((span.end for span in found), default=0))
     for span in breathing(found):
         # A shorter span that overlaps a longer one has its first or its last place inside it.
@@ -125,7 +125,9 @@ def _before(text: str, regions: Iterable[tuple[int, int]]) -> str:
     return "\n".join(pieces)
 
 
-def _labelled(rules: Iterable[Labelled], text: str, lower: str, labels_in: str) -> Iterator[Span]:
+def _labelled(
+    rules: Iterable[Labelled], text: str, lower: str, labels_in: str
+) -> Iterator[SensitiveSpan]:
     for rule in rules:
         breathe()
         for word in rule.words:
@@ -137,19 +139,19 @@ def _labelled(rules: Iterable[Labelled], text: str, lower: str, labels_in: str) 
                 tail = rule.tail.match(text, at + len(word))
                 bounds = tail and rule.accept(Label(text, at, at + len(word), tail))
                 if bounds:
-                    yield Span(*bounds, rule.label, rule.rule)
+                    yield SensitiveSpan(*bounds, rule.label, rule.rule)
 
 
-def _shapes(text: str, lower: str) -> Iterator[Span]:
+def _shapes(text: str, lower: str) -> Iterator[SensitiveSpan]:
     for shape in SHAPES:
         if shape.needs not in lower:
             continue
         for found in breathing(shape.pattern.finditer(text)):
             if shape.accept(found[1]):
-                yield Span(*found.span(1), shape.label, shape.rule)
+                yield SensitiveSpan(*found.span(1), shape.label, shape.rule)
 
 
-def _tokens(text: str) -> Iterator[Span]:
+def _tokens(text: str) -> Iterator[SensitiveSpan]:
     text = f" {text}"  # the gap before the first run
     for run in breathing(TOKEN_RUN.finditer(text)):
         at, stop = run.span()
@@ -158,26 +160,26 @@ def _tokens(text: str) -> Iterator[Span]:
             body = token.body.match(text, found.end())
             at = body.end() if body else found.end()  # read once, hit or not: linear
             if body and is_token(found[0], body[0]):
-                yield Span(found.start() - 1, at - 1, "SECRET", token.rule)
+                yield SensitiveSpan(found.start() - 1, at - 1, "SECRET", token.rule)
 
 
-def _mails(text: str) -> Iterator[Span]:
+def _mails(text: str) -> Iterator[SensitiveSpan]:
     if "@" not in text:
         return
     for found in breathing(MAIL_SIGN.finditer(text)):
         bounds = mail_at(text, found.start())
         if bounds:
-            yield Span(*bounds, "EMAIL", "mail")
+            yield SensitiveSpan(*bounds, "EMAIL", "mail")
 
 
-def _accounts(text: str) -> Iterator[Span]:
+def _accounts(text: str) -> Iterator[SensitiveSpan]:
     for found in breathing(IBAN_HEAD.finditer(text)):
         bounds = iban_at(text, found)
         if bounds:
-            yield Span(*bounds, "IBAN", "iban")
+            yield SensitiveSpan(*bounds, "IBAN", "iban")
 
 
-def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[Span]:
+def _numbers(text: str, regions: Iterable[tuple[int, int]]) -> Iterator[SensitiveSpan]:
     for first, last in breathing(regions):
         begin, end = max(0, first - 4), last + 4
         signs, count = set(text[begin:end]), _digit_count(text[first:last])
@@ -205,13 +207,13 @@ def _first(pattern: re.Pattern[str], text: str, at: int, stop: int) -> re.Match[
         at = end - NUMBER_REACH
 
 
-def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[Span]:
+def _number(text: str, rule: Number, at: int, stop: int) -> Iterator[SensitiveSpan]:
     while found := _first(rule.pattern, text, at, stop):
         start, end = found.span()
         digits = _NO_DIGITS.sub("", found[0])
         alone = stands_alone(text, start, end, checked=rule.checked)
         if alone and rule.accept(text, start, end, digits):
-            yield Span(start, end, rule.label, rule.rule)
+            yield SensitiveSpan(start, end, rule.label, rule.rule)
             at = end
         else:
             at = start + 1

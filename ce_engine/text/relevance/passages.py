@@ -43,7 +43,7 @@ _LABEL = re.compile(
 _END = re.compile(r"\s*(?:</message>)?\s*\Z")
 
 
-class Found(NamedTuple):
+class PassageMatch(NamedTuple):
     """Where a known text stands, and which of it: its place among the known ones."""
 
     start: int
@@ -94,9 +94,9 @@ class PassageIndex:
 
     def __init__(self, known: Sequence[Sequence[str]]) -> None:
         self._known = [tuple(dict.fromkeys(forms)) for forms in known]
-        self._found: dict[str, Sequence[Found]] = {}
+        self._found: dict[str, Sequence[PassageMatch]] = {}
 
-    def find(self, text: str) -> Sequence[Found]:
+    def find(self, text: str) -> Sequence[PassageMatch]:
         """Where known texts stand in `text`, in its order; none overlap.
 
         A known text counts where it stands whole, else in parts that are long enough. A part that
@@ -106,13 +106,15 @@ class PassageIndex:
             self._found[text] = self._searched(text)
         return self._found[text]
 
-    def _searched(self, text: str) -> list[Found]:
-        found: list[Found] = []
+    def _searched(self, text: str) -> list[PassageMatch]:
+        found: list[PassageMatch] = []
         missing: set[int] = set()
         for which, forms in enumerate(self._known):
             places = next(filter(None, (_whole(text, form, found) for form in forms)), [])
             if places:
-                found = sorted([*found, *(Found(start, end, which) for start, end in places)])
+                found = sorted(
+                    [*found, *(PassageMatch(start, end, which) for start, end in places)]
+                )
             else:
                 missing.add(which)
         if missing:
@@ -139,13 +141,17 @@ class PassageIndex:
                     places.append((n, at))
         return seeds
 
-    def _parts(self, text: str, missing: Container[int], taken: Sequence[Found]) -> Iterator[Found]:
+    def _parts(
+        self, text: str, missing: Container[int], taken: Sequence[PassageMatch]
+    ) -> Iterator[PassageMatch]:
         """Parts of the texts that do not stand whole, in what is left of the text."""
         for begin, end in _left(len(text), taken):
             packed = _Packed(text[begin:end])
             runs = _joined(self._common(packed.text, missing))
             for start, stop, which in _claims(runs, self._forms):
-                yield Found(begin + packed.place(start), begin + packed.place(stop - 1) + 1, which)
+                yield PassageMatch(
+                    begin + packed.place(start), begin + packed.place(stop - 1) + 1, which
+                )
 
     def _common(self, text: str, missing: Container[int]) -> Iterator[_Part]:
         """The longest stretches in common, from left to right; `which` is a place among the forms."""
@@ -162,7 +168,7 @@ class PassageIndex:
                 at += 1
 
 
-def _whole(text: str, known: str, found: Sequence[Found]) -> list[tuple[int, int]]:
+def _whole(text: str, known: str, found: Sequence[PassageMatch]) -> list[tuple[int, int]]:
     """Where a known text stands whole and free; `found` is in order."""
     places, start = [], text.find(known) if len(known) >= MIN_WHOLE else -1
     while start >= 0:
@@ -176,7 +182,7 @@ def _whole(text: str, known: str, found: Sequence[Found]) -> list[tuple[int, int
     return places
 
 
-def _left(length: int, taken: Sequence[Found]) -> Iterator[tuple[int, int]]:
+def _left(length: int, taken: Sequence[PassageMatch]) -> Iterator[tuple[int, int]]:
     at = 0
     for start, end, _ in sorted(taken):
         yield at, start

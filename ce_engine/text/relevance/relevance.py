@@ -18,7 +18,15 @@ from typing import NamedTuple
 
 from ce_engine.text.relevance.meaning import Meaning
 from ce_engine.text.relevance.related_words import related
-from ce_engine.text.relevance.tally import Parts, Tally, best, members_of, positions, scored, span
+from ce_engine.text.relevance.tally import (
+    FeatureTally,
+    Tally,
+    best,
+    members_of,
+    positions,
+    scored,
+    span,
+)
 from ce_engine.text.relevance.terms import (
     asks_how_many,
     asks_when,
@@ -284,7 +292,7 @@ class LexicalIndex:
         position = bisect_left(self._ns, n)
         if position == len(self._ns) or self._ns[position] != n:
             return {}
-        parts = Parts(position)
+        parts = FeatureTally(position)
         self._sums(query, parts, meaning)
         found = sorted(parts.found.items(), key=itemgetter(1), reverse=True)
         return {name: weight / UNIT for name, weight in found}

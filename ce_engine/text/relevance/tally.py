@@ -12,7 +12,7 @@ class Tally:
     def __init__(self) -> None:
         self._columns: list[list[int]] = []
 
-    def add(self, members: int, weight: float, feature: str = "") -> None:  # noqa: ARG002 - for `Parts`
+    def add(self, members: int, weight: float, feature: str = "") -> None:  # noqa: ARG002 - for `FeatureTally`
         """Give `weight`, rounded to its three leading bits, to the positions in `members`, for a `feature`."""
         bit = max(0, int(weight + 0.5).bit_length() - 3)
         leading = int(weight / (1 << bit) + 0.5)
@@ -48,7 +48,7 @@ class Tally:
         return sums
 
 
-class Parts(Tally):
+class FeatureTally(Tally):
     """Adds up the same, and remembers what one position was given for which feature."""
 
     def __init__(self, position: int) -> None:

@@ -29,7 +29,7 @@ class QueuedTurn:
     chunks: dict[int, str] = field(default_factory=dict)
 
 
-class Admission(EngineBase):
+class AdmissionMethods(EngineBase):
     """Lets calls in, a few of a session at once. All of it runs on the engine's own loop."""
 
     @abstractmethod

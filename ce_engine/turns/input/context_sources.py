@@ -9,16 +9,16 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import InputTooLargeError, StoreUnavailableError
 from ce_engine.ports.context import ContextPiece, ContextSource
 from ce_engine.prepare.blocks.material import LAYERS, CollectedContext, Material
-from ce_engine.prepare.choose.sharing import Share, share_of
+from ce_engine.prepare.choose.sharing import InputShare, share_of
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.enums import Layer, Origin, Priority
 from ce_engine.schema.settings import CONSTRAINTS, Constraint
-from ce_engine.sessions.owner.settings import OwnerValues, Settings
+from ce_engine.sessions.owner.settings import OwnerValues, SettingsCache
 from ce_engine.sessions.view import SessionView
 from ce_engine.text.redaction.placeholders import lettered
 from ce_engine.text.tokens.call_tokens import FALLBACK
 from ce_engine.turns.input.final_answers import final_results
-from ce_engine.turns.input.source_fetch import UNAVAILABLE, Fetching, FetchResult
+from ce_engine.turns.input.source_fetch import UNAVAILABLE, FetchResult, SourceFetcher
 
 
 VIOLATION, TOO_LARGE = "CONTEXT_SCOPE_VIOLATION", "CONTEXT_INPUT_TOO_LARGE"
@@ -35,9 +35,9 @@ _SECTIONS = list(LAYERS)
 class Collector:
     """Collects for one call at a time. What it gives is for that call alone and is never stored."""
 
-    def __init__(self, settings: Settings, sources: Sequence[ContextSource]) -> None:
+    def __init__(self, settings: SettingsCache, sources: Sequence[ContextSource]) -> None:
         self._settings = settings
-        self._fetching = Fetching(sources)
+        self._fetching = SourceFetcher(sources)
 
     async def fetch(self, call: ModelCall, config: RuntimeConfig) -> FetchResult:
         """Ask the sources, outside every lock."""
@@ -111,12 +111,12 @@ class Collector:
         return CollectedContext(within, warnings, kept.degradations, left_out)
 
 
-def _share(call: ModelCall, config: RuntimeConfig) -> Share:
+def _share(call: ModelCall, config: RuntimeConfig) -> InputShare:
     wanted = config.enable_share_context and call.purpose == "chat"
     return share_of(call.role, call.want, enabled=wanted)
 
 
-def _concerns(code: str, config: RuntimeConfig, share: Share) -> bool:
+def _concerns(code: str, config: RuntimeConfig, share: InputShare) -> bool:
     """Whether a warning about settings is about this call."""
     return not config.budget_is_given if code == FALLBACK else RULES in share.sections
 

@@ -14,10 +14,10 @@ from ce_engine.turns.input.message_keys import version
 from ce_engine.turns.input.rehydration import live_value
 from ce_engine.turns.record.linked_records import find_call
 from ce_engine.turns.record.persistence_boundary import Ingest
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 
 
-def go_on(call: ModelCall, records: Records) -> ModelCall:
+def go_on(call: ModelCall, records: RecordGroup) -> ModelCall:
     """The call with the messages of its turn before the results that it brings; else the call itself.
 
     Raises:

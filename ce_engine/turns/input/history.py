@@ -9,8 +9,8 @@ from itertools import chain, takewhile
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.grouping import answers
-from ce_engine.prepare.message_groups import BelowCut, Item
-from ce_engine.prepare.reconcile.earlier_lanes import Lanes
+from ce_engine.prepare.message_groups import BelowCut, MessageItem
+from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.enums import Origin, Role
 from ce_engine.schema.rows import MessageRow, SummaryRow
@@ -48,20 +48,20 @@ class History:
     counter: Counter
     lanes: Iterable[list[int]] = ()
     question: int | None = None
-    items: list[Item] = field(default_factory=list)
+    items: list[MessageItem] = field(default_factory=list)
     summary: Material | None = None
     stood: SummaryRow | None = None
 
     @property
     def is_brought_in(self) -> bool:
         """Whether the host leaves it to the engine to remember."""
-        return isinstance(self.lanes, Lanes) and self.call.restore
+        return isinstance(self.lanes, EarlierLanes) and self.call.restore
 
     def bring_in(self, bound: Limit) -> None:
         """Stored history where the host sent none: newest lanes first, as much as may go out."""
         lanes = self.lanes
         self.items.clear()  # what is chosen once more begins anew
-        if not isinstance(lanes, Lanes) or not self.is_brought_in:
+        if not isinstance(lanes, EarlierLanes) or not self.is_brought_in:
             return
         room = bound.inject
         if bound.tokens is None:  # nothing is pruned later, so the host's own list counts as well
@@ -75,7 +75,9 @@ class History:
             return
         self._take(without_covered(lanes, coverage), coverage, room, bound)
 
-    def _take(self, lanes: Lanes, coverage: Coverage | None, room: int, bound: Limit) -> None:
+    def _take(
+        self, lanes: EarlierLanes, coverage: Coverage | None, room: int, bound: Limit
+    ) -> None:
         known = covered(coverage)
         for lane in lanes:
             if any(self.view.is_step(n, self.call.request_id) for n in lane):
@@ -89,7 +91,7 @@ class History:
             if room < 0:
                 return
 
-    def _item(self, n: int) -> Item | None:
+    def _item(self, n: int) -> MessageItem | None:
         """A stored message as an item; what is withheld or empty is not brought in.
 
         Tool calls and results come back by hand alone: elsewhere they are the steps of another run.
@@ -102,7 +104,7 @@ class History:
             return None
         if (is_result or entry.calls) and not self.call.by_hand:
             return None
-        return Item(
+        return MessageItem(
             Origin(row.origin),
             self._tokens(row),
             None,
@@ -117,7 +119,9 @@ class History:
         known = row.counted_by == self.counter.name
         return row.tokens if known else self.counter.message(row.message)
 
-    def line(self, places: Sequence[int | None], below: BelowCut | None = None) -> list[Item]:
+    def line(
+        self, places: Sequence[int | None], below: BelowCut | None = None
+    ) -> list[MessageItem]:
         """The call's messages, at their `places` in the log, with those that are brought in."""
         end = len(self.call.messages)
         parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
@@ -129,10 +133,10 @@ class History:
         leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
         return [*items[:leading], *self.items, *items[leading:]]
 
-    def _host_item(self, index: int, place: int | None) -> Item:
+    def _host_item(self, index: int, place: int | None) -> MessageItem:
         host = self.call.messages[index]
         message, calls = host.message, host.message.tool_calls
-        return Item(
+        return MessageItem(
             host.origin,
             self.counter.host(host),
             index,
@@ -146,12 +150,12 @@ class History:
             host.more_call_ids,
         )
 
-    def answered(self, items: Sequence[Item]) -> list[Item]:
+    def answered(self, items: Sequence[MessageItem]) -> list[MessageItem]:
         """The host's list, with the results that are stored of calls whose results it left out.
 
         Providers refuse a call without its results; hosts that keep so many tokens may make one.
         """
-        found: list[Item] = []
+        found: list[MessageItem] = []
         missing: list[str] = []
         call = None
         for item in items:
@@ -165,7 +169,7 @@ class History:
             found.append(item)
         return [*found, *self._results(call, missing)]
 
-    def _results(self, call: int | None, missing: Sequence[str]) -> Iterator[Item]:
+    def _results(self, call: int | None, missing: Sequence[str]) -> Iterator[MessageItem]:
         log, rows = self.view.log, self.view.rows
         stored = log.results(call) if call is not None and missing else ()
         known = {log[n].call_id: n for n in stored if not rows[n].withheld}
@@ -175,7 +179,7 @@ class History:
             n = known[call_id]
             tokens, origin = self._tokens(rows[n]), Origin(rows[n].origin)
             name = log[n].message_id
-            yield Item(origin, tokens, None, n, name, (), call_id, is_tool_result=True)
+            yield MessageItem(origin, tokens, None, n, name, (), call_id, is_tool_result=True)
 
     def may_recall(self, n: int) -> bool:
         """Whether an entry is on the reader's line: on the path to the question, or in an earlier lane.
@@ -188,7 +192,7 @@ class History:
         if self.question is not None and at >= 0 and log.is_on_path(at, self.question):
             return True
         lanes, root = self.lanes, log.root(n)
-        if not isinstance(lanes, Lanes) or not self.call.restore:
+        if not isinstance(lanes, EarlierLanes) or not self.call.restore:
             return False
         if self.view.is_step(n, self.call.request_id):  # of this run, or of one with several calls
             return False

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ce_engine.prepare.reconcile.match import Incoming
+from ce_engine.prepare.reconcile.match import IncomingMessage
 from ce_engine.schema.call import HostMessage
 from ce_engine.schema.enums import Origin
 from ce_engine.schema.rows import MessageRow
 from ce_engine.turns.record.persistence_boundary import Ingest
 
 
-def incoming(messages: Sequence[HostMessage], ingest: Ingest) -> list[Incoming]:
+def incoming(messages: Sequence[HostMessage], ingest: Ingest) -> list[IncomingMessage]:
     """The messages as reconcile knows them; each is made once for a session."""
     of = version(ingest)
-    found: list[Incoming] = []
+    found: list[IncomingMessage] = []
     for host in messages:
         if host.recognised is None or host.recognised[0] != of:
             host.recognised = (of, _live(host, ingest))
@@ -27,12 +27,12 @@ def version(ingest: Ingest) -> tuple[str, str]:
     return (ingest.fingerprinter.key_id, ingest.redactor_version)
 
 
-def _live(host: HostMessage, ingest: Ingest) -> Incoming:
+def _live(host: HostMessage, ingest: Ingest) -> IncomingMessage:
     if host.origin is Origin.SYSTEM:
-        return Incoming(b"", "system")
+        return IncomingMessage(b"", "system")
     message, fingerprinter = host.message, ingest.fingerprinter
     key, loose = fingerprinter.message(message, host.media)
-    return Incoming(
+    return IncomingMessage(
         key=key,
         role=message.role.value,
         author=ingest.name(message.author.id) if message.author else None,
@@ -44,10 +44,10 @@ def _live(host: HostMessage, ingest: Ingest) -> Incoming:
     )
 
 
-def stored(row: MessageRow, author: str | None) -> Incoming:
+def stored(row: MessageRow, author: str | None) -> IncomingMessage:
     """A stored message, as it would be recognised in a host's list."""
     message = row.message
-    return Incoming(
+    return IncomingMessage(
         key=row.key,
         role=message.role.value,
         author=author,

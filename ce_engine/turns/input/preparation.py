@@ -12,15 +12,15 @@ from ce_engine.errors import BudgetExceededError
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.prepare.choose.budget import Limit, limit
-from ce_engine.prepare.choose.cut import Marks
+from ce_engine.prepare.choose.cut import CutMarks
 from ce_engine.prepare.choose.prune import GuardedPruner, pruner_of
-from ce_engine.prepare.choose.sharing import Share, share_of
-from ce_engine.prepare.message_groups import BelowCut, Item
+from ce_engine.prepare.choose.sharing import InputShare, share_of
+from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
-from ce_engine.prepare.reconcile.align import Flags
-from ce_engine.prepare.reconcile.earlier_lanes import Lanes
-from ce_engine.prepare.reconcile.match import Incoming
+from ce_engine.prepare.reconcile.align import ReconcileFlags
+from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
+from ce_engine.prepare.reconcile.match import IncomingMessage
 from ce_engine.prepare.reconcile.reconcile import NewEntry, Reconciliation, reconcile, settle
 from ce_engine.prepare.tool_results.compact import assemble_compact
 from ce_engine.runtime.processes import is_gone, owner
@@ -44,10 +44,10 @@ from ce_engine.turns.input.tool_result_texts import results_of
 from ce_engine.turns.record.answers import abandon
 from ce_engine.turns.record.attachments import attachment_records
 from ce_engine.turns.record.linked_records import record_tool_message
-from ce_engine.turns.record.write_group import Records, put_turn
+from ce_engine.turns.record.write_group import RecordGroup, put_turn
 from ce_engine.turns.report.archive import (
     NOTHING,
-    Archiving,
+    ArchiveWriter,
     ReplayInputs,
     Selection,
     archive_below,
@@ -69,7 +69,7 @@ class Preparation:
 
     call: ModelCall
     config: RuntimeConfig
-    records: Records
+    records: RecordGroup
     counter: Counter
     pruner: Pruner
     degradations: list[str] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Preparation:
         return self.records.view
 
     @property
-    def share(self) -> Share:
+    def share(self) -> InputShare:
         return share_of(self.call.role, self.call.want, enabled=self.config.enable_share_context)
 
     @property
@@ -155,7 +155,7 @@ class Preparation:
         call, view, outcome = self.call, self.view, chosen.outcome
         self._see_budget(outcome)
         view.lane(self.lane_key).used = outcome.used
-        archiving = Archiving(self.records, call, self.config, self.counter.name, chosen)
+        archiving = ArchiveWriter(self.records, call, self.config, self.counter.name, chosen)
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
             self.archive |= {"passed": True} if self.passed else {}
@@ -192,9 +192,9 @@ class Preparation:
         pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))
         results = results_of(self.view, call, config, sources, given.results)
 
-        def assembled(below: BelowCut | None) -> tuple[Marks, list[Item], Outcome]:
+        def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
             items = self.history.line(self.places, below)
-            marks = self.cut.marks(items, below) if chat else Marks()
+            marks = self.cut.marks(items, below) if chat else CutMarks()
             run = partial(
                 assemble,
                 fixed=sum(extras.values()),
@@ -281,7 +281,7 @@ class Preparation:
             # What came before stands here alone, also where the list goes on with its tools' results.
             log = view.log
             root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
-            found.bring = Lanes(log, before=root, lane_key=self.lane_key, without=flying)
+            found.bring = EarlierLanes(log, before=root, lane_key=self.lane_key, without=flying)
         self.history = History(view, call, self.counter, self._earlier(found), self.question)
         self._abandon()
         for code in found.ambiguous:
@@ -292,15 +292,15 @@ class Preparation:
     def _earlier(self, found: Reconciliation) -> Iterable[list[int]]:
         """The lanes that may be brought in: none of another item of the call's batch."""
         mates = self.view.lines_of(self.mates)
-        if isinstance(found.bring, Lanes) and mates:
+        if isinstance(found.bring, EarlierLanes) and mates:
             found.bring = replace(found.bring, without=found.bring.without | mates)
         return found.bring
 
-    def _flags(self, arrived: Sequence[Incoming]) -> Flags:
+    def _flags(self, arrived: Sequence[IncomingMessage]) -> ReconcileFlags:
         failed, new = frozenset(self.view.failed), self.call.new_conversation
-        return Flags(self.view.in_flight(), failed, self._retried(arrived), new)
+        return ReconcileFlags(self.view.in_flight(), failed, self._retried(arrived), new)
 
-    def _retried(self, arrived: Sequence[Incoming]) -> int | None:
+    def _retried(self, arrived: Sequence[IncomingMessage]) -> int | None:
         """The question that this call repeats: a failed one, or the very same request's (B-07)."""
         view, call = self.view, self.call
         newest = view.log.newest_root(self.lane_key) if call.by_hand else None
@@ -312,7 +312,7 @@ class Preparation:
         rows = ((n, view.rows[n]) for n in reversed(asked) if not view.log[n].aside)
         return next((n for n, row in rows if (row.request_id, row.lane_key) == of), None)
 
-    def _append(self, new: NewEntry, parent: int | None, arrived: Incoming) -> int:
+    def _append(self, new: NewEntry, parent: int | None, arrived: IncomingMessage) -> int:
         host, view, ingest = self.call.messages[new.index], self.view, self.records.ingest
         message = host.message
         own = self.call.speaker if message.role is Role.ASSISTANT else ""
@@ -346,7 +346,7 @@ class Preparation:
 
     # The cut
 
-    def _remember_cut(self, outcome: Outcome, before: Marks) -> None:
+    def _remember_cut(self, outcome: Outcome, before: CutMarks) -> None:
         made, records = outcome.cut.marks, self.records
         self.view.pin(self.lane_key, outcome.pins)
         if outcome.cut.moved:

@@ -14,8 +14,8 @@ from ce_engine.prepare.choose.candidates import FEW
 from ce_engine.prepare.choose.conflict import may_claim, settle_conflicts
 from ce_engine.prepare.choose.standing import FACTS
 from ce_engine.prepare.compose.render import Snippet
-from ce_engine.prepare.message_groups import Item
-from ce_engine.prepare.sources import Candidate, Sources, Span
+from ce_engine.prepare.message_groups import MessageItem
+from ce_engine.prepare.sources import Candidate, CandidateSources, QuotedSpan
 from ce_engine.prepare.tool_results.values import words_in
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Evidence, Message
@@ -78,8 +78,8 @@ class Recall:
         self.conflicts: list[ConflictRecord] = []
         self.warnings: list[str] = []
 
-    def sources(self, counter: Counter) -> Sources:
-        return Sources(
+    def sources(self, counter: Counter) -> CandidateSources:
+        return CandidateSources(
             count=cached_text_counter(counter),
             text=self.text,
             evidence_of=self.evidence_of,
@@ -104,26 +104,26 @@ class Recall:
             costs=self.view.costs_of(counter.name, self.config.locale),
         )
 
-    def text(self, item: Item) -> str:
+    def text(self, item: MessageItem) -> str:
         """The live text where the host sends it, else the stored one."""
         if item.index is not None:
             return self.call.messages[item.index].message.content
         assert item.n is not None
         return self.view.rows[item.n].message.content
 
-    def asked(self, item: Item) -> tuple[str, list[Span]]:
+    def asked(self, item: MessageItem) -> tuple[str, list[QuotedSpan]]:
         """What an item asks, and the documents in it: as stored where it is, so that it can be asked again."""
         row = self.view.rows[item.n] if item.n is not None else None
         text = self.text(item) if row is None or row.withheld else row.message.content
         return text, self.spans(text)
 
-    def evidence_of(self, item: Item) -> str:
+    def evidence_of(self, item: MessageItem) -> str:
         return self.view.by_message.get(item.message_id, "")
 
-    def day_of(self, item: Item) -> str:
+    def day_of(self, item: MessageItem) -> str:
         return day_of(self.view, item.n)
 
-    def stored(self, item: Item) -> Message:
+    def stored(self, item: MessageItem) -> Message:
         assert item.n is not None
         return self.view.rows[item.n].message
 
@@ -295,13 +295,13 @@ class Recall:
         own = row.shared or row.lane_key in ("", lane)
         return own and row.project_id == scope.project_id
 
-    def spans(self, text: str) -> list[Span]:
+    def spans(self, text: str) -> list[QuotedSpan]:
         """Documents retrieved in this run that stand in `text`, none overlapping (decision 6).
 
         A stored text has them as they are stored.
         """
         return [
-            Span(start, end, rank, self.documents[rank][0])
+            QuotedSpan(start, end, rank, self.documents[rank][0])
             for start, end, rank in self._document_index.find(text)
         ]
 
@@ -315,14 +315,14 @@ class Recall:
             ]
         )
 
-    def said(self, text: str) -> list[Span]:
+    def said(self, text: str) -> list[QuotedSpan]:
         """Messages of the session that stand in a helper's prompt; in a chat they are the host's words."""
         if self.call.purpose != "helper":
             return []
         found = [(start, end) for start, end, _ in self._message_index.find(text)]
         if len(found) < 2:  # of a talk that was never heard of, the names of roles tell
             found = written_talk(text)
-        return [Span(start, end, n, "") for n, (start, end) in enumerate(found)]
+        return [QuotedSpan(start, end, n, "") for n, (start, end) in enumerate(found)]
 
     @cached_property
     def _message_index(self) -> PassageIndex:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ce_engine.ports.redaction import RestoreResult, SessionRedactor
 from ce_engine.prepare.compose.shorter_texts import saved_in
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten, Step
 from ce_engine.text.quote import requoted
@@ -134,7 +134,7 @@ def _live(
 
 def rehydrated(
     outcome: Outcome,
-    items: Sequence[Item],
+    items: Sequence[MessageItem],
     budget: int | None,
     redactor: SessionRedactor | None,
     counter: Counter,

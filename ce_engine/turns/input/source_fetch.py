@@ -62,7 +62,7 @@ def check_sources(sources: Sequence[ContextSource]) -> None:
             )
 
 
-class Fetching:
+class SourceFetcher:
     """Asks sources. To be called on the engine's own loop, outside the session's lock."""
 
     def __init__(self, sources: Sequence[ContextSource]) -> None:

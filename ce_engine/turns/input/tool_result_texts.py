@@ -8,10 +8,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ce_engine.config import RuntimeConfig
-from ce_engine.prepare.message_groups import Item
-from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.message_groups import MessageItem
+from ce_engine.prepare.sources import CandidateSources
 from ce_engine.prepare.tool_results.compact import ArchivedForms, ResultTexts
-from ce_engine.prepare.tool_results.forms import Form, Former, is_fetch
+from ce_engine.prepare.tool_results.forms import Form, FormMaker, is_fetch
 from ce_engine.runtime.bounded_dict import BoundedDict
 from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.document import ToolRequest
@@ -47,7 +47,7 @@ class _Results:
     view: SessionView
     call: ModelCall
 
-    def calls(self, item: Item) -> Sequence[ToolRequest]:
+    def calls(self, item: MessageItem) -> Sequence[ToolRequest]:
         """The calls that a message asks for; of one that the host sends as it sends them."""
         if item.index is not None:
             return self.call.messages[item.index].message.tool_calls or ()
@@ -63,14 +63,14 @@ class _Results:
             n = log.parents[n]
         return ""
 
-    def evidence(self, item: Item) -> str:
+    def evidence(self, item: MessageItem) -> str:
         """The evidence that a result is stored as; `""` where its content is not kept."""
         row = self.view.rows[item.n] if item.n is not None else None
         if row is None or row.withheld or not row.message.content:
             return ""
         return self.view.by_message.get(item.message_id, "")
 
-    def is_media(self, item: Item) -> bool:
+    def is_media(self, item: MessageItem) -> bool:
         return item.index is not None and _is_media(self.call.messages[item.index])
 
 
@@ -78,7 +78,7 @@ def results_of(
     view: SessionView,
     call: ModelCall,
     config: RuntimeConfig,
-    sources: Sources,
+    sources: CandidateSources,
     given: ArchivedForms,
 ) -> ResultTexts | None:
     """What the stage asks of a call's tool results; `None` where they go out as the app sends them."""
@@ -90,14 +90,17 @@ def results_of(
     if known is None or known.costs is not costs:
         known = _known[view] = _Known(view, costs)
     results, reads = _Results(view, call), given.fetches or fetches(call)
-    former = Former(config.locale, sources.count, terms, results.question, reads, known)
+    former = FormMaker(config.locale, sources.count, terms, results.question, reads, known)
     return ResultTexts(
         former, sources.text, results.calls, results.evidence, results.is_media, given.forms
     )
 
 
 def unstored(
-    view: SessionView, call: ModelCall, items: Sequence[Item], forms: Mapping[int | str, Form]
+    view: SessionView,
+    call: ModelCall,
+    items: Sequence[MessageItem],
+    forms: Mapping[int | str, Form],
 ) -> Iterator[tuple[str, list[Any]]]:
     """The forms of results of which more is to be seen than is stored, by host index; see `GivenForm`."""
     for item in items:

@@ -28,7 +28,7 @@ from ce_engine.turns.input.message_keys import stored as recognised
 from ce_engine.turns.record.attachments import attachment_records
 from ce_engine.turns.record.evidence_rows import evidence_row
 from ce_engine.turns.record.persistence_boundary import Ingest
-from ce_engine.turns.record.write_group import Records, put_turn
+from ce_engine.turns.record.write_group import RecordGroup, put_turn
 
 
 MAX_REFS = 50
@@ -42,7 +42,7 @@ def is_open(view: SessionView, turn: TurnHandle) -> bool:
 
 
 def commit_turn(
-    records: Records,
+    records: RecordGroup,
     turn_id: str,
     answer: Answer,
     status: TurnStatus,
@@ -58,7 +58,7 @@ def commit_turn(
 
 
 def fail_turn(
-    records: Records,
+    records: RecordGroup,
     turn_id: str,
     error_code: str,
     status: TurnStatus,
@@ -84,7 +84,7 @@ def joined(chunks: Mapping[int, str]) -> str:
 
 
 def record_answer(
-    records: Records,
+    records: RecordGroup,
     turn: OpenTurn,
     answer: Answer,
     usage: Usage | None,
@@ -108,7 +108,7 @@ def record_answer(
 
 
 def _record_answer_message(
-    records: Records,
+    records: RecordGroup,
     turn: OpenTurn,
     answer: Answer,
     status: TurnStatus,
@@ -175,7 +175,7 @@ def _question_id(view: SessionView, n: int) -> bytes | None:
 
 
 def _answer_row(
-    records: Records, turn: OpenTurn, answer: Answer, counted: tuple[str, int]
+    records: RecordGroup, turn: OpenTurn, answer: Answer, counted: tuple[str, int]
 ) -> MessageRow:
     view, message = records.view, answer.message
     origin = Origin.TOOL_CALL if message.tool_calls else Origin.ANSWER
@@ -194,7 +194,7 @@ def _answer_row(
     return stored
 
 
-def _tell_finalized(records: Records, turn: OpenTurn, status: TurnStatus) -> None:
+def _tell_finalized(records: RecordGroup, turn: OpenTurn, status: TurnStatus) -> None:
     row = turn.row
     payload = {
         "message_id": row.answer_message_id,
@@ -212,7 +212,7 @@ def _tell_finalized(records: Records, turn: OpenTurn, status: TurnStatus) -> Non
 
 
 def _record_output(
-    records: Records,
+    records: RecordGroup,
     turn: OpenTurn,
     answer: Answer,
     used: ModelUsage | None,
@@ -271,7 +271,9 @@ def _model_usage(
     )
 
 
-def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code: str = "") -> None:
+def close_turn(
+    records: RecordGroup, turn: OpenTurn, status: TurnStatus, error_code: str = ""
+) -> None:
     """Close a turn; one that failed may be taken up again by a retry of the same request."""
     view, row = records.view, turn.row
     row.status = turn.handle.status = status
@@ -306,7 +308,7 @@ def close_turn(records: Records, turn: OpenTurn, status: TurnStatus, error_code:
         )
 
 
-def abandon(records: Records, turns: Sequence[TurnRow]) -> None:
+def abandon(records: RecordGroup, turns: Sequence[TurnRow]) -> None:
     """Close turns whose process is gone."""
     for row in turns:
         row.status = TurnStatus.ABANDONED

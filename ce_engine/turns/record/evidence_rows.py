@@ -10,7 +10,7 @@ from ce_engine.schema.degradation import INGEST_FAILED
 from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.text.redaction.limits import GIVEN_UP
-from ce_engine.text.redaction.pieces import Piece
+from ce_engine.text.redaction.pieces import RedactionTally
 from ce_engine.turns.record.confidence import ingest_draft
 from ce_engine.turns.record.persistence_boundary import MAX_URI_CHARS, Ingest
 
@@ -32,7 +32,10 @@ def evidence_row(
     if failed:
         ingest.degraded.append(INGEST_FAILED)
     own, metadata = draft.content if message_id is None else "", draft.metadata
-    piece, is_apart = Piece(ingest.ids.generate()), ingest.is_apart(metadata.get("sensitivity"))
+    piece, is_apart = (
+        RedactionTally(ingest.ids.generate()),
+        ingest.is_apart(metadata.get("sensitivity")),
+    )
     redacted, withheld = ingest.content(own, piece, is_apart=is_apart)
     stored = {**(_metadata(ingest, metadata, piece) if metadata else {}), **(clean or {})}
     stored["created_at"] = ingest.clock.now_iso()
@@ -60,7 +63,7 @@ def evidence_row(
     )
 
 
-def _metadata(ingest: Ingest, metadata: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
+def _metadata(ingest: Ingest, metadata: Mapping[str, Any], piece: RedactionTally) -> dict[str, Any]:
     """Metadata as it may be stored; `withheld` is said of the content alone."""
     stored = dict(ingest.data(dict(metadata), piece) or {})
     if GIVEN_UP in piece.rules and stored.keys() == {"withheld", "chars"}:

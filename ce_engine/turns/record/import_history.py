@@ -17,7 +17,7 @@ from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.input.message_keys import incoming
 from ce_engine.turns.input.preparation import Preparation
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 
 
 AT_ONCE = 500
@@ -34,7 +34,7 @@ ORIGINS = {
 }
 
 
-class Importing(EngineBase):
+class ImportMethods(EngineBase):
     """Takes in what was said before the engine was there."""
 
     @abstractmethod
@@ -112,7 +112,7 @@ class Importing(EngineBase):
     async def _taken_in(self, call: ModelCall, fresh: Sequence[HostMessage]) -> int:
         """Record what is new of a list, of which only the end was never seen; how many that are."""
 
-        def record(records: Records) -> int:
+        def record(records: RecordGroup) -> int:
             if _is_known(call, records):
                 return 0
             counter = self._counter("")
@@ -124,7 +124,7 @@ class Importing(EngineBase):
         return found
 
 
-def _is_known(call: ModelCall, records: Records) -> bool:
+def _is_known(call: ModelCall, records: RecordGroup) -> bool:
     """Whether a list of one message is the beginning of a line that is there.
 
     In an app's call it would be asked again; who imports it again does not ask.

@@ -22,14 +22,14 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.rows import PutBlocks, UpsertTasks
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.tool_runs import IngestOptions, Retrieval, ToolRun
-from ce_engine.text.redaction.pieces import Piece
+from ce_engine.text.redaction.pieces import RedactionTally
 from ce_engine.turns.record.linked_records import record_content, record_retrieval, record_tool_run
 from ce_engine.turns.record.tasks import MAX_TASK_CHARS
-from ce_engine.turns.record.tool_runs import FactRecorder
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.tool_runs import ToolRunMethods
+from ce_engine.turns.record.write_group import RecordGroup
 
 
-class Ingestion(FactRecorder):
+class IngestionMethods(ToolRunMethods):
     """Records what is handed in, and waits until it is stored."""
 
     config: RuntimeConfig
@@ -60,7 +60,7 @@ class Ingestion(FactRecorder):
                 "RedactionConfig(enabled=False) switches redaction off for the whole engine."
             )
 
-        def record(records: Records) -> Evidence:
+        def record(records: RecordGroup) -> Evidence:
             return record_content(
                 records,
                 content,
@@ -86,7 +86,7 @@ class Ingestion(FactRecorder):
             RedactionError: redaction failed, or took longer than it may: nothing of the text is given.
         """
 
-        def record(records: Records) -> RedactResult:
+        def record(records: RecordGroup) -> RedactResult:
             redacted, withheld = records.ingest.text(text)
             if withheld:
                 raise RedactionError(
@@ -105,7 +105,7 @@ class Ingestion(FactRecorder):
         """Record a tool's run and its result; give the call as stored, which names the evidence (A-29)."""
         scope = as_scope(session_id)
 
-        def record(records: Records) -> ToolCall:
+        def record(records: RecordGroup) -> ToolCall:
             return record_tool_run(records, run, request_id, scope.agent_id).model_copy(deep=True)
 
         found = await self._record(scope, record, wait=True, given=[run])
@@ -118,7 +118,7 @@ class Ingestion(FactRecorder):
         """Record a retrieval as a tool call; give the ids of its `rag_doc` evidence, best first (A-29)."""
         scope = as_scope(session_id)
 
-        def record(records: Records) -> list[str]:
+        def record(records: RecordGroup) -> list[str]:
             return record_retrieval(records, hit, request_id, scope.agent_id)
 
         found: list[str] = await self._record(scope, record, wait=True, given=[hit, *hit.documents])
@@ -129,7 +129,7 @@ class Ingestion(FactRecorder):
     ) -> None:
         """Keep blocks with the session, redacted, for its next calls; one of the same id is replaced."""
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             stored = [self._block(records, block) for block in blocks]
             records.writes.append(PutBlocks(stored))
             records.view.kept = None
@@ -138,9 +138,9 @@ class Ingestion(FactRecorder):
 
         await self._record(as_scope(session_id), record, wait=True, given=blocks)
 
-    def _block(self, records: Records, block: ContextBlock) -> ContextBlock:
+    def _block(self, records: RecordGroup, block: ContextBlock) -> ContextBlock:
         ingest = records.ingest
-        piece = Piece(ingest.id(block.block_id))
+        piece = RedactionTally(ingest.id(block.block_id))
         is_apart = ingest.is_apart(block.sensitivity)
         content = ingest.content(block.content, piece, is_apart=is_apart)[0].text
         if is_apart:
@@ -159,7 +159,7 @@ class Ingestion(FactRecorder):
     async def upsert_tasks(self, session_id: Scope | str, tasks: Sequence[Task]) -> None:
         """Keep the session's tasks, redacted; one of the same id is replaced, a new one comes last."""
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             name, key = records.ingest.name, records.ingest.id
             stored = [
                 task.model_copy(

@@ -32,7 +32,7 @@ from ce_engine.sessions.view import SessionView
 from ce_engine.text.redaction.pieces import refs
 from ce_engine.turns.record.evidence_rows import evidence_row
 from ce_engine.turns.record.persistence_boundary import Ingest
-from ce_engine.turns.record.write_group import Records, tool_call_key
+from ce_engine.turns.record.write_group import RecordGroup, tool_call_key
 
 
 CALLS_BACK = 64
@@ -79,7 +79,7 @@ def _asking(view: SessionView, host_call_id: str | None) -> Iterator[int]:
     return (n for n in back if host_call_id in view.log[n].calls)
 
 
-def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | None) -> None:
+def record_tool_message(records: RecordGroup, row: MessageRow, caller: MessageRow | None) -> None:
     """Make the evidence of a tool result that stands in the host's list, linked to its call.
 
     The call itself is recorded here too, since not every host reports its tools' runs; a run that was
@@ -115,7 +115,7 @@ def record_tool_message(records: Records, row: MessageRow, caller: MessageRow | 
 
 
 def record_content(
-    records: Records,
+    records: RecordGroup,
     content: str,
     source: EvidenceSource,
     kind: EvidenceType,
@@ -204,7 +204,7 @@ def _call_of(
     return call, asked_by
 
 
-def _run_key(records: Records, run: ToolRun, key: str) -> bytes:
+def _run_key(records: RecordGroup, run: ToolRun, key: str) -> bytes:
     """Results are not deduplicated by content: two runs are two facts, but for a tool that is pure."""
     if run.pure and run.status is ToolCallStatus.SUCCESS:
         return records.ingest.pure_key(run.name, run.provider_uri, run.args)
@@ -222,7 +222,7 @@ def stored_error(ingest: Ingest, text: str | None) -> str | None:
 
 
 def record_tool_run(
-    records: Records, run: ToolRun, request_id: str, lane_key: str = ""
+    records: RecordGroup, run: ToolRun, request_id: str, lane_key: str = ""
 ) -> ToolCall:
     """Record a tool's run, and its result as evidence; the message that carries it is linked later."""
     view, ingest = records.view, records.ingest
@@ -273,7 +273,7 @@ def _finder(source: EvidenceSource, document_id: str) -> EvidenceSource:
 
 
 def record_retrieval(
-    records: Records, hit: Retrieval, request_id: str, lane_key: str = ""
+    records: RecordGroup, hit: Retrieval, request_id: str, lane_key: str = ""
 ) -> list[str]:
     """Record a retrieval as a tool call, and its hits as `rag_doc` evidence (A-29)."""
     view, ingest = records.view, records.ingest

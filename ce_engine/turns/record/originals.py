@@ -31,8 +31,8 @@ from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.tool_runs import Original
 from ce_engine.stores import open_store
 from ce_engine.stores.urls import ORIGINALS_VARIABLE, local_path
-from ce_engine.turns.record.tool_runs import FactRecorder
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.tool_runs import ToolRunMethods
+from ce_engine.turns.record.write_group import RecordGroup
 
 
 logger = logging.getLogger("ce_engine.store")
@@ -50,7 +50,7 @@ class Originals:
         self.store = store
         self._journal = Journal(store, loop, config.store, _lost) if store is not None else None
 
-    def after(self, records: Records) -> Landed:
+    def after(self, records: RecordGroup) -> Landed:
         """What is to be done when a group of records has landed: their originals follow."""
         view, originals = records.view, records.ingest.originals
         journal, key_id, scope = self._journal, view.head.key_id, view.scope
@@ -130,7 +130,7 @@ class Originals:
         return self.store
 
 
-class OriginalReader(FactRecorder):
+class OriginalMethods(ToolRunMethods):
     """The part of the engine that tells an original, and records who asked."""
 
     store: Store
@@ -175,7 +175,7 @@ class OriginalReader(FactRecorder):
         ids = [piece_id, *(row.message_id for row in rows if row.message_id)]
         found = await self._originals.read(scope, ids)
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             ingest = records.ingest
             payload = {"actor": ingest.name(actor), "of": ingest.name(piece_id)}
             payload["found"] = "yes" if found is not None else "no"

@@ -9,11 +9,11 @@ from ce_engine.schema.document import ModelUsage
 from ce_engine.schema.enums import ModelUsageStage
 from ce_engine.schema.rows import AppendModelUsage
 from ce_engine.text.tokens.call_tokens import Counter
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 
 
 def record_own_calls(
-    records: Records, calls: Sequence[OwnCall], counter: Counter, stage: ModelUsageStage
+    records: RecordGroup, calls: Sequence[OwnCall], counter: Counter, stage: ModelUsageStage
 ) -> str:
     """Record what the engine's own model calls used; the id of the last one."""
     usages = [_usage(records, call, counter, stage) for call in calls]
@@ -22,7 +22,9 @@ def record_own_calls(
     return usages[-1].model_usage_id
 
 
-def _usage(records: Records, call: OwnCall, counter: Counter, stage: ModelUsageStage) -> ModelUsage:
+def _usage(
+    records: RecordGroup, call: OwnCall, counter: Counter, stage: ModelUsageStage
+) -> ModelUsage:
     ingest, told = records.ingest, call.response
     prompt, completion = told.prompt_tokens, told.completion_tokens
     estimated = not (prompt or completion or told.total_tokens)

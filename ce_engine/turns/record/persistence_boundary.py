@@ -34,7 +34,7 @@ from ce_engine.schema.rows import MessageRow
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.tool_runs import Original
 from ce_engine.text.redaction.limits import LimitedRedactor
-from ce_engine.text.redaction.pieces import Piece, encodable
+from ce_engine.text.redaction.pieces import RedactionTally, encodable
 from ce_engine.turns.record.confidence import RuleIngestor
 
 
@@ -117,7 +117,7 @@ class Ingest:
         return isinstance(sensitivity, str) and sensitivity in self.policy.originals_only
 
     def content(
-        self, text: str, piece: Piece, *, is_apart: bool = False
+        self, text: str, piece: RedactionTally, *, is_apart: bool = False
     ) -> tuple[RedactResult, bool]:
         """The content of a piece as it may be stored, and whether it is withheld."""
         redacted, withheld = self.text(text)
@@ -127,7 +127,7 @@ class Ingest:
         return redacted, withheld
 
     def told(
-        self, piece: Piece, content: str = "", data: Any = None, *, is_apart: bool = False
+        self, piece: RedactionTally, content: str = "", data: Any = None, *, is_apart: bool = False
     ) -> None:
         """A piece is ready to be stored: keep what was redacted in it, and its original if that is wanted."""
         if piece.rules:
@@ -143,7 +143,7 @@ class Ingest:
         self.redactions.pop(piece_id or "", None)
         self.originals.pop(piece_id or "", None)
 
-    def data(self, value: Any, piece: Piece | None = None) -> Any:
+    def data(self, value: Any, piece: RedactionTally | None = None) -> Any:
         """Plain JSON data as it may be stored (see `LimitedRedactor`); `None` where it is none."""
         plain = self.plain(value)
         if self._limited is None:
@@ -209,7 +209,9 @@ class Ingest:
         """Who runs a tool."""
         return ToolProvider(kind=kind, name=self.name(name), uri=self.name(uri, MAX_URI_CHARS))
 
-    def args(self, args: Mapping[str, Any] | str, piece: Piece | None = None) -> dict[str, Any]:
+    def args(
+        self, args: Mapping[str, Any] | str, piece: RedactionTally | None = None
+    ) -> dict[str, Any]:
         """Tool arguments, redacted and bounded."""
         value = self.data(dict(args) if isinstance(args, Mapping) else {"input": args}, piece)
         if not isinstance(value, dict):
@@ -223,7 +225,7 @@ class Ingest:
 
     def call_args(self, call_id: str, args: Mapping[str, Any] | str) -> dict[str, Any]:
         """The arguments of a tool call that is recorded on its own."""
-        piece = Piece(call_id)
+        piece = RedactionTally(call_id)
         stored = self.args(args, piece)
         self.told(piece, data={"args": args})
         return stored
@@ -277,7 +279,7 @@ class Ingest:
 
     def _said(self, message_id: str, live: Message) -> tuple[RedactResult, bool, list[ToolRequest]]:
         """What a message says and asks for as it may be stored, and whether its content is withheld."""
-        piece, asked = Piece(message_id), live.tool_calls or ()
+        piece, asked = RedactionTally(message_id), live.tool_calls or ()
         redacted, withheld = self.content(live.content, piece)
         requests = [
             ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args, piece))

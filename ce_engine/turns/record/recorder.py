@@ -10,7 +10,7 @@ from typing import Any
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import ContextEngineError, StoreUnavailableError, VersionConflictError
 from ce_engine.runtime.gaps import Gap
-from ce_engine.runtime.journal import Group
+from ce_engine.runtime.journal import WriteGroup
 from ce_engine.schema.call import TurnHandle
 from ce_engine.schema.degradation import RECORDING_GAP, Degradation
 from ce_engine.schema.events import Event, EventType
@@ -21,13 +21,13 @@ from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.record.persistence_boundary import Ingest
 from ce_engine.turns.record.tool_runs import Record
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 
 
 logger = logging.getLogger("ce_engine")
 
 
-class Recorder(EngineBase):
+class RecordMethods(EngineBase):
     """The way of every record, whatever it is of: lock, view, one group of writes, its events."""
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Recorder(EngineBase):
         framework: str,
         config: RuntimeConfig,
         tags: Mapping[str, str] | None = None,
-    ) -> Records:
+    ) -> RecordGroup:
         tags = {**config.observability.tags, **(tags or {})}
         redact = config.redaction.enabled
         ingest = Ingest(
@@ -59,7 +59,7 @@ class Recorder(EngineBase):
         heard = config.observability.emit_events and self._announcer.is_heard
         ingest.hasher, ingest.ingestor = self.hasher, self.ingestor
         ingest.framework = ingest.name(framework)
-        return Records(view, ingest, heard=heard)
+        return RecordGroup(view, ingest, heard=heard)
 
     def _counter(self, model: str) -> Counter:
         return Counter(self.estimator, model or self.config.model_hint)
@@ -173,7 +173,7 @@ class Recorder(EngineBase):
     async def _settle(self, scope: Scope) -> None:
         await self._posted.settle(scope.key, self.config.store.deadline_s)
 
-    def _submit(self, records: Records, writes: Sequence[Write]) -> Group | None:
+    def _submit(self, records: RecordGroup, writes: Sequence[Write]) -> WriteGroup | None:
         """Hand over what `records.finish` gave."""
         if not writes:
             return None

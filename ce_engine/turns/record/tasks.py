@@ -11,7 +11,7 @@ from ce_engine.schema.enums import EvidenceType, Role, SourceKind
 from ce_engine.schema.rows import UpsertTasks
 from ce_engine.schema.tool_runs import TaskRun
 from ce_engine.turns.record.evidence_rows import evidence_row
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 
 
 MAX_TASK_CHARS = 2000
@@ -22,7 +22,7 @@ NEWEST = 64
 
 
 def record_tasks(
-    records: Records, runs: Sequence[TaskRun], request_id: str, lane_key: str = ""
+    records: RecordGroup, runs: Sequence[TaskRun], request_id: str, lane_key: str = ""
 ) -> None:
     """Record where tasks stand; what one gave is the answer that said so, or evidence of its own."""
     ingest, request_id, lane_key = records.ingest, *map(records.ingest.id, (request_id, lane_key))
@@ -41,7 +41,7 @@ def record_tasks(
     records.writes.append(UpsertTasks(tasks))
 
 
-def _result(records: Records, run: TaskRun, request_id: str, lane_key: str) -> list[str]:
+def _result(records: RecordGroup, run: TaskRun, request_id: str, lane_key: str) -> list[str]:
     if not run.result:
         return []
     view, stored = records.view, records.ingest.text(run.result)[0].text

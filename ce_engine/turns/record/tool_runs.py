@@ -29,16 +29,16 @@ from ce_engine.turns.record.linked_records import (
     stored_error,
 )
 from ce_engine.turns.record.tasks import record_tasks
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 
 
-Record = Callable[[Records], Any]
+Record = Callable[[RecordGroup], Any]
 
 MAX_PAYLOAD_CHARS = 8000
 """Of a recorded event's payload: what is larger stands beside the log (B-02)."""
 
 
-class FactRecorder(ABC):
+class ToolRunMethods(ABC):
     """Records facts under the session's lock; the engine says how."""
 
     @abstractmethod
@@ -151,7 +151,7 @@ class FactRecorder(ABC):
     ) -> PutResult:
         """Record a tool call of the host's own, redacted."""
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             ingest, by = records.ingest, tool_call.provider
             call_id = ingest.id(tool_call.tool_call_id)
             ids = [*tool_call.result_evidence_ids, *(result_evidence_ids or ())]
@@ -193,7 +193,7 @@ class FactRecorder(ABC):
             EvidenceNotFoundError: there is no such evidence in the session.
         """
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             ingest = records.ingest
             usage = model_usage.model_copy(
                 update={
@@ -230,7 +230,7 @@ class FactRecorder(ABC):
     ) -> Evidence:
         """Record evidence, redacted; the same content of the same source is stored once (A-09)."""
 
-        def record(records: Records) -> Evidence:
+        def record(records: RecordGroup) -> Evidence:
             return record_content(
                 records, content, source, type, links=links, metadata=metadata, turn_id=turn_id
             )
@@ -250,7 +250,7 @@ class FactRecorder(ABC):
         `chars`, `digest` (keyed) and `evidence_id`. No prompt is given that evidence (B-02).
         """
 
-        def record(records: Records) -> None:
+        def record(records: RecordGroup) -> None:
             ingest = records.ingest
             clean = ingest.data(dict(payload)) or {}
             word = ingest.code(kind, "recorded")

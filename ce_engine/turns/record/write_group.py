@@ -36,7 +36,7 @@ REDACTIONS_AN_EVENT = 100
 
 
 @dataclass(slots=True)
-class Records:
+class RecordGroup:
     """One group of writes in the making, with its events. The view takes everything in at once."""
 
     view: SessionView

@@ -11,21 +11,21 @@ from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import LAYERS, Material
 from ce_engine.prepare.choose.anchored_context import Pin, Pins, in_line
 from ce_engine.prepare.choose.budget import Limit
-from ce_engine.prepare.choose.cut import Marks
+from ce_engine.prepare.choose.cut import CutMarks
 from ce_engine.prepare.compose.render import Locale
-from ce_engine.prepare.message_groups import BelowCut, Item
+from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.reconcile.earlier_lanes import Lanes
-from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
+from ce_engine.prepare.sources import CandidateSources
 from ce_engine.prepare.tool_results.compact import NO_FORMS, ArchivedForms
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.json_text import canonical_json
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import SummaryRow
 from ce_engine.sessions.view import SessionView
 from ce_engine.turns.input.tool_result_texts import fetches, unstored
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.input_hash import InputHash
 
 
@@ -59,11 +59,11 @@ class Selection:
     """
 
     outcome: Outcome
-    items: Sequence[Item]
+    items: Sequence[MessageItem]
     limit: Limit
     extras: dict[str, int]
-    marks: Marks
-    sources: Sources
+    marks: CutMarks
+    sources: CandidateSources
     materials: Sequence[Material]
     bring: Iterable[list[int]]
     factor: float
@@ -104,7 +104,7 @@ def system_mac(fingerprinter: Fingerprinter, content: str) -> str:
     return fingerprinter.mac("system", content).hex()
 
 
-def _before(log: Log, n: int) -> int:
+def _before(log: MessageForest, n: int) -> int:
     """What stands before an entry in a whole list: the result before a result, else its call; after a call, its last result."""
     parent = log.parents[n]
     results = log.results(parent) if parent >= 0 else ()
@@ -114,7 +114,7 @@ def _before(log: Log, n: int) -> int:
     return results[-1] if results else parent
 
 
-def runs(log: Log, places: Sequence[int]) -> Runs:
+def runs(log: MessageForest, places: Sequence[int]) -> Runs:
     """The entries of a list as runs, in order: a list that only grows is one run, however long."""
     found: Runs = []
     parents, count, last = log.parents, 0, -1
@@ -137,7 +137,7 @@ def runs(log: Log, places: Sequence[int]) -> Runs:
     return found[::-1]
 
 
-def joined(log: Log, head: Runs, tail: Runs) -> Runs:
+def joined(log: MessageForest, head: Runs, tail: Runs) -> Runs:
     """The runs of a list of which both parts are known; nothing that is given is changed."""
     if not head or not tail:
         return [*head, *tail]
@@ -149,7 +149,9 @@ def joined(log: Log, head: Runs, tail: Runs) -> Runs:
     return [*head[:-1], [name, head[-1][1] + count], *rest]
 
 
-def archive_below(log: Log, below: BelowCut, archive: Mapping[str, Any]) -> dict[str, Any]:
+def archive_below(
+    log: MessageForest, below: BelowCut, archive: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the archive of a whole list tells of the messages below its cut."""
 
     def part(name: str) -> dict[str, Any]:
@@ -159,7 +161,7 @@ def archive_below(log: Log, below: BelowCut, archive: Mapping[str, Any]) -> dict
     return {"line": runs(log, below.places), "differs": part("differs"), "tokens": part("tokens")}
 
 
-def expanded(log: Log, found: Runs) -> list[int]:
+def expanded(log: MessageForest, found: Runs) -> list[int]:
     """The entries of `runs`; those that are not there any more are left out."""
     places: list[int] = []
     for message_id, count in reversed(found):
@@ -184,10 +186,10 @@ def _refs(pin: Pin) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Archiving:
+class ArchiveWriter:
     """Makes the archive of one call; `estimator` is the counter's name."""
 
-    records: Records
+    records: RecordGroup
     call: ModelCall
     config: RuntimeConfig
     estimator: str
@@ -224,7 +226,7 @@ class Archiving:
             "factor": chosen.factor if chosen.factor != 1.0 else None,
             "by_hand": call.by_hand,
             "closed": not call.restore,
-            "bring": self._lanes(bring) if isinstance(bring, Lanes) else [],
+            "bring": self._lanes(bring) if isinstance(bring, EarlierLanes) else [],
             "documents": [found for found, _ in memory.documents] if memory else [],
             "saved": dict(self._savings()),
             "now": chosen.sources.now,
@@ -274,7 +276,7 @@ class Archiving:
         cached = self.config.placement == "cache"
         return in_line(self.chosen.marks.pins, self.chosen.outcome.line.groups) if cached else {}
 
-    def _lanes(self, lanes: Lanes) -> list[Any]:
+    def _lanes(self, lanes: EarlierLanes) -> list[Any]:
         log = lanes.log
         before = log[lanes.before].message_id if lanes.before < len(log) else ""
         return [before, [log[n].message_id for n in sorted(lanes.without)]]
@@ -337,7 +339,7 @@ class Archiving:
         found = unstored(self.records.view, self.call, self.chosen.items, self.chosen.outcome.forms)
         return {"forms": dict(found), "fetches": fetches(self.call)}
 
-    def _is_live(self, item: Item) -> bool:
+    def _is_live(self, item: MessageItem) -> bool:
         """Whether the text that went out is another than the stored one."""
         assert item.n is not None
         return self.records.view.rows[item.n].message.content != self.chosen.sources.text(item)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ce_engine.prepare.compose.render import Locale, short_result
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
-from ce_engine.prepare.sources import Sources
+from ce_engine.prepare.sources import CandidateSources
 from ce_engine.schema.call import Extend, Insert, Keep, Restore, Shorten
 from ce_engine.schema.json_text import canonical_json
 from ce_engine.sessions.view import SessionView
@@ -42,9 +42,9 @@ class InputHash:
     """
 
     view: SessionView
-    items: Sequence[Item]
+    items: Sequence[MessageItem]
     outcome: Outcome
-    sources: Sources
+    sources: CandidateSources
     locale: Locale
 
     def made(self, system: Mapping[int, str]) -> str:
@@ -72,7 +72,7 @@ class InputHash:
                     units.append(f"extend {step.before} {step.text}")
         return RECIPE + view.fingerprinter.mac("input", "\x00".join(units)).hex()
 
-    def _restored(self, step: Restore, items: Mapping[int | None, Item]) -> list[str]:
+    def _restored(self, step: Restore, items: Mapping[int | None, MessageItem]) -> list[str]:
         name = step.message.message_id or ""
         n = self.view.log.by_message_id(name)
         units = [digest_of(self.view, n) if n is not None else ""]
@@ -82,7 +82,7 @@ class InputHash:
             units.append(self._form(name, items))
         return units + ([f"extend True {step.before}"] if step.before else [])
 
-    def _short(self, item: Item, text: str, items: Mapping[int | None, Item]) -> str:
+    def _short(self, item: MessageItem, text: str, items: Mapping[int | None, MessageItem]) -> str:
         """The short form of a text; of a tool result that of its stored text."""
         form = self.outcome.forms.get(item.key)
         if form is not None and form.text == text:
@@ -93,7 +93,7 @@ class InputHash:
                 text = short_result(stored, self.sources.evidence_of(item), self.locale)
         return f"short {text}"
 
-    def _form(self, name: int | str, items: Mapping[int | None, Item]) -> str:
+    def _form(self, name: int | str, items: Mapping[int | None, MessageItem]) -> str:
         """Stands for the form of a result: with what is stored of both it can be made again."""
         form = self.outcome.forms[name]
         base = items[form.base].message_id if isinstance(form.base, int) else form.base or ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from ce_engine.prepare.blocks.material import NOTED, RULES
 from ce_engine.prepare.choose.standing import FACTS
 from ce_engine.prepare.compose.shorter_texts import saved_in
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.schema.enums import Origin
 
@@ -93,14 +93,14 @@ def _said(outcome: Outcome, most: int) -> dict[str, int]:
     return {CONVERSATION: most - results - agents, AGENTS: agents, TOOL_RESULTS: results}
 
 
-def _kind(item: Item) -> str:
+def _kind(item: MessageItem) -> str:
     """The kind of a message; empty for the conversation's, which is what is left."""
     if item.is_tool_result:
         return TOOL_RESULTS
     return AGENTS if item.origin is Origin.COLLEAGUE else ""
 
 
-def _tokens(outcome: Outcome, item: Item, *, shortened: bool) -> int:
+def _tokens(outcome: Outcome, item: MessageItem, *, shortened: bool) -> int:
     if shortened and item.is_tool_result and item.index is not None:
         return item.tokens - outcome.saved.get(item.index, 0)
     return item.tokens - saved_in([item], outcome.shorter)

@@ -12,7 +12,7 @@ from typing import Any
 from ce_engine.errors import BudgetExceededError, ContextEngineError, StoreUnavailableError
 from ce_engine.prepare.blocks.material import CONTEXTS
 from ce_engine.prepare.compose.shorter_texts import saved_in
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.tool_results.compact import saved_by_kind
 from ce_engine.schema.call import Extend, Insert, Keep, ModelCall, Restore, Shorten, Step
@@ -26,7 +26,7 @@ from ce_engine.sessions.bodies import Unit
 from ce_engine.sessions.spending import DEARER
 from ce_engine.sessions.view import LaneMemory, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
-from ce_engine.turns.record.write_group import Records
+from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.over_budget import causes, figures
 from ce_engine.turns.report.payload import (
     AGENTS,
@@ -165,7 +165,7 @@ class ReportWriter:
     def _body(self) -> Iterator[Unit]:
         """The body as units, in the order in which it goes out."""
         line = self.outcome.line
-        items: dict[Any, Item] = {item.index: item for item in line.system}
+        items: dict[Any, MessageItem] = {item.index: item for item in line.system}
         for group in line.groups:
             for item in group.items:
                 items[item.message_id if item.index is None else item.index] = item
@@ -189,7 +189,7 @@ class ReportWriter:
                 item = items[step.index]
                 yield from self._units(step, self._name(item, step.index), item.tokens)
 
-    def _name(self, item: Item, index: int) -> Hashable:
+    def _name(self, item: MessageItem, index: int) -> Hashable:
         """What a host message is known by: its id, or what it says where it is not stored."""
         if item.n is not None:
             return item.message_id
@@ -267,7 +267,7 @@ class UntouchedWriter:
         return row.tokens if row.counted_by == counter.name else counter.message(row.message)
 
 
-def announce(records: Records, turn: TurnRow, outcome: Outcome) -> None:
+def announce(records: RecordGroup, turn: TurnRow, outcome: Outcome) -> None:
     """Tell what was left out; and, where somebody listens, what was derived and assembled (A-20)."""
     told: list[tuple[EventType, dict[str, Any]]] = []
     gone_groups = outcome.groups_dropped

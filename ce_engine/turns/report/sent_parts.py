@@ -10,7 +10,7 @@ from ce_engine.prepare.choose.anchored_context import Pin
 from ce_engine.prepare.choose.standing import FACTS
 from ce_engine.prepare.compose.compose import SYSTEM
 from ce_engine.prepare.compose.shorter_texts import saved_in
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.schema.call import Extend, Insert, ModelCall, Prepared, Restore, Shorten
 from ce_engine.schema.enums import Layer, Origin, Role
 from ce_engine.schema.replay import InspectedLayer, Inspection, Sent, SentPart
@@ -79,7 +79,7 @@ class ShownText:
     def _is_system(self, part: SentPart) -> bool:
         return part.index is not None and self.call.messages[part.index].origin is Origin.SYSTEM
 
-    def _gone(self) -> Iterator[Item]:
+    def _gone(self) -> Iterator[MessageItem]:
         line, dropped = self.out.line, self.out.cut.dropped
         yield from line.orphans
         for position in dropped:
@@ -115,7 +115,7 @@ class ShownText:
                 tokens = item.tokens + self.counter.text(step.text)
                 yield part.model_copy(update={"tokens": tokens})
 
-    def _part(self, action: str, item: Item, content: str = "") -> SentPart:
+    def _part(self, action: str, item: MessageItem, content: str = "") -> SentPart:
         if item.index is not None:
             role = self.call.messages[item.index].message.role
         else:

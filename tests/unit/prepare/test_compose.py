@@ -9,8 +9,8 @@ import pytest
 from ce_engine.prepare.compose.compose import (
     NO_TEXTS,
     SECTIONS,
-    Piece,
-    Texts,
+    InputTexts,
+    PromptMessage,
     compose,
     merge,
     texts_of,
@@ -25,8 +25,12 @@ CONTEXTS = {
     "framework__context": "F",
     "experience__context": "| E",
 }
-TEXTS = Texts("F", "first", "asked")
-HISTORY = [Piece(index=1, is_said=True), Piece(index=2), Piece(index=3, is_said=True)]
+TEXTS = InputTexts("F", "first", "asked")
+HISTORY = [
+    PromptMessage(index=1, is_said=True),
+    PromptMessage(index=2),
+    PromptMessage(index=3, is_said=True),
+]
 
 
 @pytest.mark.req("E-06")
@@ -77,7 +81,7 @@ def test_without_a_system_message_one_is_inserted_for_rules_alone() -> None:
     plan = compose(system_prompt=[], checkpoint_messages=HISTORY, contexts=TEXTS, query=3)
     assert plan[0] == Insert("F", Layer.RULES)
     plan = compose(
-        system_prompt=[], checkpoint_messages=HISTORY, contexts=Texts("", "", "asked"), query=3
+        system_prompt=[], checkpoint_messages=HISTORY, contexts=InputTexts("", "", "asked"), query=3
     )
     assert plan == [Keep(1), Keep(2), Extend(3, "asked\n\n", before=True)]
 
@@ -85,7 +89,7 @@ def test_without_a_system_message_one_is_inserted_for_rules_alone() -> None:
 def test_where_nobody_spoke_data_is_a_message_of_the_users_role() -> None:
     plan = compose(
         system_prompt=[0],
-        checkpoint_messages=[Piece(index=1)],
+        checkpoint_messages=[PromptMessage(index=1)],
         contexts=TEXTS,
         query=None,
         block_ids=["b"],
@@ -95,7 +99,7 @@ def test_where_nobody_spoke_data_is_a_message_of_the_users_role() -> None:
 
 
 def test_a_shortened_query_keeps_what_is_put_before_it() -> None:
-    pieces = [Piece(index=0, text="short", before="pin\n\n", is_said=True)]
+    pieces = [PromptMessage(index=0, text="short", before="pin\n\n", is_said=True)]
     plan = compose(system_prompt=[], checkpoint_messages=pieces, contexts=TEXTS, query=0)
     assert plan == [Insert("F", Layer.RULES), Shorten(0, "first\n\npin\n\nasked\n\nshort")]
 
@@ -108,11 +112,11 @@ def test_the_query_stands_exactly_once() -> None:
 
 def test_stored_messages_are_restored_in_their_place_and_take_data_before_their_text() -> None:
     stored = Message(role=Role.USER, content="earlier")
-    pieces = [Piece(message=stored, is_said=True), Piece(index=1, is_said=True)]
+    pieces = [PromptMessage(message=stored, is_said=True), PromptMessage(index=1, is_said=True)]
     plan = compose(system_prompt=[0], checkpoint_messages=pieces, contexts=NO_TEXTS, query=1)
     assert plan == [Keep(0), Restore(stored), Keep(1)]
     _, first, last = compose(
-        system_prompt=[0], checkpoint_messages=pieces, contexts=Texts("", "data", ""), query=1
+        system_prompt=[0], checkpoint_messages=pieces, contexts=InputTexts("", "data", ""), query=1
     )
     assert last == Keep(1)
     assert isinstance(first, Restore)

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from ce_engine.prepare.choose.cut import Cut, Depth, Marks, choose_cut
+from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut
 from ce_engine.prepare.grouping import split
-from ce_engine.prepare.message_groups import Item, Line, below_cut
+from ce_engine.prepare.message_groups import MessageItem, MessageLine, below_cut
 from ce_engine.schema.enums import Origin
 
 
-def turns(count: int, tokens: int = 50) -> list[Item]:
+def turns(count: int, tokens: int = 50) -> list[MessageItem]:
     """Question and answer, `count` times, and one more question."""
     items = []
     for n in range(count):
-        items.append(Item(Origin.TASK, tokens, 2 * n, 2 * n, f"q{n}"))
-        items.append(Item(Origin.ANSWER, tokens, 2 * n + 1, 2 * n + 1, f"a{n}"))
-    items.append(Item(Origin.TASK, tokens, 2 * count, 2 * count, f"q{count}"))
+        items.append(MessageItem(Origin.TASK, tokens, 2 * n, 2 * n, f"q{n}"))
+        items.append(MessageItem(Origin.ANSWER, tokens, 2 * n + 1, 2 * n + 1, f"a{n}"))
+    items.append(MessageItem(Origin.TASK, tokens, 2 * count, 2 * count, f"q{count}"))
     return items
 
 
-def steps(count: int, tokens: int = 100) -> list[Item]:
+def steps(count: int, tokens: int = 100) -> list[MessageItem]:
     """A question, then `count` calls of a tool with their results."""
-    items = [Item(Origin.TASK, 20, 0, 0, "q")]
+    items = [MessageItem(Origin.TASK, 20, 0, 0, "q")]
     for n in range(count):
-        items.append(Item(Origin.TOOL_CALL, 10, 2 * n + 1, 2 * n + 1, f"c{n}", calls=("c0",)))
         items.append(
-            Item(
+            MessageItem(Origin.TOOL_CALL, 10, 2 * n + 1, 2 * n + 1, f"c{n}", calls=("c0",))
+        )
+        items.append(
+            MessageItem(
                 Origin.TOOL_RESULT, tokens, 2 * n + 2, 2 * n + 2, f"r{n}",
                 call_id="c0", is_tool_result=True,
             )
@@ -33,9 +35,9 @@ def steps(count: int, tokens: int = 100) -> list[Item]:
 
 
 def cut(
-    items: list[Item],
+    items: list[MessageItem],
     room: int,
-    marks: Marks | None = None,
+    marks: CutMarks | None = None,
     short: int = 30,
     depth: Depth = Depth(0.6),  # noqa: B008 - a value
 ) -> Cut:
@@ -45,12 +47,12 @@ def cut(
         depth=depth,
         reserve=room // 4,
         budget=room,
-        marks=marks or Marks(),
+        marks=marks or CutMarks(),
         short=lambda item: min(short, item.tokens),
     )
 
 
-def left(line: Line, found: Cut) -> list[str]:
+def left(line: MessageLine, found: Cut) -> list[str]:
     return [g.anchor for p, g in enumerate(line.groups) if p not in found.dropped]
 
 
@@ -87,7 +89,7 @@ def test_the_cut_stays_until_it_is_exceeded_again() -> None:
 
 
 def test_a_cut_is_void_when_its_anchor_is_gone() -> None:
-    found = cut(turns(20), room=1000, marks=Marks("never-there", None, 1000))
+    found = cut(turns(20), room=1000, marks=CutMarks("never-there", None, 1000))
     assert found.moved
 
 
@@ -128,8 +130,8 @@ def test_a_cut_inside_a_turn_leaves_its_question_when_the_next_one_comes() -> No
     items = steps(60)
     made = cut(items, room=600)
     more = [
-        Item(Origin.ANSWER, 10, 121, 121, "a"),
-        Item(Origin.TASK, 20, 122, 122, "next"),
+        MessageItem(Origin.ANSWER, 10, 121, 121, "a"),
+        MessageItem(Origin.TASK, 20, 122, 122, "next"),
     ]
     kept = left(split(items), made)
     found = cut([*items, *more], room=600, marks=made.marks)
@@ -161,6 +163,6 @@ def test_of_a_talk_the_newest_messages_stay_and_no_half_turn() -> None:
 
 def test_turns_that_used_tools_stay_down_to_the_low_water_mark() -> None:
     used = steps(3)
-    items = [*turns(20)[:-1], *used, Item(Origin.TASK, 50, 99, 99, "next")]
+    items = [*turns(20)[:-1], *used, MessageItem(Origin.TASK, 50, 99, 99, "next")]
     found = cut(items, room=1000, depth=Depth(0.6, tail=50))
     assert left(split(items), found) == ["q", "c0", "c1", "c2", "next"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ce_engine.prepare.grouping import split
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.schema.enums import Origin
 
 
-def item(origin: Origin, *, calls: tuple[str, ...] = (), answers: str | None = None) -> Item:
+def item(origin: Origin, *, calls: tuple[str, ...] = (), answers: str | None = None) -> MessageItem:
     name = f"{origin}-{calls}-{answers}"
-    return Item(origin, 10, 0, 0, name, calls, answers, is_tool_result=answers is not None)
+    return MessageItem(origin, 10, 0, 0, name, calls, answers, is_tool_result=answers is not None)
 
 
 SYSTEM = item(Origin.SYSTEM)
@@ -19,11 +19,11 @@ TASK = item(Origin.TASK)
 ANSWER = item(Origin.ANSWER)
 
 
-def call(*ids: str) -> Item:
+def call(*ids: str) -> MessageItem:
     return item(Origin.TOOL_CALL, calls=ids)
 
 
-def result(of: str) -> Item:
+def result(of: str) -> MessageItem:
     return item(Origin.TOOL_RESULT, answers=of)
 
 
@@ -61,7 +61,7 @@ def test_a_stray_result_takes_no_place_of_one_without_an_id() -> None:
 
 
 def test_one_message_may_answer_several_calls_and_some_that_nobody_made() -> None:
-    both = Item(
+    both = MessageItem(
         Origin.TOOL_RESULT, 10, call_id="gone", is_tool_result=True, more_call_ids=("b", "a")
     )
     line = split([TASK, call("a", "b"), both, ANSWER])
@@ -71,7 +71,7 @@ def test_one_message_may_answer_several_calls_and_some_that_nobody_made() -> Non
 
 
 def test_an_orphan_that_the_host_protects_stands_and_breaks_no_group() -> None:
-    held = Item(Origin.TOOL_RESULT, 10, call_id="gone", is_tool_result=True, protected=True)
+    held = MessageItem(Origin.TOOL_RESULT, 10, call_id="gone", is_tool_result=True, protected=True)
     line = split([TASK, call("a", "b"), result("a"), held, result("b"), ANSWER])
     assert [len(group.items) for group in line.groups] == [1, 3, 1, 1]
     assert line.groups[1].complete
@@ -86,7 +86,7 @@ def test_where_there_are_orphans_alone_they_stand() -> None:
 
 
 def test_a_result_without_an_id_answers_a_call_without_one() -> None:
-    nameless = Item(Origin.TOOL_RESULT, 10, 0, 0, "r", call_id=None, is_tool_result=True)
+    nameless = MessageItem(Origin.TOOL_RESULT, 10, 0, 0, "r", call_id=None, is_tool_result=True)
     line = split([TASK, call(""), nameless])  # function calls of the old style have no ids at all
     assert line.orphans == []
     assert line.groups[1].complete
@@ -94,7 +94,7 @@ def test_a_result_without_an_id_answers_a_call_without_one() -> None:
 
 
 def test_a_result_that_is_protected_for_want_of_an_id_goes_with_its_call() -> None:
-    held = Item(Origin.TOOL_RESULT, 10, 0, 0, "r", is_tool_result=True, protected=True)
+    held = MessageItem(Origin.TOOL_RESULT, 10, 0, 0, "r", is_tool_result=True, protected=True)
     line = split([TASK, call(""), held, call(""), held, ANSWER])
     assert [group.must for group in line.groups] == [True, False, True, True]
     alone = split([TASK, ANSWER, held, TASK])

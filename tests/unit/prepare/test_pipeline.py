@@ -8,13 +8,13 @@ import pytest
 
 from ce_engine import BudgetConfig, RuntimeConfig
 from ce_engine.prepare.choose.budget import Limit
-from ce_engine.prepare.choose.cut import Marks
+from ce_engine.prepare.choose.cut import CutMarks
 from ce_engine.prepare.choose.prune import GreedyPriorityPruner
 from ce_engine.prepare.compose.render import Snippet, fitted
-from ce_engine.prepare.message_groups import Item
+from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.pipeline import assemble
-from ce_engine.prepare.sources import Candidate, Sources, Span
+from ce_engine.prepare.sources import Candidate, CandidateSources, QuotedSpan
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin
 
@@ -23,7 +23,7 @@ def count(text: str) -> int:
     return -(-len(text) // 4)
 
 
-class Compared(Item):
+class Compared(MessageItem):
     """An item that knows how often items were compared."""
 
     times = 0
@@ -35,25 +35,25 @@ class Compared(Item):
     __hash__ = None  # type: ignore[assignment]  # as a dataclass with `eq` has none
 
 
-def never(_: Item) -> Message:
+def never(_: MessageItem) -> Message:
     raise AssertionError("nothing is stored")
 
 
 def run(
     texts: Sequence[tuple[Origin, str]],
     limit: int,
-    spans: Sequence[Span] = (),
+    spans: Sequence[QuotedSpan] = (),
     candidates: Sequence[Candidate] = (),
 ) -> Outcome:
-    items: list[Item] = [
+    items: list[MessageItem] = [
         Compared(origin, count(text), n, n, f"m{n}") for n, (origin, text) in enumerate(texts)
     ]
 
-    def text(item: Item) -> str:
+    def text(item: MessageItem) -> str:
         assert item.index is not None
         return texts[item.index][1]
 
-    sources = Sources(
+    sources = CandidateSources(
         count=count,
         text=text,
         evidence_of=lambda _: "",
@@ -68,7 +68,7 @@ def run(
         items,
         fixed=0,
         limit=Limit(limit, limit, "config"),
-        marks=Marks(),
+        marks=CutMarks(),
         config=config,
         sources=sources,
         pruner=GreedyPriorityPruner(),
@@ -80,11 +80,11 @@ def text_of(out: Outcome) -> str:
     return out.shorter[0].text
 
 
-def prompt(documents: Sequence[str], between: str = "\n\n") -> tuple[str, list[Span]]:
+def prompt(documents: Sequence[str], between: str = "\n\n") -> tuple[str, list[QuotedSpan]]:
     """A prompt with documents in it, best first, and where they are."""
     text = f"Use:\n{between.join(documents)}\nQuestion?"
     return text, [
-        Span(
+        QuotedSpan(
             text.index(document), text.index(document) + len(document), rank, f"id{rank:02}-{rank}"
         )
         for rank, document in enumerate(documents)
@@ -160,14 +160,14 @@ def test_documents_are_no_part_of_the_query() -> None:
         asked.append(query)
         return []
 
-    items = [Item(origin, count(t), n, n, f"m{n}") for n, (origin, t) in enumerate(texts)]
+    items = [MessageItem(origin, count(t), n, n, f"m{n}") for n, (origin, t) in enumerate(texts)]
     assemble(
         items,
         fixed=0,
         limit=Limit(200, 200, "config"),
-        marks=Marks(),
+        marks=CutMarks(),
         config=RuntimeConfig(),
-        sources=Sources(
+        sources=CandidateSources(
             count, lambda item: texts[item.index or 0][1], lambda _: "", recall, str.split, never,
             lambda t: spans if t == text else [], lambda _: (text, spans),
         ),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ce_engine import RefSelector, SchemaValidationError, SelectorResolveError
-from ce_engine.schema.selectors import MAX_MATCHES, MAX_SELECTOR, MAX_TEXT, ParsedSelector, Span
+from ce_engine.schema.selectors import MAX_MATCHES, MAX_SELECTOR, MAX_TEXT, ParsedSelector, TextSpan
 
 
 pytestmark = pytest.mark.req("A-05")
@@ -147,11 +147,11 @@ def test_a_kind_can_be_added() -> None:
         def parse(self, argument: str) -> dict[str, Any]:
             return {"title": argument}
 
-        def find(self, content: str, params: Mapping[str, Any]) -> Iterator[Span]:
+        def find(self, content: str, params: Mapping[str, Any]) -> Iterator[TextSpan]:
             start = content.find(f"# {params['title']}\n")
             if start >= 0:
                 end = content.find("\n# ", start)
-                yield Span(start, end if end >= 0 else len(content))
+                yield TextSpan(start, end if end >= 0 else len(content))
 
     selector = RefSelector()
     selector.register("heading", Heading())

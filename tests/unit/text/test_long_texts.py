@@ -36,7 +36,7 @@ from ce_engine.text.redaction.owner_patterns import pattern_rules
 from ce_engine.text.redaction.patterns import mail_at
 from ce_engine.text.redaction.placeholders import Numbering
 from ce_engine.text.redaction.redact import PatternRedactor
-from ce_engine.text.redaction.scan import Span, longest, occurrences, scan
+from ce_engine.text.redaction.scan import SensitiveSpan, longest, occurrences, scan
 
 
 SCOPE = Scope(session_id="s")
@@ -377,13 +377,15 @@ def test_mail_is_looked_for_where_it_can_be(text: str) -> None:
 
 
 spans = st.builds(
-    lambda start, length: Span(start, start + length, "X"), st.integers(0, 40), st.integers(1, 12)
+    lambda start, length: SensitiveSpan(start, start + length, "X"),
+    st.integers(0, 40),
+    st.integers(1, 12),
 )
 
 
 @given(st.lists(spans, max_size=20))
-def test_the_longest_of_spans_that_overlap_wins(found: list[Span]) -> None:
-    kept: list[Span] = []
+def test_the_longest_of_spans_that_overlap_wins(found: list[SensitiveSpan]) -> None:
+    kept: list[SensitiveSpan] = []
     for span in sorted(found, key=lambda s: s.start - s.end):
         if all(span.end <= other.start or other.end <= span.start for other in kept):
             kept.append(span)

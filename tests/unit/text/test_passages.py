@@ -24,7 +24,7 @@ from ce_engine import (
 )
 from ce_engine.testing.host import HostApp, user
 from ce_engine.text.relevance import passages
-from ce_engine.text.relevance.passages import Found, PassageIndex, same_length, written_talk
+from ce_engine.text.relevance.passages import PassageIndex, PassageMatch, same_length, written_talk
 
 
 SCOPE = Scope(session_id="s")
@@ -46,7 +46,7 @@ def chunks(text: str, size: int, overlap: int = 0) -> list[str]:
     return [text[max(0, at - overlap) : at + size].strip() for at in range(0, len(text), size)]
 
 
-def find_passages(text: str, known: Sequence[Sequence[str]]) -> Sequence[Found]:
+def find_passages(text: str, known: Sequence[Sequence[str]]) -> Sequence[PassageMatch]:
     return PassageIndex(known).find(text)
 
 

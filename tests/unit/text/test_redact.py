@@ -9,7 +9,7 @@ import pytest
 from ce_engine.errors import ContextEngineError, RedactionError
 from ce_engine.ports.redaction import RedactedData, Redactor
 from ce_engine.text.redaction.placeholders import CAPACITY, Numbering
-from ce_engine.text.redaction.redact import PatternRedactor, Span
+from ce_engine.text.redaction.redact import PatternRedactor, SensitiveSpan
 
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -176,7 +176,7 @@ def test_spans_are_in_the_original() -> None:
     text = "密码：\u200babc12345，邮箱 ａnna@example.com"
     values = [text[span.start : span.end] for span in REDACTOR.find(text)]
     assert values == ["abc12345", "ａnna@example.com"]
-    assert isinstance(REDACTOR.find(text)[0], Span)
+    assert isinstance(REDACTOR.find(text)[0], SensitiveSpan)
 
 
 # Placeholders

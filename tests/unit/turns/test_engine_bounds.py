@@ -107,14 +107,14 @@ def test_a_list_with_many_system_messages_costs_in_proportion(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared = 0
-    plain = message_groups.Item.__eq__
+    plain = message_groups.MessageItem.__eq__
 
-    def counting(self: message_groups.Item, other: object) -> bool:
+    def counting(self: message_groups.MessageItem, other: object) -> bool:
         nonlocal compared
         compared += 1
         return plain(self, other)
 
-    monkeypatch.setattr(message_groups.Item, "__eq__", counting)
+    monkeypatch.setattr(message_groups.MessageItem, "__eq__", counting)
     engine = create_context_engine(MemoryStore(), config=PATIENT)
     messages = [system(f"s{n}") for n in range(100)]
     for n in range(100):

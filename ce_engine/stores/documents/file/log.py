@@ -31,7 +31,7 @@ from ce_engine.stores.codec import to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.file.record import NOTHING, Data, absorb, difference
-from ce_engine.stores.documents.session import Kept
+from ce_engine.stores.documents.session import StoredSession
 from ce_engine.stores.private import opener
 
 
@@ -60,7 +60,7 @@ Identity = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSession:
     """A session as its files have it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Loaded:
     """
 
     key: Key
-    kept: Kept
+    kept: StoredSession
     snapshot: Identity
     offset: int = 0
     torn: bool = False
@@ -89,7 +89,7 @@ def mac(key: bytes, previous: str, text: bytes) -> str:
     return hashlib.blake2b(data, key=key, digest_size=16, person=b"file").hexdigest()
 
 
-def load(folder: Path, keys: MacKeys, known: Loaded | None = None) -> Loaded | None:
+def load(folder: Path, keys: MacKeys, known: LoadedSession | None = None) -> LoadedSession | None:
     """The session in a folder, `None` if there is none; of what is `known` only the news is read.
 
     Raises:
@@ -114,14 +114,14 @@ def load(folder: Path, keys: MacKeys, known: Loaded | None = None) -> Loaded | N
     raise faults.damaged(snapshot, "it is replaced again and again while it is read")
 
 
-def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> Loaded:
+def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> LoadedSession:
     try:
         record = json.loads(text)
         if (found := record.pop("format")) not in (_OLDER_FORMAT, FORMAT):
             raise faults.newer(path, found, FORMAT)
         record.pop("mac", None)
         account, user, session = (str(record.pop(name)) for name in _KEY)
-        kept = Kept(SessionHead())
+        kept = StoredSession(SessionHead())
         absorb(kept, record)
         if not kept.head.version:
             raise KeyError("head")
@@ -134,10 +134,10 @@ def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> Loade
     bare = text[: stands.start()] + b"\n}\n" if stands else text
     if mac_key is not None and (found == FORMAT or last) and mac(mac_key, "", bare) != last:
         wrong = f"{SNAPSHOT} of version {kept.head.version}"
-    return Loaded(key, kept, identity, mac=last, wrong=wrong, checked=mac_key is not None)
+    return LoadedSession(key, kept, identity, mac=last, wrong=wrong, checked=mac_key is not None)
 
 
-def _with_lines(loaded: Loaded, path: Path, tail: bytes, keys: MacKeys) -> Loaded:
+def _with_lines(loaded: LoadedSession, path: Path, tail: bytes, keys: MacKeys) -> LoadedSession:
     *lines, rest = tail.split(b"\n")
     if not tail:
         return loaded
@@ -149,7 +149,9 @@ def _with_lines(loaded: Loaded, path: Path, tail: bytes, keys: MacKeys) -> Loade
     return replace(loaded, offset=offset, torn=bool(rest))
 
 
-def _with_line(loaded: Loaded, path: Path, line: bytes, mac_key: bytes | None) -> Loaded:
+def _with_line(
+    loaded: LoadedSession, path: Path, line: bytes, mac_key: bytes | None
+) -> LoadedSession:
     """The session with one line more, which its own draft takes in."""
     last = loaded.kept.head.version
     try:
@@ -179,7 +181,9 @@ def _where(error: Exception) -> str:
     return error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
 
 
-def write(folder: Path, key: Key, old: Loaded | None, kept: Kept, mac_key: bytes) -> Loaded:
+def write(
+    folder: Path, key: Key, old: LoadedSession | None, kept: StoredSession, mac_key: bytes
+) -> LoadedSession:
     """Put the session's new state to its files; the caller holds its lock and has loaded `old`."""
     if old is None or old.torn or old.passed or not old.mac:
         return write_snapshot(folder, key, old, kept, mac_key)
@@ -194,8 +198,8 @@ def write(folder: Path, key: Key, old: Loaded | None, kept: Kept, mac_key: bytes
 
 
 def write_snapshot(
-    folder: Path, key: Key, old: Loaded | None, kept: Kept, mac_key: bytes
-) -> Loaded:
+    folder: Path, key: Key, old: LoadedSession | None, kept: StoredSession, mac_key: bytes
+) -> LoadedSession:
     """Replace the snapshot and begin a new journal."""
     path = folder / SNAPSHOT
     draft = folder / _DRAFT
@@ -215,10 +219,10 @@ def write_snapshot(
     with suppress(OSError):  # else its lines are passed over, as of before
         _empty_journal(folder)
     found = identity(path)
-    return Loaded(key, kept, found or (0, 0, 0), mac=made, checked=True)
+    return LoadedSession(key, kept, found or (0, 0, 0), mac=made, checked=True)
 
 
-def with_verdict(old: Loaded | None, kept: Kept) -> None:
+def with_verdict(old: LoadedSession | None, kept: StoredSession) -> None:
     """Have the session's new state say what was found of the one before, lest it be forgotten."""
     if old is None:
         return
@@ -236,7 +240,7 @@ def has_remains(folder: Path) -> bool:
     return (journal is not None and journal[-1] > 0) or (folder / _DRAFT).exists()
 
 
-def remove_remains(folder: Path, found: Loaded | None, keys: MacKeys) -> None:
+def remove_remains(folder: Path, found: LoadedSession | None, keys: MacKeys) -> None:
     """Take away what killed writers left and nobody reads; the caller holds the lock."""
     (folder / _DRAFT).unlink(missing_ok=True)
     if found is not None and (found.torn or found.passed):
@@ -244,7 +248,7 @@ def remove_remains(folder: Path, found: Loaded | None, keys: MacKeys) -> None:
         _empty_journal(folder)
 
 
-def anew(folder: Path, found: Loaded, keys: MacKeys) -> None:
+def anew(folder: Path, found: LoadedSession, keys: MacKeys) -> None:
     """Write the snapshot anew as it is; the caller holds the lock."""
     mac_key = keys(found.key)
     if mac_key is not None:

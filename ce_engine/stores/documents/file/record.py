@@ -14,12 +14,12 @@ from pydantic import BaseModel, TypeAdapter
 
 from ce_engine.schema.rows import SessionHead
 from ce_engine.stores.codec import compact
-from ce_engine.stores.documents.session import Kept
+from ce_engine.stores.documents.session import StoredSession
 
 
 Data = dict[str, Any]
 
-NOTHING = Kept(SessionHead())
+NOTHING = StoredSession(SessionHead())
 """What a session is compared with that is written whole."""
 
 _KEYS: dict[str, Callable[[Any], Any]] = {
@@ -33,13 +33,13 @@ _KEYS: dict[str, Callable[[Any], Any]] = {
     "summaries": lambda row: row.anchor_message_id,
     "placeholders": lambda item: (item.label, item.mac),
 }
-"""The key under which a dict of `Kept` has an item."""
+"""The key under which a dict of `StoredSession` has an item."""
 
 
-def difference(old: Kept, new: Kept) -> Data:
+def difference(old: StoredSession, new: StoredSession) -> Data:
     """What `absorb` needs to make `new` of `old`: new values, added items, and lists that `restart`.
 
-    Items that stay are the same objects in both, as `Kept.draft` leaves them.
+    Items that stay are the same objects in both, as `StoredSession.draft` leaves them.
     """
     record: Data = {"head": _plain(new.head)}
     restart = []
@@ -68,7 +68,7 @@ def _added(old: Any, new: Any) -> list[Any] | None:
     return [item for key, item in new.items() if old.get(key) is not item]
 
 
-def absorb(kept: Kept, record: Data) -> None:
+def absorb(kept: StoredSession, record: Data) -> None:
     """Change the session by a record of `difference`.
 
     Raises:
@@ -116,7 +116,7 @@ def _with_bytes(names: list[str], data: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """How one field of `Kept` is written: as one value, or as a list of items."""
+    """How one field of `StoredSession` is written: as one value, or as a list of items."""
 
     adapter: TypeAdapter[Any]
     single: bool
@@ -126,7 +126,7 @@ class _Part:
 
 @cache
 def _parts() -> dict[str, _Part]:
-    return {name: _part(name, hint) for name, hint in get_type_hints(Kept).items()}
+    return {name: _part(name, hint) for name, hint in get_type_hints(StoredSession).items()}
 
 
 def _part(name: str, hint: Any) -> _Part:

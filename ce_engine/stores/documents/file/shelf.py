@@ -17,7 +17,7 @@ from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.lock import held
 from ce_engine.stores.documents.file.names import folder_of, safe
-from ce_engine.stores.documents.session import Kept
+from ce_engine.stores.documents.session import StoredSession
 
 
 T = TypeVar("T")
@@ -42,12 +42,12 @@ class Shelf:
         self.root = root
         self._keys = keys
         self._timeout_s = timeout_s
-        self._cache: OrderedDict[Path, log.Loaded] = OrderedDict()
+        self._cache: OrderedDict[Path, log.LoadedSession] = OrderedDict()
         self.written: OrderedDict[Path, None] = OrderedDict()
         """The folders that were written to last."""
         self._mutex = threading.Lock()
 
-    def read(self, scope: Scope) -> Kept | None:
+    def read(self, scope: Scope) -> StoredSession | None:
         """The session; `None` if there is none yet, but could be."""
         folder = folder_of(self.root, scope.key)
         found = self._load(folder)
@@ -58,7 +58,7 @@ class Shelf:
     def change(
         self,
         scope: Scope,
-        change: Callable[[Kept | None], tuple[Kept | None, PutResult]],
+        change: Callable[[StoredSession | None], tuple[StoredSession | None, PutResult]],
         deadline: float,
     ) -> PutResult:
         """Write what `change` makes of the session, which nobody else writes meanwhile."""
@@ -75,16 +75,18 @@ class Shelf:
                 _put_last(self.written, folder, None)
             return result
 
-    def of_account(self, account_id: str, user_id: str | None) -> Iterator[tuple[Key, Kept]]:
+    def of_account(
+        self, account_id: str, user_id: str | None
+    ) -> Iterator[tuple[Key, StoredSession]]:
         """All sessions of an account, or of one user of it."""
         yield from self._of(self.root / safe(account_id), user_id)
 
-    def of_all(self) -> Iterator[tuple[Key, Kept]]:
+    def of_all(self) -> Iterator[tuple[Key, StoredSession]]:
         """All sessions."""
         for account in _folders(self.root):
             yield from self._of(account, None)
 
-    def _of(self, account: Path, user_id: str | None) -> Iterator[tuple[Key, Kept]]:
+    def _of(self, account: Path, user_id: str | None) -> Iterator[tuple[Key, StoredSession]]:
         users = _folders(account) if user_id is None else [account / safe(user_id)]
         for user in users:
             for folder in _folders(user):
@@ -94,7 +96,7 @@ class Shelf:
         if not self.root.is_dir():
             self._check_parent()
 
-    def look_anew(self, scope: Scope) -> log.Loaded | None:
+    def look_anew(self, scope: Scope) -> log.LoadedSession | None:
         """The session as its files have it, every byte of them; nothing that is known is spared."""
         return log.load(self.own(folder_of(self.root, scope.key)), self._keys)
 
@@ -122,7 +124,7 @@ class Shelf:
                     log.anew(folder, found, self._keys)
         self.written.clear()
 
-    def _load(self, folder: Path, *, remember: bool = True) -> log.Loaded | None:
+    def _load(self, folder: Path, *, remember: bool = True) -> log.LoadedSession | None:
         with self._mutex:
             known = self._cache.get(folder)
         found = log.load(self.own(folder), self._keys, known)
@@ -132,7 +134,7 @@ class Shelf:
             self._remember(folder, found)
         return found
 
-    def _remember(self, folder: Path, found: log.Loaded | None) -> None:
+    def _remember(self, folder: Path, found: log.LoadedSession | None) -> None:
         with self._mutex:
             if found is None:
                 self._cache.pop(folder, None)

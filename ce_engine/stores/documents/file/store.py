@@ -20,14 +20,14 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import path_checks, secret
-from ce_engine.stores.documents.base import KeptStore, Key, listed, versions
+from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
-from ce_engine.stores.documents.file.log import Loaded, with_verdict
+from ce_engine.stores.documents.file.log import LoadedSession, with_verdict
 from ce_engine.stores.documents.file.settings import SettingsFiles
 from ce_engine.stores.documents.file.shelf import Shelf
-from ce_engine.stores.documents.session import Kept, changed
+from ce_engine.stores.documents.session import StoredSession, changed
 from ce_engine.stores.fork import survive_fork
-from ce_engine.stores.threads import Lane, outcome, stop_all
+from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
 from ce_engine.stores.urls import folder_path
 
 
@@ -40,7 +40,7 @@ _LAST_WORDS_S = 5.0
 """How long an exiting interpreter waits for writes that were accepted."""
 
 
-class FileStore(KeptStore):
+class FileStore(DocumentStore):
     """Sessions as files in a folder; several processes may share it. See `ports.Store` for the contract.
 
     Opening is lazy: the folder is made with the first write, inside one that must be there. A
@@ -67,8 +67,8 @@ class FileStore(KeptStore):
         self._shelf = Shelf(root, lock_timeout_s, self._secret.mac_key)
         self._settings = SettingsFiles(self._shelf)
         self._hands = [_Hand() for _ in range(1 + _READERS)]
-        self._writer = Lane("writer", self._hands[:1])
-        self._readers = Lane("reader", self._hands[1:])
+        self._writer = WorkerQueue("writer", self._hands[:1])
+        self._readers = WorkerQueue("reader", self._hands[1:])
         self._resting: list[_Hand] = []
         finalize(self, stop_all, (self._readers, self._writer), _LAST_WORDS_S)
         survive_fork(self)
@@ -89,7 +89,7 @@ class FileStore(KeptStore):
     ) -> PutResult:
         now = self._clock.now_iso()
 
-        def change(old: Kept | None) -> tuple[Kept | None, PutResult]:
+        def change(old: StoredSession | None) -> tuple[StoredSession | None, PutResult]:
             return changed(scope, old, writes, expected_version, now, lambda: self.secret)
 
         if not writes:
@@ -162,10 +162,10 @@ class FileStore(KeptStore):
             for end in lane.stop():
                 await outcome(end)
 
-    async def _look(self, scope: Scope, look: Callable[[Kept | None], T]) -> T:
+    async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
         return await self._run(self._readers, lambda: look(self._shelf.read(scope)))
 
-    async def _run(self, lane: Lane[_Hand], work: Callable[[], T]) -> T:
+    async def _run(self, lane: WorkerQueue[_Hand], work: Callable[[], T]) -> T:
         root = self._shelf.root
         return await outcome(lane.submit(lambda hand: hand.run(work, root)))
 
@@ -187,7 +187,7 @@ class FileStore(KeptStore):
             self._readers.reset(self._hands[1:])
 
 
-def _checked(found: Loaded | None) -> ContentCheck | None:
+def _checked(found: LoadedSession | None) -> ContentCheck | None:
     """What the MACs of a session's files say."""
     if found is None:
         return None
