@@ -84,7 +84,7 @@ class Ingest:
     hasher: Hasher = field(default_factory=Sha256Hasher)
     ingestor: EvidenceIngestor = field(default_factory=RuleIngestor)
     degraded: list[str] = field(default_factory=list)
-    """Codes of what failed on the way to the store, for `Records` to tell."""
+    """Codes of what failed on the way to the store, for `RecordGroup` to tell."""
     _limited: LimitedRedactor | None = field(default=None, init=False)
     redactions: dict[str, RedactionRecord] = field(default_factory=dict, init=False)
     """What was redacted so far, by the id of the piece (A-19)."""
