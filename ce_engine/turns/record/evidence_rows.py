@@ -32,10 +32,8 @@ def evidence_row(
     if failed:
         ingest.degraded.append(INGEST_FAILED)
     own, metadata = draft.content if message_id is None else "", draft.metadata
-    piece, is_apart = (
-        RedactionTally(ingest.ids.generate()),
-        ingest.is_apart(metadata.get("sensitivity")),
-    )
+    piece = RedactionTally(ingest.ids.generate())
+    is_apart = ingest.is_apart(metadata.get("sensitivity"))
     redacted, withheld = ingest.content(own, piece, is_apart=is_apart)
     stored = {**(_metadata(ingest, metadata, piece) if metadata else {}), **(clean or {})}
     stored["created_at"] = ingest.clock.now_iso()
