@@ -137,7 +137,7 @@ def _print_one(
         return
     if found is None:
         said = "it cannot be made again (a helper's call, a store without its secret, no stored report)"
-        print_under(screen, 0, f"\nBrought in: {said}")
+        print_under(screen, 0, f"\nBrought in for this turn: {said}")
     else:
         turns = {one.row.tip_message_id or "": one.turn for one in reversed(told)}
         print_brought_in(screen, found, turns)

@@ -46,8 +46,8 @@ def print_brought_in(screen: Console, found: Explanation, turns: Mapping[str, in
     """
     tokens = sum(piece.tokens for piece in found.brought_in)
     pieces = f"{number(len(found.brought_in))} pieces" if len(found.brought_in) != 1 else "1 piece"
-    said = f"{pieces}, {number(tokens)} tokens" if found.brought_in else "nothing for this turn"
-    screen.print(Text(f"\nBrought in: {said}", style="bold"))
+    said = f"{pieces}, {number(tokens)} tokens" if found.brought_in else "nothing"
+    screen.print(Text(f"\nBrought in for this turn: {said}", style="bold"))
     if found.asked and any(piece.features for piece in found.brought_in):
         print_under(screen, INDENT, clipped(found.asked, screen.width - INDENT - 2), before="asked")
     if not found.equal:
@@ -55,13 +55,13 @@ def print_brought_in(screen: Console, found: Explanation, turns: Mapping[str, in
             print_under(screen, INDENT, problem.detail, before="!")
     for piece in found.brought_in:
         _print(screen, piece)
-    if any(piece.features for piece in found.brought_in):
-        print_under(screen, 0, LEGEND, style="dim")
     for before in found.earlier:
         turn = turns.get(before.asked)
         where = f"since turn {turn}" if turn else "since an earlier turn"
         said = f"{number(len(before.ids))} pieces, {number(before.tokens)} tokens, stand where they were sent {where}"
         print_under(screen, INDENT, said, before="stays")
+    if any(piece.features for piece in found.brought_in):
+        print_under(screen, 0, LEGEND, style="dim")
 
 
 def _print(screen: Console, piece: BroughtIn) -> None:
