@@ -241,6 +241,28 @@ def test_9_the_newest_of_equal_messages_is_not_lost_when_the_older_was_cut_away(
     assert app.new(app.send(answer("one"), user("yes"))) == ["yes"]
 
 
+def test_an_answer_that_was_never_recorded_is_not_an_older_one_that_says_the_same() -> None:
+    app = App()
+    history = [user("a"), answer("A"), user("thanks"), answer("welcome"), user("b"), answer("B")]
+    app.talk(*history)
+    unseen = [user("c"), answer("C"), user("d"), answer("welcome")]  # by another way than ours
+    turn = app.send(*history, *unseen, user("e"))
+    assert turn.positions == list(range(11))
+    assert app.path(turn.tip) == [
+        "a",
+        "A",
+        "thanks",
+        "welcome",
+        "b",
+        "B",
+        "c",
+        "C",
+        "d",
+        "welcome",
+        "e",
+    ]
+
+
 def test_10_answers_that_race_stay_in_their_lanes() -> None:
     app = App()
     first, second = app.send(user("a")), app.send(user("b"))

@@ -12,6 +12,9 @@ from ce_engine.schema.enums import Origin
 
 Rank = tuple[int, bool, bool, bool, bool]
 
+ENOUGH = 16
+"""So many messages in a row that fit are no coincidence."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReconcileFlags:
@@ -66,9 +69,24 @@ class Alignment:
         """The newest known answer of the list, and its entry."""
         line = self.matcher.line
         for j in range(len(line) - 1, -1, -1):
-            if line[j].role == "assistant" and (found := self.matcher.candidates(j)):
+            if line[j].role != "assistant":
+                continue
+            found = [n for n in self.matcher.candidates(j) if not self._is_earlier(j, n)]
+            if found:
                 return j, found[0] if len(found) == 1 else self._best(j, found)
         return -1, NEW
+
+    def _is_earlier(self, j: int, n: int) -> bool:
+        """Whether entry `n` is a message before `j` that says the same, as the list is its path up to there.
+
+        Short answers are given again and again: where the new one was never recorded, the old one is not it.
+        """
+        matcher, key = self.matcher, self.matcher.line[j].key
+        run, whole = matcher.run(j, n, ENOUGH)
+        if whole or run >= ENOUGH:
+            return False
+        twins = (i for i in range(run, j) if matcher.line[i].key == key)
+        return any(matcher.run(i, n)[1] for i in twins)
 
     def _find_question(self) -> tuple[int, int]:
         """Where no answer is known: the question that a lane ends with, and its entry."""

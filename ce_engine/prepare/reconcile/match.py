@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -237,11 +238,14 @@ class Matcher:
             n = self.log.parents[n]
         return n
 
-    def run(self, j: int, n: int) -> tuple[int, bool]:
-        """How many messages, backward from `j`, follow the parents of `n`; whether all of them do."""
+    def run(self, j: int, n: int, enough: float = math.inf) -> tuple[int, bool]:
+        """How many messages, backward from `j`, follow the parents of `n`; whether all of them do.
+
+        Who needs to know no more than that they are `enough` is not told how many.
+        """
         entries, count = self.log.entries, 0
         while j >= 0:
-            if n < 0 or not self.same(n, j):
+            if count >= enough or n < 0 or not self.same(n, j):
                 return count, False
             count += 1
             n, results = self.log.parents[n], self._results_before(j)

@@ -33,7 +33,7 @@ from ce_engine import (
     open_store,
 )
 from ce_engine.schema.rows import AppendMessages, MessageRow, Write
-from ce_engine.turns.record.import_history import ORIGINS
+from ce_engine.turns.record.import_history import AT_ONCE, ORIGINS
 
 
 SCOPE = Scope(session_id="s", user_id="u")
@@ -247,3 +247,16 @@ async def test_what_a_store_did_not_take_comes_with_the_next_import() -> None:
     await engine.import_session(SCOPE, talk(800))
     assert [row.message.content for row in await rows(engine)] == [m.content for m in talk(800)]
     await engine.close()
+
+
+async def test_a_short_answer_that_is_given_again_loses_nothing_of_a_long_list(
+    engine: ContextEngine,
+) -> None:
+    said = talk(AT_ONCE // 2 + 10)
+    for place in (21, AT_ONCE + 11):
+        said[place] = Message(role=Role.ASSISTANT, content="You are welcome.")
+    await engine.import_session("s", said)
+    limits = BudgetConfig(max_input_tokens=600, reserved_reply_tokens=0)
+    asked = Message(role=Role.USER, content="Which drawer has number 123?")
+    made = await engine.prepare_turn("s", asked, RuntimeConfig(budget=limits))
+    assert "Number 123 is in drawer 861." in str(made.assembled_input)
