@@ -20,7 +20,7 @@ ROOMS = {
     "ce_engine/audit": 1780,
     "ce_engine/memory": 750,
     "ce_engine/ports": 330,
-    "ce_engine/prepare": 4460,
+    "ce_engine/prepare": 4470,
     "ce_engine/runtime": 1130,
     "ce_engine/schema": 2420,
     "ce_engine/sessions": 1410,

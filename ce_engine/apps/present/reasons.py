@@ -42,8 +42,8 @@ _DECISIONS = {
         "helpers' prompts shortened by the oldest of the conversation in them",
     ),
     ("dropped", "over_budget"): (
-        "candidate beyond the room for what is brought in",
-        "candidates beyond the room for what is brought in",
+        "candidate beyond its share of room",
+        "candidates beyond their share of room",
     ),
     ("dropped", "over_layer_budget"): (
         "block without room in its layer",
