@@ -9,6 +9,7 @@ from weakref import WeakSet
 from ce_engine.audit.deletion import DeletionMethods
 from ce_engine.audit.inspection import Authorize, InspectionMethods, only_the_owner
 from ce_engine.audit.judging import JudgeMethods
+from ce_engine.audit.originals_check import OriginalsCheckMethods
 from ce_engine.audit.reading import ReadMethods
 from ce_engine.audit.replay import ReplayMethods
 from ce_engine.audit.trace import TraceMethods
@@ -95,6 +96,7 @@ class Engine(
     ReadMethods,
     EvidenceToolMethods,
     DeletionMethods,
+    OriginalsCheckMethods,
     CompactionMethods,
     JudgeMethods,
     EmbeddingMethods,
@@ -153,7 +155,7 @@ class Engine(
         self.loop = LoopThread()
         self._announcer = Announcer(self.bus, config.store.deadline_s)
         self._journal = Journal(store, self.loop, config.store, self._name_gap)
-        self._originals = Originals(second_store(config, store, originals), self.loop, config)
+        self._originals = Originals(second_store(config, store, originals), self.ids, self.clock)
         self._sessions = Sessions(store, self._journal, self.redactor, config, self.clock)
         self._locks = KeyedLocks()
         self.caches = WeakSet()

@@ -109,6 +109,7 @@ class SyncEngine(_Blocking):
     delete_evidence = blocking(Engine.delete_evidence)
     delete_user_data = blocking(Engine.delete_user_data)
     verify = blocking(Engine.verify)
+    verify_originals = blocking(Engine.verify_originals)
     check = blocking(Engine.check)
     flush = blocking(Engine.flush)
 

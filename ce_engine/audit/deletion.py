@@ -7,11 +7,7 @@ from typing import Any
 
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError
-from ce_engine.ports.store import Store
 from ce_engine.runtime.waiting import STORE_S, answered
-from ce_engine.schema.event_chain import payload_mac
-from ce_engine.schema.events import Event, EventType
-from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.report import DeletionReport, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, as_scope, check_project
@@ -103,12 +99,12 @@ class DeletionMethods(Verifying):
         what, result = {"what": "session"}, None
         async with self._locks.hold(scope.key):
             if await self._head(scope, any_project=any_project) is not None:
-                event = self._deletion(scope, what, self.store)
+                event = self._originals.deletion(scope, what, self.store)
                 result = await self._delete(scope, DeleteSession(event))
             self._sessions.forget(scope)
             # After the rows, and whether or not there were any: an earlier deletion may have got so far.
             await self._originals.delete(
-                scope, lambda store: [DeleteSession(self._deletion(scope, what, store))]
+                scope, lambda store: [DeleteSession(self._originals.deletion(scope, what, store))]
             )
         gone = result is not None and result.success
         return DeletionReport(sessions=1, **result.removed) if result and gone else DeletionReport()
@@ -119,7 +115,7 @@ class DeletionMethods(Verifying):
             if await self._head(scope) is None:
                 return DeletionReport()
             what = {"what": "evidence", "evidence_id": evidence_id}
-            event = self._deletion(scope, what, self.store)
+            event = self._originals.deletion(scope, what, self.store)
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
             result = await self._delete(scope, DeleteEvidence(evidence_id, event))
             if self._sessions.known(scope) is not None:
@@ -128,7 +124,9 @@ class DeletionMethods(Verifying):
             ids = [evidence_id, *(row.message_id for row in rows if row.message_id)]
             await self._originals.delete(
                 scope,
-                lambda store: [DeleteEvidence(i, self._deletion(scope, what, store)) for i in ids],
+                lambda store: [
+                    DeleteEvidence(i, self._originals.deletion(scope, what, store)) for i in ids
+                ],
             )
         await self._purge()
         return DeletionReport(**result.removed)
@@ -167,19 +165,3 @@ class DeletionMethods(Verifying):
         if not any_project:
             check_project(scope, state.head.project_id)
         return state.head
-
-    def _deletion(self, scope: Scope, payload: dict[str, Any], store: Store) -> Event:
-        """The event of a deletion. Its MAC is under the install's key: the session's own may go with it."""
-        event = Event(
-            event_type=EventType.DELETED,
-            session_id=scope.session_id,
-            account_id=scope.account_id,
-            user_id=scope.user_id,
-            event_id=self.ids.generate(),
-            ts=self.clock.now_iso(),
-            payload=payload,
-            redacted=True,
-            nonce=self.ids.generate()[:18],
-        )
-        event.payload_mac = payload_mac(event, chain_keys(store.secret, scope.key).own)
-        return event

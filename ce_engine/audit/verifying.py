@@ -97,4 +97,3 @@ class Verifying(EngineBase):
         """Wait, outside the lock, for what was handed over: the app's own calls wait for nobody."""
         await self._settle(scope)
         await self._journal.flush(STORE_S)
-        await self._originals.flush(STORE_S)

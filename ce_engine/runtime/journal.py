@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ce_engine.config import StoreConfig
 from ce_engine.errors import (
@@ -69,11 +69,30 @@ _left: ContextVar[list[float] | None] = ContextVar("ce_store_wait_left", default
 """How many seconds the phase that runs here may still wait for the store."""
 
 
+class Companion(Protocol):
+    """What goes with a group into another store: it is there before the group is written."""
+
+    @property
+    def writes(self) -> Sequence[Write]:
+        """What it is."""
+
+    async def put(self) -> None:
+        """Store it, or see that it is stored.
+
+        Raises:
+            StoreUnavailableError: the other store is away; then the group waits, too.
+        """
+
+    async def withdraw(self) -> None:
+        """Take it away again, if it was stored: the group was dropped."""
+
+
 @dataclass(slots=True, eq=False)
 class WriteGroup:
     """A group of writes that was accepted.
 
     Attributes:
+        companion: what is to be in another store first.
         future: ends when it landed, or with `None` if it was dropped.
         heard: ends with the first word of it: true if it landed; false if it was dropped, or follows
             later because the store is away.
@@ -83,6 +102,7 @@ class WriteGroup:
     writes: Sequence[Write]
     size: int
     landed: Landed | None
+    companion: Companion | None = None
     future: Future[PutResult | None] = field(default_factory=Future)
     heard: Future[bool] = field(default_factory=Future)
     is_late: bool = False
@@ -220,10 +240,15 @@ class Journal:
             raise StoreUnavailableError(f"the store raised {type(error).__name__}") from error
 
     def submit(
-        self, scope: Scope, writes: Sequence[Write], landed: Landed | None = None
+        self,
+        scope: Scope,
+        writes: Sequence[Write],
+        landed: Landed | None = None,
+        companion: Companion | None = None,
     ) -> WriteGroup:
         """Accept a group of writes without waiting."""
-        group = WriteGroup(scope, writes, _size(writes), landed)
+        size = _size([*writes, *(companion.writes if companion is not None else ())])
+        group = WriteGroup(scope, writes, size, landed, companion)
         with self._mutex:
             if self._writes.is_open():
                 group.late()
@@ -290,6 +315,8 @@ class Journal:
                 result = await self._write(group)
                 if result is not None and group.is_late:
                     self._vouch(group.scope)
+                if result is None and group.companion is not None:
+                    await group.companion.withdraw()
                 with self._mutex:
                     self._queues[key].popleft()
                 self._tell(group, result)
@@ -374,6 +401,8 @@ class Journal:
         """
         _fit(group, self._foreign)
         try:
+            if group.companion is not None:
+                await group.companion.put()
             result = _checked(await self._store.apply(group.scope, group.writes), PutResult)
         except FileDamagedError as error:
             self._refuse(group, error)

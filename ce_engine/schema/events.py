@@ -36,6 +36,8 @@ class EventType(StrEnum):
     """Somebody looked at what would be sent (D-08)."""
     REDACTED = "Redacted"
     """Which rules hit what, with the audit switch on (A-19)."""
+    ORIGINALS_STORED = "OriginalsStored"
+    """The second store has originals of these pieces; `payload` has their ids."""
     ORIGINAL_READ = "OriginalRead"
     """Somebody asked for what redaction took out; `payload` says who, and of what."""
     CONSTRAINT_VIOLATED = "ConstraintViolated"
@@ -56,6 +58,7 @@ STORED = frozenset(
         EventType.ERROR,
         EventType.DEGRADED,
         EventType.REDACTED,
+        EventType.ORIGINALS_STORED,
         EventType.ORIGINAL_READ,
         EventType.CONSTRAINT_VIOLATED,
         EventType.RECORDED,

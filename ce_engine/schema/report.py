@@ -80,6 +80,21 @@ class DeletionReport(Schema):
         )
 
 
+class OriginalsReport(Schema):
+    """What a look for the originals of a session found; ids of messages, evidence, tool calls and blocks.
+
+    Attributes:
+        there: how many are there.
+        missing: what was redacted and has no original: it was redacted while none were kept, or its
+            original was lost.
+        without_row: originals of which nothing is recorded: a process was killed between both stores.
+    """
+
+    there: int = 0
+    missing: list[str] = Field(default_factory=list)
+    without_row: list[str] = Field(default_factory=list)
+
+
 class RenderedBlock(Schema):
     """A block with its refs resolved into text."""
 
@@ -273,6 +288,7 @@ __all__ = [
     "EvidenceFilter",
     "LayerReport",
     "MessagePart",
+    "OriginalsReport",
     "PrepareResult",
     "PruneDecision",
     "PutResult",

@@ -45,14 +45,13 @@ class LifecycleMethods(EngineBase):
     @property
     def has_unstored(self) -> bool:
         """Whether something handed over is not stored yet."""
-        return self._posted.pending or self._journal.waiting + self._originals.waiting > 0
+        return self._posted.pending or self._journal.waiting > 0
 
     async def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything handed over is stored; false if it is not in time."""
         done = await self._background.settle(timeout_s)
         done = await self._posted.settle_all(timeout_s) and done
-        done = await self._journal.flush(timeout_s) and done
-        return await self._originals.flush(timeout_s) and done
+        return await self._journal.flush(timeout_s) and done
 
     async def close(self, timeout_s: float = 5.0) -> None:
         """Store what was accepted, give up a summary that takes longer, and let go of threads and files."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ce_engine.apps.cli.options import Account, AsJson, StoreUrl, User
+from ce_engine.apps.cli import verify_originals
+from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl, User
 from ce_engine.apps.cli.reading import engine_over, find_scope, text_of, with_project
 from ce_engine.apps.present.output import console, moment, number, print_json, printable
 from ce_engine.errors import ConfigError, FileDamagedError
@@ -49,12 +50,14 @@ class _Found:
     compared: int = 0
     missing: int = 0
     new: tuple[str, ...] = ()
+    originals: Sequence[verify_originals.Checked] = ()
 
     @property
     def code(self) -> int:
         """The exit code."""
         found = {verification.status for _, verification in self.sessions}
-        if self.missing or "tampered" in found:
+        gaps = any(report.missing for _, report in self.originals)
+        if self.missing or gaps or "tampered" in found:
             return 1
         return UNVERIFIED if "unverified" in found else 0
 
@@ -75,13 +78,16 @@ def verify(
         ),
     ] = None,
     store: StoreUrl = None,
+    originals: OriginalsUrl = None,
     user: User = None,
     account: Account = "",
     as_json: AsJson = False,
 ) -> None:
     """Verify sessions: events, and the rows that they tell of, by keyed MACs under the install's secret.
 
-    Exit code 1 if something is not what was recorded, 3 if something cannot be verified. Settings of
+    With --originals, also that each redacted piece has its original there; those without one are named.
+
+    Exit code 1 if something is not what was recorded or not there, 3 if something cannot be verified. Settings of
     owners and originals have no MACs. With --json, an object a session with session_id, status (intact,
     deleted, unverified or tampered), events, rows, tampered_seq (the first event that is not what was
     recorded, or is missing), wrong (what else is not), deleted (what was deleted, and when), unverified,
@@ -92,7 +98,7 @@ def verify(
         raise ConfigError(f"the folder of {anchor!r} is not there: nothing can be appended to it")
     file = Path(anchor) if anchor not in (None, PRINTED) else None
     lines = text_of(file) if file is not None and file.exists() else ""
-    found = asyncio.run(_verify(store, session, account, user, lines))
+    found = asyncio.run(_verify((store, originals), session, account, user, lines))
     if as_json:
         _print_json(found, session)
     else:
@@ -106,12 +112,16 @@ def verify(
 
 
 async def _verify(
-    url: str | None, session: str | None, account: str, user: str | None, lines: str
+    urls: tuple[str | None, str | None],
+    session: str | None,
+    account: str,
+    user: str | None,
+    lines: str,
 ) -> _Found:
     from ce_engine.audit.anchors import anchors_of  # noqa: PLC0415 - brings the engine's schema
 
     anchors = anchors_of(lines)
-    async with engine_over(url) as engine:
+    async with engine_over(*urls) as engine:
         if not secret.is_there(local_path(engine.store.url)):
             raise ConfigError(
                 "the secret is not there, without which nothing can be verified: set CE_SECRET, or put "
@@ -123,8 +133,10 @@ async def _verify(
         else:
             scopes = await _all(engine, account, user)
             sessions = [(scope, await _one(engine, scope, lines)) for scope in scopes]
+        of_second = await verify_originals.checked(engine, [scope for scope, _ in sessions])
     is_whole = session is None and user is None and not account
-    return _compared(sessions, anchors, is_whole=is_whole)
+    found = _compared(sessions, anchors, is_whole=is_whole)
+    return replace(found, originals=of_second)
 
 
 async def _one(engine: ContextEngine, scope: Scope, lines: str) -> Verification:
@@ -179,6 +191,8 @@ def _print_json(found: _Found, session: str | None) -> None:
         {"session_id": scope.session_id, "status": each.status, **asdict(each)}
         for scope, each in found.sessions
     ]
+    for item, (scope, _) in zip(made, found.sessions, strict=True):
+        item.update(verify_originals.as_json(scope, found.originals))
     if session is not None:
         print_json(made[0])
         return
@@ -192,6 +206,8 @@ def _print(found: _Found, file: Path | None, anchor: str | None) -> None:
     for scope, verification in found.sessions:
         for line in _lines(scope, verification):
             screen.print(printable(line))
+    for line in verify_originals.lines(found.originals):
+        screen.print(printable(line))
     if found.missing:
         screen.print(f"{number(found.missing)} sessions that the anchors tell of are not there")
     if file is not None:

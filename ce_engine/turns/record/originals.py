@@ -1,4 +1,4 @@
-"""What redaction took out, in a second store of its own rights: written after, read on the record (A-19, A-30)."""
+"""What redaction took out, in a second store of its own rights: written first, read on the record (A-19, A-30)."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import logging
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import (
     ConfigError,
+    ContextEngineError,
     EvidenceNotFoundError,
     OriginalRefusedError,
     SessionNotFoundError,
     StoreUnavailableError,
     StoreUrlError,
 )
+from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.ports.store import Store
-from ce_engine.runtime.gaps import Gap
-from ce_engine.runtime.journal import Journal, Landed
+from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.waiting import answered
 from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource
 from ce_engine.schema.enums import EvidenceType, SourceKind
-from ce_engine.schema.events import EventType
-from ce_engine.schema.report import PutResult
-from ce_engine.schema.rows import HEAD_ONLY, CreateSession, EvidenceRow, PutEvidence, Write
+from ce_engine.schema.event_chain import payload_mac
+from ce_engine.schema.events import Event, EventType
+from ce_engine.schema.ids import chain_keys
+from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, EvidenceRow, PutEvidence, Write
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.tool_runs import Original
 from ce_engine.stores import open_store
@@ -39,33 +44,44 @@ logger = logging.getLogger("ce_engine.store")
 
 
 class Originals:
-    """The second store behind a journal of its own; without a store it does nothing.
+    """The second store; without one it does nothing.
 
-    An original is evidence under the id of its piece, in a session of the same scope. It is written once
-    its redacted row has landed, so that nothing is kept of what was refused. Where the second store is
-    away, calls go on, and it is written later (decision 10).
+    An original is evidence under the id of its piece, in a session of the same scope. It is there before
+    its redacted row is: where a record must be complete, no moment at which a process is killed leaves a
+    row without it. A row waits while the second store is away, as it does for its own (decision 10).
     """
 
-    def __init__(self, store: Store | None, loop: LoopThread, config: RuntimeConfig) -> None:
+    def __init__(self, store: Store | None, ids: IdGenerator, clock: Clock) -> None:
         self.store = store
-        self._journal = Journal(store, loop, config.store, _lost) if store is not None else None
+        self._ids, self._clock = ids, clock
 
-    def after(self, records: RecordGroup) -> Landed:
-        """What is to be done when a group of records has landed: their originals follow."""
-        view, originals = records.view, records.ingest.originals
-        journal, key_id, scope = self._journal, view.head.key_id, view.scope
-        if journal is None or not originals:
-            return view.landed
-        head = view.head  # its salt stays where it is: nothing here needs it
-        begin = CreateSession(key_id.encode(), key_id, head.ephemeral, head.created_at)
-        writes: list[Write] = [begin, *(_put(scope, each) for each in originals.values())]
+    def of(self, records: RecordGroup) -> StoredFirst | None:
+        """What is to be in the second store before these records are in the first."""
+        scope, originals = records.view.scope, records.ingest.originals
+        if self.store is None or not originals:
+            return None
+        return StoredFirst(
+            self.store,
+            scope,
+            [_put(scope, each) for each in originals.values()],
+            lambda store, payload: self.deletion(scope, payload, store),
+        )
 
-        def landed(result: PutResult) -> None:
-            view.landed(result)
-            if result.success:
-                journal.submit(scope, writes)
-
-        return landed
+    def deletion(self, scope: Scope, payload: dict[str, Any], store: Store) -> Event:
+        """The event of a deletion. Its MAC is under the chain's key: the session's own may go with it."""
+        event = Event(
+            event_type=EventType.DELETED,
+            session_id=scope.session_id,
+            account_id=scope.account_id,
+            user_id=scope.user_id,
+            event_id=self._ids.generate(),
+            ts=self._clock.now_iso(),
+            payload=payload,
+            redacted=True,
+            nonce=self._ids.generate()[:18],
+        )
+        event.payload_mac = payload_mac(event, chain_keys(store.secret, scope.key).own)
+        return event
 
     async def read(self, scope: Scope, piece_ids: Sequence[str]) -> Original | None:
         """The original of the first of these that has one."""
@@ -81,12 +97,8 @@ class Originals:
         Raises:
             StoreUnavailableError: the second store cannot do it now.
         """
-        if self._journal is None:
+        if self.store is None:
             return
-        if not await self._journal.settle(scope):
-            raise StoreUnavailableError(
-                "originals of this session are still on their way to their store; delete it again"
-            )
         store = self._open()
         if (await answered(store.version(scope))).version == 0:
             return
@@ -107,14 +119,6 @@ class Originals:
         if self.store is not None:
             await answered(self.store.purge(), seconds)
 
-    @property
-    def waiting(self) -> int:
-        """How many groups have not landed yet."""
-        return self._journal.waiting if self._journal is not None else 0
-
-    async def flush(self, timeout_s: float) -> bool:
-        return await self._journal.flush(timeout_s) if self._journal is not None else True
-
     async def check_with(self, first: Store) -> None:
         """Prove that both stores work."""
         await first.check()
@@ -128,6 +132,50 @@ class Originals:
     def _open(self) -> Store:
         assert self.store is not None
         return self.store
+
+
+@dataclass(slots=True)
+class StoredFirst:
+    """The originals of one group of records, which the group waits for."""
+
+    store: Store
+    scope: Scope
+    writes: Sequence[PutEvidence]
+    deletion: Callable[[Store, dict[str, Any]], Event]
+    is_stored: bool = False
+
+    async def put(self) -> None:
+        if self.is_stored:
+            return
+        try:
+            await self.store.apply(self.scope, self.writes)
+        except (StoreUnavailableError, OSError) as error:
+            # The first store's name would be told beside the error of the second.
+            code = error.code if isinstance(error, ContextEngineError) else type(error).__name__
+            raise StoreUnavailableError(
+                f"the store of the originals, which have to be there first, takes nothing ({code})"
+            ) from error
+        self.is_stored = True
+
+    async def withdraw(self) -> None:
+        """Take away what has no row: its session was deleted meanwhile, or the store refused it."""
+        if not self.is_stored:
+            return
+        try:
+            for write in self.writes:
+                piece_id = write.row.evidence.evidence_id
+                event = self.deletion(self.store, {"what": "evidence", "evidence_id": piece_id})
+                await self.store.apply(self.scope, [DeleteEvidence(piece_id, event)])
+        except Exception as error:  # noqa: BLE001 - a store of somebody else's may raise anything
+            logger.warning(
+                "originals of %d records that were refused are still in their store (%s); "
+                "ce verify --originals names them",
+                len(self.writes),
+                type(error).__name__,
+            )
+            return
+        with suppress(StoreUnavailableError):  # then with the next purge
+            await self.store.purge()
 
 
 class OriginalMethods(ToolRunMethods):
@@ -263,9 +311,3 @@ def _put(scope: Scope, original: Original) -> PutEvidence:
         links=EvidenceLinks(),
     )
     return PutEvidence(EvidenceRow(evidence, project_id=scope.project_id))
-
-
-def _lost(gap: Gap) -> None:
-    logger.warning(
-        "originals of %d groups were lost: their store took none for too long", gap.groups
-    )

@@ -179,7 +179,8 @@ class RecordMethods(EngineBase):
             return None
         view = records.view
         view.created = True
-        group = self._journal.submit(view.scope, writes, self._originals.after(records))
+        first = self._originals.of(records)
+        group = self._journal.submit(view.scope, writes, view.landed, first)
         self._summarize_on(records)
         if records.heard:
             payload = {"writes": len(writes)}

@@ -33,6 +33,7 @@ from ce_engine.turns.record.persistence_boundary import Ingest
 
 
 REDACTIONS_AN_EVENT = 100
+ORIGINALS_AN_EVENT = 500
 
 
 @dataclass(slots=True)
@@ -86,6 +87,7 @@ class RecordGroup:
         if self.view.redactor is not None and (learned := self.view.redactor.learned()):
             group.append(PutPlaceholders(learned))
         self._tell_redactions()
+        self._tell_originals()
         kept = (event for event in self.events if event.event_id not in self.passing)
         if stored := [event for event in kept if event.event_type in STORED]:
             group.append(AppendEvents(stored))
@@ -105,6 +107,13 @@ class RecordGroup:
             payload = {"redactions": records}
             event = self.ingest.event(EventType.REDACTED, payload=payload, turn_id=turn_id)
             self.events.append(event)
+
+    def _tell_originals(self) -> None:
+        """Which pieces have an original: one that is not there any more is missed then."""
+        ids = list(self.ingest.originals)
+        for first in range(0, len(ids), ORIGINALS_AN_EVENT):
+            payload = {"ids": ids[first : first + ORIGINALS_AN_EVENT]}
+            self.events.append(self.ingest.event(EventType.ORIGINALS_STORED, payload=payload))
 
     def begin(self, degraded: Iterable[str], collected: CollectedContext) -> None:
         """Tell of what a call has to do without, as an event each."""

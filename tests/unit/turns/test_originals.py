@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from ce_engine import (
     MemoryStore,
     Message,
     OriginalRefusedError,
+    OriginalsReport,
     Priority,
     RedactionConfig,
     RedactionRules,
@@ -258,6 +260,74 @@ def test_calls_go_on_without_the_second_store_and_it_is_written_later(
         "example.com"
     )
     assert MAIL not in caplog.text
+    engine.sync.close()
+
+
+@pytest.mark.req("A-19", "A-23")
+def test_no_row_is_acknowledged_before_its_original_is_there() -> None:
+    engine, second = switched()
+    HostApp(engine, SCOPE).ask("Hello", "Hello.")
+    assert engine.sync.flush()
+    second.refuses = True
+    closed = engine.config.model_copy(update={"fail": "closed"})
+    app = HostApp(engine, SCOPE)
+    prepared = app.prepare(user(f"Write to {MAIL}"), config=closed)
+    with pytest.raises(StoreUnavailableError, match="not stored yet"):
+        app.commit(prepared, assistant(f"Written to {MAIL}."))
+    assert not engine.sync.flush(0.1)
+    document = engine.loop.run(engine.store.get_session(SCOPE))
+    assert document is not None
+    assert [m.content for m in document.session.messages] == ["Hello", "Hello."]
+    second.refuses = False
+    assert engine.sync.flush()
+    assert engine.sync.verify_originals(SCOPE) == OriginalsReport(there=2)
+    engine.sync.close()
+
+
+@pytest.mark.req("A-30")
+def test_what_comes_too_late_leaves_no_original_either(opened: Opened, tmp_path: Path) -> None:
+    engine, deleter = opened(), opened()
+    app = HostApp(engine, SCOPE)
+    app.ask("Hello", "Hello.")
+    prepared = app.prepare(user("And?"))
+    assert engine.sync.flush()
+    deleter.sync.delete_session(SCOPE)
+    app.commit(prepared, assistant(f"Ask {MAIL}."))
+    assert engine.sync.flush()
+    assert not holds(tmp_path, MAIL)
+
+
+@pytest.mark.req("A-19")
+def test_a_lost_original_is_named(opened: Opened, tmp_path: Path) -> None:
+    engine = opened()
+    talk(engine)
+    known = ids(engine)
+    there = engine.sync.verify_originals(SCOPE)
+    assert (there.there > 4, there.missing, there.without_row) == (True, [], [])
+    engine.sync.delete_evidence(SCOPE, known["rag_doc"])
+    assert engine.sync.verify_originals(SCOPE).missing == []
+    other = Scope(session_id="s", user_id="u", account_id="a", project_id="p")
+    with pytest.raises(ScopeViolationError):
+        engine.sync.verify_originals(other)
+    engine.sync.close()
+    for path in (tmp_path / "originals").iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    urls = ("--account", "a", "--store", engine.store.url)
+    urls += ("--originals", str(engine.config.redaction.originals_url))
+    done = ce("verify", "s", *urls)
+    assert done.exit_code == 1
+    assert f"missing: {known['user']} was redacted" in done.stdout
+    assert known["rag_doc"] not in done.stdout.partition("originals of")[2]
+    found = json.loads(ce("verify", "--json", *urls).stdout)["sessions"][0]["originals"]
+    assert found["there"] == 0
+    assert {known["user"], known["assistant"], known["call"]} <= set(found["missing"])
+    assert ce("verify", "s", *urls[:4]).exit_code == 0
+
+
+def test_originals_are_checked_where_there_are_some_only() -> None:
+    engine = create_context_engine(MemoryStore())
+    with pytest.raises(ConfigError, match="no originals are kept"):
+        engine.sync.verify_originals(SCOPE)
     engine.sync.close()
 
 
