@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
+from ce_engine.audit.derived import derived_answers
 from ce_engine.audit.verifying import Verifying
 from ce_engine.errors import SessionNotFoundError, StoreUnavailableError
 from ce_engine.runtime.waiting import STORE_S, answered
+from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.report import DeletionReport, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.stores.quotations import Quotations
 
 
 PURGE_S = 600.0
@@ -40,10 +43,17 @@ class DeletionMethods(Verifying):
         return await self._then_forgotten(self._delete_session(as_scope(session_id)))
 
     async def delete_evidence(self, session_id: Scope | str, evidence_id: str) -> DeletionReport:
-        """Delete the content of a piece of evidence, and of the message that has it (A-30).
+        """Delete the content of a piece of evidence, and its text wherever it stands in the session (A-30).
+
+        The message that has it loses it; from other messages, evidence, blocks, arguments of tools, tasks,
+        reports and events of the host's own its text is taken out, all of it and each passage of 24
+        characters (12 of Chinese, Japanese or Korean), white space and case aside; summaries go. `cleared`
+        of the result names where it stood. What says it in other words, or in shorter pieces, stays:
+        `derived` names the answers that may. Other sessions are not looked into.
 
         Its id, source and links stay, so that what rests on it can still be traced; its metadata says
-        when it was deleted. The same content, sent or retrieved again in this session, stays deleted.
+        when it was deleted. The same content, sent or retrieved again in this session, stays deleted;
+        a text that quotes it anew is new.
 
         Raises:
             ScopeViolationError: the session belongs to another project.
@@ -107,29 +117,55 @@ class DeletionMethods(Verifying):
                 scope, lambda store: [DeleteSession(self._originals.deletion(scope, what, store))]
             )
         gone = result is not None and result.success
-        return DeletionReport(sessions=1, **result.removed) if result and gone else DeletionReport()
+        removed = {"sessions": 1, **result.removed} if result and gone else {}
+        return DeletionReport.model_validate(removed)
 
     async def _delete_evidence(self, scope: Scope, evidence_id: str) -> DeletionReport:
         await self._land(scope)
         async with self._locks.hold(scope.key):
             if await self._head(scope) is None:
                 return DeletionReport()
-            what = {"what": "evidence", "evidence_id": evidence_id}
-            event = self._originals.deletion(scope, what, self.store)
+            what: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
-            result = await self._delete(scope, DeleteEvidence(evidence_id, event))
+            holders = [row.message_id for row in rows if row.message_id]
+            events = await self._quoting(scope, [row.evidence.content for row in rows])
+            event = self._originals.deletion(
+                scope, {**what, "events": events} if events else what, self.store
+            )
+            result = await self._delete(scope, DeleteEvidence(evidence_id, event, events))
             if self._sessions.known(scope) is not None:
                 self._sessions.drop(scope)
                 await self._sessions.view(scope, ephemeral=False)
-            ids = [evidence_id, *(row.message_id for row in rows if row.message_id)]
+            ids = [evidence_id, *holders, *result.cleared]
             await self._originals.delete(
                 scope,
                 lambda store: [
                     DeleteEvidence(i, self._originals.deletion(scope, what, store)) for i in ids
                 ],
             )
+            rest = await self._derived(scope, evidence_id, [*holders, *result.cleared])
         await self._purge()
-        return DeletionReport(**result.removed)
+        if not result.removed:
+            return DeletionReport()
+        found = {"cleared": result.cleared, "derived": rest}
+        return DeletionReport.model_validate({**result.removed, **found})
+
+    async def _quoting(self, scope: Scope, texts: Sequence[str]) -> list[int]:
+        """The numbers of the events in whose payload a text stands: a host's own may have it."""
+        chain = await answered(self.store.chain(scope))
+        if chain is None or not any(texts):
+            return []
+        quotations = [Quotations(text) for text in texts]
+        return await self.workers.run(lambda: _holding(chain.events, quotations))
+
+    async def _derived(self, scope: Scope, evidence_id: str, holders: Sequence[str]) -> list[str]:
+        state = await answered(self.store.state(scope))
+        if state is None:
+            return []
+        turns = await answered(self.store.list_turns(scope))
+        return await self.workers.run(
+            lambda: derived_answers(state.rows, turns, evidence_id, holders)
+        )
 
     async def _delete(self, scope: Scope, write: DeleteSession | DeleteEvidence) -> PutResult:
         try:
@@ -165,3 +201,20 @@ class DeletionMethods(Verifying):
         if not any_project:
             check_project(scope, state.head.project_id)
         return state.head
+
+
+def _holding(events: Iterable[Event], quotations: Sequence[Quotations]) -> list[int]:
+    found = []
+    for event in events:
+        if event.event_type == EventType.DELETED:
+            continue
+        by_host = event.event_type == EventType.RECORDED
+        values = [event.payload, event.meta, event.tags]
+        if any(
+            quotation.without_data(value, passages_only=not by_host or value is not event.payload)
+            is not value
+            for quotation in quotations
+            for value in values
+        ):
+            found.append(event.seq or 0)
+    return found

@@ -102,11 +102,16 @@ def verify_log(
     deletions = [event for event in events if event.event_type == EventType.DELETED]
     ends = [event.seq or 0 for event in deletions if event.payload.get("what") == "session"]
     broken = verify_chain(events, head, keys)
-    payloads = [_payload_fits(event, max(ends, default=0), keys, session_key) for event in events]
+    last = max(ends, default=0)
+    emptied = _emptied(deletions)
+    payloads = [
+        _payload_fits(event, keys, session_key, (event.seq or 0) < last, event.seq in emptied)
+        for event in events
+    ]
     wrong = [n for n, fits in enumerate(payloads, start=1) if fits is False]
     if broken is not None:
         wrong.append(broken)
-    older = sum(is_older(event) for event in events[max(ends, default=0) :])
+    older = sum(is_older(event) for event in events[last:])
     unverified = list(content.unverified)
     if older:
         unverified.append(
@@ -127,15 +132,22 @@ def verify_log(
     )
 
 
+def _emptied(deletions: Sequence[Event]) -> set[int]:
+    """The numbers of the events that went with deleted evidence; a deletion names earlier ones only."""
+    named = ((event.seq or 0, event.payload.get("events", ())) for event in deletions)
+    return {n for seq, events in named for n in events if isinstance(n, int) and n < seq}
+
+
 def _payload_fits(
-    event: Event, emptied_before: int, keys: ChainKeys, session_key: bytes | None
+    event: Event, keys: ChainKeys, session_key: bytes | None, went: bool, may_be_empty: bool
 ) -> bool | None:
     """Whether the payload is what was recorded, or was deleted as the log says; `None` if nobody can say."""
     older, key = is_older(event), session_key
+    is_empty = not (event.payload or event.nonce or event.tags or event.meta)
     if event.event_type == EventType.DELETED:
         key = keys.install if older else keys.own
-    elif (event.seq or 0) < emptied_before:
-        return not (event.payload or event.nonce or event.tags or event.meta)
+    elif went or (may_be_empty and is_empty):
+        return is_empty
     if key is None or not event.payload_mac:
         return None
     made = (_older_payload_mac if older else payload_mac)(event, key)

@@ -40,6 +40,8 @@ class PutResult(Schema):
     error: str | None = None
     removed: dict[str, int] = Field(default_factory=dict)
     """What a deletion took away, counted by kind."""
+    cleared: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    """Ids of what else the text of deleted evidence stood in, and was taken out of."""
 
 
 class ImportReport(Schema):
@@ -72,6 +74,11 @@ class DeletionReport(Schema):
     turns: int = 0
     settings: int = 0
     """Constraints are one setting of a project, a budget is another."""
+    cleared: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    """Ids of the messages, evidence, blocks, tool calls and tasks that the text of deleted evidence was
+    taken out of: all of it, and each passage of 24 characters (12 of Chinese, Japanese or Korean)."""
+    derived: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    """Ids of the answers that may say it in other words: their model was shown it. They stay."""
 
     def __add__(self, other: DeletionReport) -> DeletionReport:
         names = type(self).model_fields

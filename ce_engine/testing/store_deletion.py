@@ -15,6 +15,7 @@ from ce_engine.schema.document import (
     Task,
     ToolRequest,
 )
+from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.event_chain import payload_mac, verify_log
 from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.ids import chain_keys
@@ -81,6 +82,34 @@ def everything(word: str) -> list[Write]:
                 )
             ]
         ),
+    ]
+
+
+CALM = "Nothing is said of birds in this one."
+
+
+def quoting(text: str) -> list[Write]:
+    """Rows of every kind that quote a text, which is that of evidence `e1`."""
+    so = f"So: {text}"
+    asking = samples.bare_row("m2", "Look it up.")
+    asking.message.tool_calls = [ToolRequest(name="find", id="call_0", args={"q": so, "n": 3})]
+    twin = samples.evidence_row("e2", f" {text.upper()}\n", dedup_key=b"2")
+    beside = samples.evidence_row("e3", "More.", dedup_key=b"3")
+    beside.evidence = beside.evidence.model_copy(update={"metadata": {"abstract": so}})
+    turn = samples.turn("t1", report={"context": so}, attempts=[{"error": so}])
+    turn.status = TurnStatus.ABANDONED
+    said = f"It says: {text[4:]} Really?"
+    return [
+        AppendMessages([samples.bare_row("m1", said), asking, samples.bare_row("m3", CALM)]),
+        PutEvidence(samples.evidence_row("e1", text)),
+        PutEvidence(twin),
+        PutEvidence(beside),
+        PutBlocks([samples.block("b1", content=so, refs=[])]),
+        AppendToolCalls([ToolCallRow(samples.tool_call("c1", args_digest={"q": so}, tool="find"))]),
+        AppendModelUsage([ModelUsage(model_usage_id="u1", provider="p", model="m", error=so)]),
+        UpsertTasks([Task(task_id="k1", name=so)]),
+        PutTurn(turn),
+        AppendEvents([samples.event("v1", payload={"plan": so}, tags={"t": so})]),
     ]
 
 
@@ -285,3 +314,41 @@ class DeletionContract:
         assert found.content == ""
         await store.purge()
         assert CANARY.encode() not in self.bytes_of(store)
+
+    @pytest.mark.req("A-30")
+    async def test_its_text_goes_from_all_rows_that_quote_it(self, store: Store) -> None:
+        text = f"The {CANARY} sings at dawn in the seventh cage of the upper hall."
+        await store.apply(SCOPE, [CreateSession(b"salt", "key"), *quoting(text)])
+        event = deletion(store, what="evidence", evidence_id="e1")
+        event = event.model_copy(update={"payload": {**event.payload, "events": [1]}})
+        event.payload_mac = payload_mac(event, chain_keys(store.secret, SCOPE.key).own)
+        result = await store.apply(SCOPE, [DeleteEvidence("e1", event, [1])])
+        assert result.removed == {"evidences": 1}
+        assert set(result.cleared) == {"m1", "m2", "e2", "e3", "b1", "c1", "k1"}
+        rows = {row.message.message_id: row for row in (await read_state(store)).rows}
+        assert rows["m1"].message.content == "It says: [deleted] Really?"
+        assert str(rows["m2"].message.tool_calls).count("[deleted]") == 1
+        assert (rows["m3"].message.content, rows["m3"].withheld) == (CALM, False)
+        document = await store.get_session(SCOPE)
+        assert document is not None
+        copy, beside = document.evidences["e2"], document.evidences["e3"]
+        assert (copy.content, "deleted_at" in copy.metadata) == ("", True)
+        assert (beside.content, beside.metadata) == ("More.", {"abstract": "So: [deleted]"})
+        [turn] = await store.list_turns(SCOPE)
+        assert (turn.status, turn.report) == (TurnStatus.ABANDONED, {"context": "So: [deleted]"})
+        assert len(document.session.model_usage) == 1
+        await check_log(store, "deleted")
+        await store.purge()
+        assert b"sings at dawn" not in self.bytes_of(store).lower()
+
+    @pytest.mark.req("A-30")
+    async def test_a_short_text_goes_as_a_word_of_its_own(self, store: Store) -> None:
+        said = ["The code is 7391.", "Order 17391 of 7391b", "7391"]
+        rows = [samples.bare_row(f"m{n}", each) for n, each in enumerate(said)]
+        await store.apply(
+            SCOPE, [AppendMessages(rows), PutEvidence(samples.evidence_row("e1", "7391"))]
+        )
+        result = await store.apply(SCOPE, [DeleteEvidence("e1", deletion(store))])
+        assert result.cleared == ["m0", "m2"]
+        left = [row.message.content for row in (await read_state(store)).rows]
+        assert left == ["The code is [deleted].", said[1], ""]

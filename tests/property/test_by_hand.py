@@ -33,6 +33,7 @@ NOT_CALLED = {
     "preview": "records nothing: the tests of what is beside an answer, and CrewAI's, have it",
     "redact": "gives a text that is nowhere stored: the canaries, and test_by_hand_options, have it",
     "import_session": "a host's whole list, as `prepare` takes it: test_importing has it",
+    "verify_originals": "is of the second store: test_originals and the killed processes have it",
     "explain": "looks at a turn again, as `replay` does: test_costs and the canaries have it",
     **dict.fromkeys(
         ("fetch_evidence", "fetch_evidence_tool"), "is a model's tool: test_tool_results has it"

@@ -59,7 +59,9 @@ def delete(
     What stays: ids, times, and an event that says what was deleted (`ce verify`). A running app
     forgets it with its next call; what the app itself keeps is the app's to delete.
 
-    With --json, an object with sessions, messages, evidences, tool_calls and turns: how many went.
+    With --json, an object with sessions, messages, evidences, tool_calls and turns: how many went. Of
+    evidence also cleared (ids of what its text was taken out of) and derived (ids of the answers that may
+    say it in other words, and stay).
     """
     if session is None and (user is None or evidence is not None):
         raise typer.BadParameter(
@@ -69,7 +71,12 @@ def delete(
     if as_json:
         print_json(deleted.model_dump())
     else:
-        console().print(f"deleted {_told(deleted)}")
+        screen = console()
+        screen.print(f"deleted {_told(deleted)}")
+        if deleted.cleared:
+            screen.print(f"its text was taken out of {number(len(deleted.cleared))} other places")
+        for answer in deleted.derived:
+            screen.print(printable(f"may say it in other words, and stays: answer {answer}"))
 
 
 async def _delete(
@@ -127,7 +134,7 @@ def _told(deleted: DeletionReport) -> str:
     words = {"evidences": "evidence", "tool_calls": "tool calls"}
     parts = [
         f"{number(count)} {words.get(name, name)}"
-        for name, count in deleted.model_dump().items()
+        for name, count in deleted.model_dump(exclude={"cleared", "derived"}).items()
         if count
     ]
     return ", ".join(parts) or "nothing"

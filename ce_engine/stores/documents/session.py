@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,6 +51,7 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import rules
 from ce_engine.stores.codec import fresh, fresh_data
+from ce_engine.stores.erasing import Erasing
 
 
 @dataclass(slots=True)
@@ -145,8 +146,10 @@ def changed(
     change = _begin(scope, old, writes, now, secret())
     for write in writes:
         change.run(scope, write)
-    kept, removed = change.kept, change.removed
-    return kept, PutResult(success=True, version=kept.head.version, removed=removed)
+    kept = change.kept
+    removed, cleared = change.removed, change.cleared
+    done = PutResult(success=True, version=kept.head.version, removed=removed, cleared=cleared)
+    return kept, done
 
 
 def _begin(
@@ -192,6 +195,7 @@ class SessionChange:
     """The group itself made the session, without being told to."""
     now: str
     removed: dict[str, int] = field(default_factory=dict)
+    cleared: list[str] = field(default_factory=list)
 
     def run(self, scope: Scope, write: Write) -> None:
         match write:
@@ -202,9 +206,10 @@ class SessionChange:
                 rules.check_there(scope, self.made)
                 self._delete(scope)
                 self.append_events(AppendEvents([event]))
-            case DeleteEvidence(evidence_id, event):
+            case DeleteEvidence(evidence_id, event, emptied):
                 rules.check_there(scope, self.made)
                 if self._delete_evidence(evidence_id):
+                    self._empty_events(scope, emptied)
                     self.append_events(AppendEvents([event]))
             case PutSummary():
                 rules.check_epoch(scope, write, self.kept.head.epoch)
@@ -298,7 +303,8 @@ class SessionChange:
         kept, row = self.kept, self.kept.evidence.get(evidence_id)
         if row is None:
             return False
-        gone = rules.without_content(kept.with_content(row).evidence, self.now)
+        found = kept.with_content(row).evidence
+        gone = rules.without_content(found, self.now)
         if gone is None:
             return False
         kept.evidence[evidence_id] = replace(row, evidence=gone)
@@ -309,8 +315,34 @@ class SessionChange:
         left = rules.not_resting_on(kept.blocks.values(), evidence_id)
         kept.blocks = {block.block_id: block for block in left}
         self.removed = {"evidences": 1 + self._delete_summaries()}
+        self._erase(Erasing.of(found.content, self.now))
         kept.head.epoch += 1
         return True
+
+    def _erase(self, erasing: Erasing) -> None:
+        """Take a deleted text out of all that is left."""
+        kept = self.kept
+        rows = {new.message.seq: new for new in erasing.changed(kept.messages, erasing.message)}
+        kept.messages = [rows.get(row.message.seq, row) for row in kept.messages]
+        for new in erasing.changed(kept.evidence.values(), erasing.evidence):
+            kept.evidence[new.evidence.evidence_id] = new
+        for block in erasing.changed(kept.blocks.values(), erasing.block):
+            kept.blocks[block.block_id] = block
+        for call in erasing.changed(kept.calls.values(), erasing.tool_call):
+            kept.calls[call.call.tool_call_id] = call
+        for task in erasing.changed(kept.tasks.values(), erasing.task):
+            kept.tasks[task.task_id] = task
+        for usage in erasing.changed(kept.usages.values(), erasing.usage):
+            kept.usages[usage.model_usage_id] = usage
+        for turn in erasing.changed(kept.turns.values(), erasing.turn):
+            kept.turns[turn.turn_id] = turn
+        self.cleared = erasing.cleared
+
+    def _empty_events(self, scope: Scope, numbers: Collection[int]) -> None:
+        self.kept.events = [
+            rules.emptied(event, scope) if event.seq in numbers else event
+            for event in self.kept.events
+        ]
 
     def _delete_summaries(self) -> int:
         kept, count = self.kept, 0

@@ -50,6 +50,7 @@ class TableChange:
     repeats: bool
     """Some rows of the group may be there already: ask which. Seldom so, and it costs a query a table."""
     removed: dict[str, int] = field(default_factory=dict)
+    cleared: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     """Numbered and linked; they are written last, with the MACs of all else."""
     ended: bool = False

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import monotonic, sleep
 
 from sqlalchemy import Connection
 
 from ce_engine.schema.rows import DeleteEvidence
 from ce_engine.stores import rules
+from ce_engine.stores.erasing import Erasing
 from ce_engine.stores.tables import reads, rows, tables
 from ce_engine.stores.tables import statements as sql
 from ce_engine.stores.tables.change import TableChange
+from ce_engine.stores.tables.command import Command
 
 
 _PAUSE_S = 0.02
@@ -50,9 +53,39 @@ def delete_evidence(change: TableChange, write: DeleteEvidence) -> bool:
             items = [rows.item_values(change.this, "block_id", block) for block in left]
             change.refill(tables.blocks, sql.PUT_BLOCKS, items)
         change.removed = {"evidences": 1 + _delete_summaries(change)}
+        _erase(change, Erasing.of(row.evidence.content, change.now))
+        for number in write.events:
+            change.put(sql.EMPTY_EVENT, [{"this": change.this, "number": number}])
         _deleted(change)
         return True
     return False
+
+
+def _erase(change: TableChange, erasing: Erasing) -> None:
+    """Take a deleted text out of all that is left."""
+    connection, this = change.connection, change.this
+
+    def put(command: Command, values: Sequence[rows.Values]) -> None:
+        change.put(command, [{**each, "this": this} for each in values])
+
+    messages = erasing.changed(reads.messages(connection, this), erasing.message)
+    texts = [rows.message_values(this, row) | {"number": row.message.seq} for row in messages]
+    put(sql.TEXT_OF_MESSAGE, texts)
+    evidence = erasing.changed(reads.evidence(connection, this), erasing.evidence)
+    put(sql.LINKED_EVIDENCE, [rows.evidence_values(this, row) for row in evidence])
+    blocks = erasing.changed(reads.blocks(connection, this), erasing.block)
+    put(sql.PUT_BLOCKS, [rows.item_values(this, "block_id", block) for block in blocks])
+    calls = erasing.changed(reads.calls(connection, this), erasing.tool_call)
+    put(sql.PUT_CALLS, [rows.call_values(this, row) for row in calls])
+    tasks = erasing.changed(reads.tasks(connection, this), erasing.task)
+    put(sql.PUT_TASKS, [rows.item_values(this, "task_id", task) for task in tasks])
+    usages = erasing.changed(reads.usages(connection, this), erasing.usage)
+    bodies = [rows.item_values(this, "model_usage_id", each) for each in usages]
+    put(sql.BODY_OF_USAGE, [each | {"one": each["model_usage_id"]} for each in bodies])
+    turns = erasing.changed(reads.turns(connection, this), erasing.turn)
+    reports = [rows.turn_values(this, row) for row in turns]
+    put(sql.REPORT_OF_TURN, [each | {"one": each["turn_id"]} for each in reports])
+    change.cleared = erasing.cleared
 
 
 def _empty_message(change: TableChange, message_id: str) -> None:

@@ -31,6 +31,7 @@ from ce_engine.schema.rows import (
     SessionInfo,
     SessionState,
     SummaryRow,
+    ToolCallRow,
     TurnRow,
 )
 from ce_engine.schema.scope import Scope
@@ -173,7 +174,22 @@ def _items(connection: Connection, this: int | None, table: Table, kind: type[M]
 
 def list_tasks(connection: Connection, scope: Scope) -> list[Task]:
     """In order of arrival."""
-    return _items(connection, number(connection, scope), tables.tasks, Task)
+    return tasks(connection, number(connection, scope))
+
+
+def tasks(connection: Connection, this: int | None) -> list[Task]:
+    """In order of arrival."""
+    return _items(connection, this, tables.tasks, Task)
+
+
+def usages(connection: Connection, this: int | None) -> list[ModelUsage]:
+    """In order of arrival."""
+    return _items(connection, this, tables.model_usage, ModelUsage)
+
+
+def calls(connection: Connection, this: int | None) -> list[ToolCallRow]:
+    """In order of arrival."""
+    return [rows.call_row(row) for row in connection.execute(_CALLS, {"this": this})]
 
 
 def summaries(connection: Connection, this: int | None) -> list[SummaryRow]:
@@ -188,17 +204,15 @@ def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     if found is None:
         return None
     this, created_at, updated_at, summary, meta = found
-    calls = connection.execute(_CALLS, {"this": this})
-    tasks = _items(connection, this, tables.tasks, Task)
     body = Session(
         session_id=scope.session_id,
         messages=[row.message for row in messages(connection, this)],
         summary=rules.newest_summary(
             summaries(connection, this), Summary.model_validate(summary) if summary else None
         ),
-        task_state=TaskState(todo_list=TodoList(tasks=tasks)),
-        tool_state=ToolState(tool_calls=[rows.call_row(row).call for row in calls]),
-        model_usage=_items(connection, this, tables.model_usage, ModelUsage),
+        task_state=TaskState(todo_list=TodoList(tasks=tasks(connection, this))),
+        tool_state=ToolState(tool_calls=[row.call for row in calls(connection, this)]),
+        model_usage=usages(connection, this),
     )
     times = {"created_at": created_at, "updated_at": updated_at}
     return SessionDocument(
@@ -304,7 +318,11 @@ def blocks(connection: Connection, this: int | None) -> list[ContextBlock]:
 
 def list_turns(connection: Connection, scope: Scope) -> list[TurnRow]:
     """In order of opening."""
-    this = number(connection, scope)
+    return turns(connection, number(connection, scope))
+
+
+def turns(connection: Connection, this: int | None) -> list[TurnRow]:
+    """In order of opening."""
     return [rows.turn_row(row) for row in connection.execute(_TURNS, {"this": this})]
 
 

@@ -116,6 +116,24 @@ EMPTY_MESSAGE = Command(
     .where(tables.messages.c.session == _THIS, tables.messages.c.message_id == bindparam("one"))
     .values(content="", withheld=True, extra=bindparam("extra"))
 )
+TEXT_OF_MESSAGE = Command(
+    update(tables.messages)
+    .where(tables.messages.c.session == _THIS, tables.messages.c.seq == bindparam("number"))
+    .values({name: bindparam(name) for name in ("content", "withheld", "extra")})
+)
+BODY_OF_USAGE = Command(
+    update(tables.model_usage)
+    .where(
+        tables.model_usage.c.session == _THIS,
+        tables.model_usage.c.model_usage_id == bindparam("one"),
+    )
+    .values(body=bindparam("body"))
+)
+REPORT_OF_TURN = Command(
+    update(tables.turns)
+    .where(tables.turns.c.session == _THIS, tables.turns.c.turn_id == bindparam("one"))
+    .values({name: bindparam(name) for name in ("attempts", "report")})
+)
 EXTRA_OF_MESSAGE = select(tables.messages.c.extra).where(
     tables.messages.c.session == _THIS, tables.messages.c.message_id == bindparam("one")
 )
@@ -151,6 +169,11 @@ NEW_EVENTS = inserting(tables.events)
 EMPTY_EVENTS = Command(
     update(tables.events)
     .where(tables.events.c.session == _THIS, tables.events.c.event_type != EventType.DELETED.value)
+    .values(payload=None, extra=None, nonce="")
+)
+EMPTY_EVENT = Command(
+    update(tables.events)
+    .where(tables.events.c.session == _THIS, tables.events.c.seq == bindparam("number"))
     .values(payload=None, extra=None, nonce="")
 )
 EMPTY_MACS = Command(

@@ -159,7 +159,8 @@ def _finish(change: TableChange, row: rows.Values, is_other: bool) -> PutResult:
     row = row | values | {name: write(values[name]) for name, write in _WRITES.items()}
     values |= {"this": change.this, "head_mac": of_head(row, keys.own)}
     change.put(sql.UPDATE_HEAD, [values])
-    return PutResult(success=True, version=head.version, removed=change.removed)
+    removed, cleared = change.removed, change.cleared
+    return PutResult(success=True, version=head.version, removed=removed, cleared=cleared)
 
 
 def _written_events(

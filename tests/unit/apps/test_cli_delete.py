@@ -100,10 +100,15 @@ def test_a_users_data_go_and_nobody_elses(at: tuple[str, ...]) -> None:
 def test_evidence_goes_and_what_links_to_it_stays(at: tuple[str, ...]) -> None:
     document = as_json("show", TALK.session_id, *at)
     [name] = [n for n, item in document["evidences"].items() if item["type"] == "rag_doc"]
-    assert as_json("delete", "--evidence", name, *SESSION, "--yes", *at)["evidences"] == 1
+    messages = document["session"]["messages"]
+    [quoting] = [m for m in messages if m["content"] == "Water that falls from clouds."]
+    done = as_json("delete", "--evidence", name, *SESSION, "--yes", *at)
+    assert done["evidences"] == 1
+    assert quoting["message_id"] in done["cleared"]
     after = as_json("show", TALK.session_id, *at)
     assert after["evidences"][name]["content"] == ""
-    assert after["session"]["messages"] == document["session"]["messages"]
+    quoting["content"] = ""
+    assert after["session"]["messages"] == messages
     told = as_json("verify", TALK.session_id, *at)
     [part] = told["deleted"]
     assert (told["status"], part["what"], part["evidence_id"]) == ("deleted", "evidence", name)

@@ -228,7 +228,9 @@ def test_deleted_evidence_stays_deleted_and_can_be_traced(
     before = stored(engine)
     assert before is not None
     [evidence_id] = [e for e, item in before.evidences.items() if CANARY in item.content]
-    assert engine.sync.delete_evidence(SCOPE, evidence_id) == DeletionReport(evidences=1)
+    answer_id = before.session.messages[3].message_id
+    gone = DeletionReport(evidences=1, derived=[answer_id or ""])
+    assert engine.sync.delete_evidence(SCOPE, evidence_id) == gone
     assert not in_files(tmp_path)
 
     prepared = app.prepare(user("Sure?"))
@@ -252,6 +254,64 @@ def test_deleted_evidence_stays_deleted_and_can_be_traced(
     assert event.payload == {"what": "evidence", "evidence_id": evidence_id}
     [part] = engine.sync.verify(SCOPE).deleted
     assert (part.what, part.evidence_id, part.seq) == ("evidence", evidence_id, event.seq)
+
+
+DOCUMENT = f"""Handbook of the {CANARY}.
+The gate code of the north warehouse is 7391, and it is changed in spring.
+Whoever tells it to anybody else will have to count all the boxes again."""
+
+
+def quote(engine: ContextEngine) -> HostApp:
+    """A chain that puts a document into its prompt, and a model that quotes it."""
+    app = HostApp(engine, SCOPE)
+    app.ask("Hello?", "Hello.")
+    documents = [RetrievedDoc(DOCUMENT, "doc://handbook", 0.9)]
+    hit = Retrieval("library", "gate code", documents, "run-1")
+    engine.post_retrieval(SCOPE, hit, request_id="request-1", framework="by-hand")
+    prompt = f"Answer from this:\n\n{DOCUMENT}\n\nQuestion: what is the gate code?"
+    app.ask(prompt, f"It says: “{DOCUMENT.splitlines()[1]}” So it is that.")
+    app.ask("In short?", "Seven, three, nine, one.")
+    engine.sync.record_event(SCOPE, "planner", {"plan": f"First read: {DOCUMENT}"})
+    return app
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in-another-process"])
+def test_the_text_of_deleted_evidence_goes_from_wherever_it_was_quoted(
+    opened: Opened, elsewhere: bool, tmp_path: Path
+) -> None:
+    engine = opened()
+    deleter = opened() if elsewhere else engine
+    app = quote(engine)
+    before = stored(engine)
+    assert before is not None
+    [evidence_id] = [e for e, item in before.evidences.items() if item.content == DOCUMENT]
+    hello, asking, quoting, _, short = [m.message_id for m in before.session.messages][1:]
+
+    done = deleter.sync.delete_evidence(SCOPE, evidence_id)
+    assert done.evidences == 1
+    assert {asking, quoting} <= set(done.cleared)
+    assert done.derived == [quoting, short]
+    assert hello not in done.derived
+    assert texts(engine) == [
+        "Hello?",
+        "Hello.",
+        "Answer from this:\n\n[deleted]\n\nQuestion: what is the gate code?",
+        "It says: “[deleted]” So it is that.",
+        "In short?",
+        "Seven, three, nine, one.",
+    ]
+    assert not in_files(tmp_path)
+    events = engine.loop.run(engine.store.list_events(SCOPE))
+    [planned] = [e for e in events if e.event_type == "Recorded"]
+    assert (planned.payload, planned.nonce) == ({}, "")
+    assert engine.sync.verify(SCOPE).status == "deleted"
+    assert "north warehouse" not in repr(engine._sessions.__dict__)
+
+    app.ask("Are you sure?", "Yes.")  # the host resends all of it, which brings nothing back
+    assert texts(engine)[6:] == ["Are you sure?", "Yes."]
+    assert not in_files(tmp_path)
+    assert engine.sync.delete_evidence(SCOPE, evidence_id) == NOTHING
 
 
 @pytest.mark.req("A-30")

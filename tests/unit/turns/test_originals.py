@@ -232,6 +232,24 @@ def test_deleted_evidence_has_no_original_left(opened: Opened, tmp_path: Path) -
     assert engine.sync.original(SCOPE, known["user"], actor="x").content
 
 
+@pytest.mark.req("A-30")
+def test_the_originals_of_what_quotes_deleted_evidence_go_too(
+    opened: Opened, tmp_path: Path
+) -> None:
+    engine = opened()
+    document = f"The lighthouse keeper of the eastern cape is reached at {MAIL} by day."
+    found = engine.sync.record_evidence(SCOPE, document, RAG, EvidenceType.RAG_DOC)
+    HostApp(engine, SCOPE).ask(f"Who is it? {document}", "Nobody.")
+    HostApp(engine, SCOPE).ask("Write to another@example.com", "Done.")
+    assert engine.sync.flush()
+    assert holds(tmp_path / "originals", "lighthouse keeper")
+    done = engine.sync.delete_evidence(SCOPE, found.evidence_id)
+    assert done.cleared
+    assert not holds(tmp_path, "lighthouse keeper", MAIL)
+    assert holds(tmp_path / "originals", "another@example.com")
+    assert engine.sync.verify_originals(SCOPE).missing == []
+
+
 # The second store is away
 
 
