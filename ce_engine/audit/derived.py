@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
-from ce_engine.schema.message_forest import Log
+from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import MessageRow, TurnRow
 from ce_engine.sessions.view import entry_of
 from ce_engine.turns.report.archive import expanded
@@ -19,7 +19,7 @@ def derived_answers(
 
     What a call was shown says its archive. Of a call that has none, whatever came later was shown.
     """
-    log = Log()
+    log = MessageForest()
     for row in rows:
         log.add(entry_of(log, row))
     places = {log.by_message_id(name) for name in holders} - {None}
