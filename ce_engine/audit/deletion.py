@@ -97,7 +97,7 @@ class DeletionMethods(Verifying):
         keys = {key for key in keys if key[:2] == (account_id, user_id)}
         deleted = DeletionReport()
         for *_, session_id in sorted(keys | self._sessions.keys_of(account_id, user_id)):
-            scope = Scope(account_id=account_id, user_id=user_id, session_id=session_id)
+            scope = Scope.of_stored(account_id, user_id, session_id)
             deleted += await self._erase(scope, any_project=True)
         deleted += DeletionReport(settings=await self._settings.delete(account_id, user_id))
         await self._purge()

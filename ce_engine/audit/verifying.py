@@ -87,7 +87,7 @@ class Verifying(EngineBase):
         """Whether another session was recorded with the secret that this install has now."""
         listed = await answered(self.store.list_keys())
         for account_id, user_id, session_id in [k for k in listed if k != scope.key][:_OTHERS]:
-            other = Scope(session_id=session_id, user_id=user_id, account_id=account_id)
+            other = Scope.of_stored(account_id, user_id, session_id)
             chain = await answered(self.store.chain(other))
             if chain and is_under(chain.events, chain_keys(self.store.secret, other.key)):
                 return True

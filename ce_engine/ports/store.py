@@ -42,13 +42,16 @@ class Store(SettingsStore, Protocol):
     """Sessions, messages, evidence, turns and events of many users (A-07). A store decides nothing.
 
     Every method is bound to the scope's (account, user, session), matched exactly: another user's
-    session is as good as not there (B-03), and so is a deleted one but for its events. Appends carry
+    session is as good as not there (B-03), and so is a deleted one but for its events. What reads
+    content is refused where the session belongs to another project (D-10); `state`, `version` and
+    `chain` answer all the same, with the project in the head, for whoever checks it. Appends carry
     no version and commute; `seq` and the event chain's head are taken inside the write transaction.
     `expected_version` guards replacing writes only. A failing write changes nothing. Methods may be
     called from any event loop and any thread; no call blocks the loop it is awaited on. A cancelled
     call may still land.
 
     Raises:
+        ScopeViolationError: content was asked for from another project.
         StoreUnavailableError: the store cannot be read or written now.
         VersionConflictError: `expected_version` is not the stored version.
     """

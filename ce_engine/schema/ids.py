@@ -155,9 +155,7 @@ def session_key(secret: bytes, salt: bytes, scope: Scope) -> bytes:
 
 @lru_cache(maxsize=64)
 def _session_key(secret: bytes, salt: bytes, scope_key: tuple[str, str, str]) -> bytes:
-    account_id, user_id, session_id = scope_key
-    scope = Scope(session_id=session_id, user_id=user_id, account_id=account_id)
-    return Fingerprinter(secret, salt, scope).key
+    return Fingerprinter(secret, salt, Scope.of_stored(*scope_key)).key
 
 
 def without_thinking(text: str) -> str:

@@ -25,10 +25,42 @@ class Scope:
     def __post_init__(self) -> None:
         if self.session_id in ("", None):
             raise SchemaValidationError("a scope needs a session_id; found an empty one")
+        for name in self.__slots__:
+            check_encodable(name, getattr(self, name))
+
+    @classmethod
+    def of_stored(
+        cls, account_id: str, user_id: str, session_id: str, project_id: str = ""
+    ) -> Scope:
+        """That of a session that is stored: an older release took ids that are refused now."""
+        scope = object.__new__(cls)
+        values = {"account_id": account_id, "user_id": user_id, "session_id": session_id}
+        for name in cls.__slots__:
+            object.__setattr__(scope, name, values.get(name, ""))
+        object.__setattr__(scope, "project_id", project_id)
+        return scope
 
     @property
     def key(self) -> tuple[str, str, str]:
         return (self.account_id, self.user_id, self.session_id)
+
+
+def check_encodable(name: str, given: object) -> None:
+    """See that an id can be written down: in a store, in a URL, on a terminal.
+
+    Raises:
+        SchemaValidationError: it has half of a surrogate pair, which is no character.
+    """
+    if not isinstance(given, str) or given.isascii():
+        return
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise SchemaValidationError(
+            f"{name} has half of a surrogate pair at place {error.start}, which is no character and "
+            "cannot be written down. Make the id of whole characters: "
+            f'{name}.encode("utf-16", "surrogatepass").decode("utf-16", "replace")'
+        ) from None
 
 
 def as_scope(session: Scope | str) -> Scope:

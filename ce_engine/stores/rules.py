@@ -17,6 +17,7 @@ from ce_engine.schema.ids import ChainKeys
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import (
     CreateSession,
+    EventChain,
     EvidenceRow,
     ForSession,
     LinkEvidence,
@@ -27,7 +28,7 @@ from ce_engine.schema.rows import (
     TurnRow,
     Write,
 )
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.times import parse_time
 
 
@@ -68,6 +69,19 @@ def check_there(scope: Scope, made: bool) -> None:
             f"there is no session {scope.session_id!r} of this account and user to patch or delete; "
             "put_session makes one"
         )
+
+
+def own_events(scope: Scope, chain: EventChain | None) -> list[Event]:
+    """The events for who reads them from a project.
+
+    Raises:
+        ScopeViolationError: the session belongs to another one (D-10).
+    """
+    if chain is None:
+        return []
+    if not chain.head.is_deleted:
+        check_project(scope, chain.head.project_id)
+    return chain.events
 
 
 _ORIGINS = {Role.SYSTEM: Origin.SYSTEM, Role.USER: Origin.TASK, Role.TOOL: Origin.TOOL_RESULT}

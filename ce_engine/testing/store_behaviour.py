@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ce_engine.errors import (
+    ScopeViolationError,
     StoreUnavailableError,
     VersionConflictError,
 )
@@ -25,6 +27,7 @@ from ce_engine.schema.rows import (
     AppendMessages,
     AppendToolCalls,
     CreateSession,
+    DeleteSession,
     PutEvidence,
     PutTurn,
     ToolCallRow,
@@ -34,6 +37,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Versions
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, message
+from ce_engine.testing.store_deletion import deletion
 from ce_engine.testing.store_reading import read_names, read_state
 
 
@@ -236,6 +240,31 @@ class BehaviourContract:
         assert found.wrong == ()
         assert await store.list_keys() == [SCOPE.key]
 
+    @pytest.mark.req("D-10")
+    async def test_another_project_reads_no_content(self, store: Store) -> None:
+        mine = replace(SCOPE, project_id="mine")
+        await store.apply(mine, [*message("m1"), PutEvidence(samples.evidence_row("e1"))])
+        for other in (replace(SCOPE, project_id="other"), replace(SCOPE, project_id="")):
+            for read in reads(store, other):
+                with pytest.raises(ScopeViolationError, match="belongs to project 'mine'"):
+                    await read
+            head = await store.state(other)
+            assert head is not None
+            assert head.head.project_id == "mine"
+            assert await store.chain(other) is not None
+        for read in reads(store, mine):
+            await read
+        assert (await store.evidence_rows(mine, ["e1"]))[0].evidence.content
+
+    @pytest.mark.req("D-10", "B-03")
+    async def test_where_nothing_is_nothing_is_refused(self, store: Store) -> None:
+        mine = replace(SCOPE, project_id="mine")
+        await store.apply(mine, message("m1"))
+        await store.apply(mine, [DeleteSession(deletion(store))])
+        other = replace(SCOPE, project_id="other")
+        for read in reads(store, other):
+            await read
+
 
 async def _append(store: Store, name: str) -> None:
     await store.apply(SCOPE, [*message(name), AppendEvents([samples.event(f"v-{name}")])])
@@ -260,3 +289,17 @@ def _spoil(row: Any, turn: Any, item: Any) -> None:
     row.tokens = -1
     turn.report["layers"]["rules"]["tokens"] = turn.attempts[0]["status"] = "spoilt"
     item.metadata["tags"]["lang"] = "spoilt"
+
+
+def reads(store: Store, scope: Scope) -> list[Awaitable[object]]:
+    """Everything that reads content."""
+    return [
+        store.get_session(scope),
+        store.get_evidence(scope, "e1"),
+        store.list_evidences(scope),
+        store.evidence_rows(scope, ["e1"]),
+        store.list_context_blocks(scope),
+        store.list_tasks(scope),
+        store.list_turns(scope),
+        store.list_events(scope),
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,10 +154,10 @@ async def find_scope(store: Store, session_id: str, *, account: str, user: str |
         SessionNotFoundError: nobody has, or had, one.
         AmbiguousSessionError: several users have one.
     """
-    scope = Scope(session_id=session_id, user_id=user or "", account_id=account)
+    scope = Scope.of_stored(account, user or "", session_id)
     try:
         info = await find_session(store, session_id, account=account, user=user)
-        scope = replace(scope, user_id=info.user_id)
+        scope = Scope.of_stored(account, info.user_id, session_id)
     except AmbiguousSessionError:
         raise
     except SessionNotFoundError as error:
@@ -173,4 +172,4 @@ async def with_project(store: Store, scope: Scope) -> Scope:
         chain = await store.chain(scope)
     except FileDamagedError:  # whoever goes on with it says so
         return scope
-    return replace(scope, project_id=chain.head.project_id if chain else "")
+    return Scope.of_stored(*scope.key, chain.head.project_id if chain else "")

@@ -29,12 +29,12 @@ from ce_engine.apps.present.turns import (
     print_turns,
 )
 from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.operators import operators_scope
 from ce_engine.errors import ContextEngineError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import Explanation
 from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
-from ce_engine.schema.scope import Scope
 from ce_engine.text.tokens.prices import PriceTable, prices_here
 
 
@@ -86,7 +86,7 @@ async def _read(
 ) -> tuple[list[TurnRow], SessionDocument | None]:
     async with reading(url) as store:
         info = await find_session(store, session_id, account=account, user=user)
-        scope = Scope(session_id=session_id, user_id=info.user_id, account_id=info.account_id)
+        scope = await operators_scope(store, info)
         return await store.list_turns(scope), await store.get_session(scope)
 
 

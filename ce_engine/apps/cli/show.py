@@ -26,12 +26,12 @@ from ce_engine.apps.present.output import (
     printable,
     short_id,
 )
+from ce_engine.audit.operators import operators_scope
 from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.degradation import RECORDING_GAP
 from ce_engine.schema.document import Message, SessionDocument
 from ce_engine.schema.events import Event
 from ce_engine.schema.rows import SessionInfo, TurnRow
-from ce_engine.schema.scope import Scope
 
 
 INDENT = 6
@@ -80,7 +80,7 @@ async def _read(
 ) -> tuple[SessionInfo, SessionDocument, Sequence[TurnRow], Sequence[Event]]:
     async with reading(url) as store:
         info = await find_session(store, session_id, account=account, user=user)
-        scope = Scope(session_id=session_id, user_id=info.user_id, account_id=info.account_id)
+        scope = await operators_scope(store, info)
         document = await store.get_session(scope)
         if document is None:
             raise SessionNotFoundError(f"session {session_id!r} was deleted just now")

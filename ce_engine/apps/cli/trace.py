@@ -22,10 +22,10 @@ from ce_engine.apps.present.output import (
     printable,
     short_id,
 )
+from ce_engine.audit.operators import operators_scope
 from ce_engine.audit.trace import trace as trace_of
 from ce_engine.schema.document import Message, Ref, SessionDocument, ToolCall
 from ce_engine.schema.enums import Role
-from ce_engine.schema.scope import Scope
 from ce_engine.schema.trace import EvidenceTrace, Trace
 
 
@@ -83,7 +83,7 @@ async def _traced(
     """The trace, and whether it is of a tool's message: what that refers to is itself."""
     async with reading(url) as store:
         info = await find_session(store, session_id, account=account, user=user)
-        scope = Scope(session_id=session_id, user_id=info.user_id, account_id=info.account_id)
+        scope = await operators_scope(store, info)
         document = await store.get_session(scope)
         name = _whole(document, given) if document is not None else given
         ref = name if select is None else Ref(evidence_id=name, selector=select)

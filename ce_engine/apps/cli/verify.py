@@ -152,7 +152,7 @@ async def _all(engine: ContextEngine, account: str, user: str | None) -> list[Sc
     for account_id, user_id, session_id in await engine.store.list_keys():
         if (account and account_id != account) or (user is not None and user_id != user):
             continue
-        scope = Scope(session_id=session_id, user_id=user_id, account_id=account_id)
+        scope = Scope.of_stored(account_id, user_id, session_id)
         found.append(await with_project(engine.store, scope))
     return found
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ce_engine.audit.compare.records import OWN, CallRecord
+from ce_engine.audit.operators import operators_scope
 from ce_engine.ports.store import Store
 from ce_engine.schema.document import Message, ModelUsage, SessionDocument
 from ce_engine.schema.enums import AuthorKind, ModelUsageStatus, ToolCallStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.report import Report, report_of
 from ce_engine.schema.rows import SessionInfo, TurnRow
-from ce_engine.schema.scope import Scope
 from ce_engine.sessions.spending import cause_of
 
 
@@ -47,7 +47,7 @@ async def read_calls(
     for info in sessions:
         if info.updated_at < since or (until and info.created_at >= until):
             continue
-        scope = Scope(session_id=info.session_id, user_id=info.user_id, account_id=info.account_id)
+        scope = await operators_scope(store, info)
         document = await store.get_session(scope)
         if document is None:  # deleted meanwhile
             continue

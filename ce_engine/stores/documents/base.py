@@ -22,7 +22,7 @@ from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.events import Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.settings import Versions
 from ce_engine.stores import rules
 from ce_engine.stores.base import BaseStore
@@ -43,7 +43,19 @@ class DocumentStore(BaseStore):
         """What `look` finds in the session, which it does not change; `None` is no session."""
 
     async def _find(self, scope: Scope, look: Callable[[StoredSession], T]) -> T | None:
-        """What `look` finds in a session that is not deleted; `None` is no such session."""
+        """What `look` finds in a session that is not deleted; `None` is no such session.
+
+        Raises:
+            ScopeViolationError: it belongs to another project (D-10).
+        """
+
+        def own(kept: StoredSession) -> T:
+            check_project(scope, kept.head.project_id)
+            return look(kept)
+
+        return await self._there(scope, own)
+
+    async def _there(self, scope: Scope, look: Callable[[StoredSession], T]) -> T | None:
         return await self._look(
             scope, lambda kept: None if kept is None or kept.head.is_deleted else look(kept)
         )
@@ -51,7 +63,7 @@ class DocumentStore(BaseStore):
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
     ) -> SessionState | None:
-        return await self._find(scope, lambda kept: _state(kept, after_seq, after_evidence))
+        return await self._there(scope, lambda kept: _state(kept, after_seq, after_evidence))
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
         return await self._find(scope, lambda kept: _document(scope, kept))
@@ -95,8 +107,7 @@ class DocumentStore(BaseStore):
         return turns or []
 
     async def list_events(self, scope: Scope) -> list[Event]:
-        found = await self.chain(scope)
-        return found.events if found else []
+        return rules.own_events(scope, await self.chain(scope))
 
     async def chain(self, scope: Scope) -> EventChain | None:
         return await self._look(scope, lambda kept: None if kept is None else _chain(kept))

@@ -34,7 +34,7 @@ from ce_engine.schema.rows import (
     ToolCallRow,
     TurnRow,
 )
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.settings import Versions
 from ce_engine.stores import rules
 from ce_engine.stores.tables import rows, tables
@@ -65,7 +65,7 @@ def key_values(scope: Scope) -> dict[str, str]:
 
 _IS_THERE = _s.c.salt != literal(b"")
 """The session was not deleted: its events are all that is left of one that was."""
-_NUMBER = select(_s.c.id).where(of_key())
+_NUMBER = select(_s.c.id, _s.c.project_id, _IS_THERE).where(of_key())
 _SETTINGS = (
     select(func.coalesce(func.sum(tables.settings.c.version), 0))
     .where(*(tables.settings.c[n] == bindparam(n) for n in ("account_id", "user_id", "project_id")))
@@ -80,9 +80,9 @@ _VERSION = Query(
 """Also answers where there is no session: its owner may have settings."""
 _ANY_HEAD = select(_s.c.id, *rows.HEAD).where(of_key())
 _HEAD = _ANY_HEAD.where(_IS_THERE)
-_SESSION = select(_s.c.id, _s.c.created_at, _s.c.updated_at, _s.c.summary, _s.c.meta).where(
-    of_key(), _IS_THERE
-)
+_SESSION = select(
+    _s.c.id, _s.c.project_id, _s.c.created_at, _s.c.updated_at, _s.c.summary, _s.c.meta
+).where(of_key(), _IS_THERE)
 _MESSAGES = (
     select(*rows.MESSAGE)
     .where(_m.c.session == _THIS, _m.c.seq > bindparam("after"))
@@ -122,9 +122,17 @@ _ITEMS = {
 
 
 def number(connection: Connection, scope: Scope) -> int | None:
-    """The number of the session's row; with `None` the queries below find nothing."""
-    found: int | None = connection.execute(_NUMBER, key_values(scope)).scalar()
-    return found
+    """The number of the session's row; with `None` the queries below find nothing.
+
+    Raises:
+        ScopeViolationError: the session belongs to another project (D-10).
+    """
+    found = connection.execute(_NUMBER, key_values(scope)).first()
+    if found is None or not found[2]:
+        return None
+    check_project(scope, found[1])
+    number: int = found[0]
+    return number
 
 
 def version(connection: Connection, scope: Scope) -> Versions:
@@ -203,7 +211,8 @@ def session(connection: Connection, scope: Scope) -> SessionDocument | None:
     found = connection.execute(_SESSION, key_values(scope)).first()
     if found is None:
         return None
-    this, created_at, updated_at, summary, meta = found
+    this, project_id, created_at, updated_at, summary, meta = found
+    check_project(scope, project_id)
     body = Session(
         session_id=scope.session_id,
         messages=[row.message for row in messages(connection, this)],

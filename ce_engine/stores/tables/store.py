@@ -18,7 +18,7 @@ from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
-from ce_engine.stores import path_checks, secret
+from ce_engine.stores import path_checks, rules, secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.tables import checking, deleting, reads, settings, tables
@@ -171,8 +171,7 @@ class SqlStore(BaseStore):
         return await self._read(lambda c: reads.list_turns(c, scope), [])
 
     async def list_events(self, scope: Scope) -> list[Event]:
-        found = await self.chain(scope)
-        return found.events if found else []
+        return rules.own_events(scope, await self.chain(scope))
 
     async def chain(self, scope: Scope) -> EventChain | None:
         return await self._read(lambda c: reads.chain(c, scope), None)

@@ -140,7 +140,6 @@ HOSTILE = [
     " ",
     "a ",
     "a.",
-    "\ud83d",
     "session.json",
     "lock\n",
     "%2e%2e",

@@ -330,8 +330,8 @@ def test_a_lost_original_is_named(opened: Opened, tmp_path: Path) -> None:
     engine.sync.close()
     for path in (tmp_path / "originals").iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    urls = ("--account", "a", "--store", engine.store.url)
-    urls += ("--originals", str(engine.config.redaction.originals_url))
+    urls = ["--account", "a", "--store", engine.store.url]
+    urls += ["--originals", str(engine.config.redaction.originals_url)]
     done = ce("verify", "s", *urls)
     assert done.exit_code == 1
     assert f"missing: {known['user']} was redacted" in done.stdout
