@@ -253,7 +253,7 @@ class WritesContract:
 
     @pytest.mark.parametrize("text", HARD_TEXTS, ids=range(len(HARD_TEXTS)))
     async def test_any_text_survives(self, store: Store, text: str) -> None:
-        scope = Scope(session_id=f"s{text[:50]}", user_id=text[:50])
+        scope = Scope.of_stored("", text[:50], f"s{text[:50]}")  # also an id of an older release
         row = samples.message_row(text[:50], text, speaker=text[:50])
         evidence = samples.evidence("e", text, metadata={text[:50]: text})
         event = samples.event("v", scope, payload={"x": text}, tags={"t": text[:50]})

@@ -325,6 +325,8 @@ def as_id(value: object, part: str, said_by: str) -> str | None:
         raise ConfigError(f"{part} of {said_by} is a {type(value).__name__}; {_WANTED}")
     if text == "" and part == "session_id":
         raise ConfigError(f"{part} of {said_by} is an empty text; {_WANTED}")
+    if text is not None and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ConfigError(f"{part} of {said_by} has half of a surrogate pair; {_WANTED}")
     return text
 
 

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from ce_engine import Answer, ConfigError, HostMessage, Message, Origin, Role, Scope
+from ce_engine import (
+    Answer,
+    ConfigError,
+    HostMessage,
+    Message,
+    Origin,
+    Role,
+    SchemaValidationError,
+    Scope,
+)
 from ce_integrations import CallInfo, ce_session
 from ce_integrations.identity.session import Choice, remember_answer, resolve
 from ce_integrations.install.options import Options
@@ -124,6 +133,21 @@ def test_what_is_no_id_is_refused_with_the_cure_whoever_says_it(given: Any) -> N
     for ask in asked:
         with pytest.raises(ConfigError, match=r"_id of .*expected a text .*leave it out"):
             ask()
+
+
+@pytest.mark.req("A-13", "A-25")
+def test_half_a_character_is_no_id() -> None:
+    half = "half a pair: \ud83d"
+    for ask in (
+        lambda: told({"session_id": half}),
+        lambda: told({"user_id": lambda _: half}),
+        lambda: ce_session("s", account_id=half),
+    ):
+        with pytest.raises(ConfigError, match=r"_id of .*surrogate.*leave it out") as refused:
+            ask()
+        assert half not in str(refused.value)
+    with pytest.raises(SchemaValidationError, match="surrogate"):
+        found(CallInfo(session_id=half))
 
 
 def test_nobody_is_said_as_an_empty_text() -> None:

@@ -193,7 +193,7 @@ class Constraints:
         """The redactor under a key of the owner's own in the project; none where it is switched off."""
         if not self._parts.config.redaction.enabled:
             return None
-        owner = Scope(session_id=CONSTRAINTS, user_id=scope.user_id, account_id=scope.account_id)
+        owner = Scope.of_stored(scope.account_id, scope.user_id, CONSTRAINTS)
         key = Fingerprinter(self._parts.store.secret, scope.project_id.encode(), owner).key
         return self._parts.redactor.bind(key, known, self._parts.config.locale)
 
