@@ -7,6 +7,7 @@ from weakref import finalize, ref
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
+from ce_engine.errors import ConfigError
 from ce_engine.ports.llm import LlmAdapter
 from ce_engine.ports.store import Store
 from ce_engine.ports.tokens import TokenEstimator
@@ -22,6 +23,10 @@ class ContextEngine(Engine):
     """The engine with its synchronous face, `engine.sync`."""
 
     def __init__(self, store: Store, **components: Any) -> None:
+        if isinstance(store, str):
+            raise ConfigError(
+                "store is a text: open_store(url) makes a store of it, and create_context_engine(url) both"
+            )
         super().__init__(store, **components)
         self.sync = SyncEngine(self)
         # Goes with the engine; at exit the newest come first, and its store was made before.

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from ce_engine import Message, RedactionConfig, Role, RuntimeConfig, create_context_engine
 from ce_engine.text.tokens import vocabulary
 from tests.hosts.cli_host import ce, fill, url_of
 from tests.hosts.doctor_host import adapter, distribution, doctor, requiring, site
@@ -273,3 +274,17 @@ def test_variables_that_mean_nothing_are_named(monkeypatch: pytest.MonkeyPatch) 
     )
     assert "CE_STORE_URL" in report["variable CE_QQ"][2]
     assert "long random" not in str(report.checks)
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("end", [".db", ""])
+def test_healthy_originals_are_no_trouble(tmp_path: Path, end: str) -> None:
+    first, second = url_of(tmp_path / f"first{end}"), url_of(tmp_path / f"second{end}")
+    redaction = RedactionConfig(mode="dual_store", originals_url=second)
+    engine = create_context_engine(first, config=RuntimeConfig(redaction=redaction))
+    asked = Message(role=Role.USER, content="Call me at 13812345678.")
+    engine.sync.prepare_turn("s", asked)
+    engine.sync.close()
+    found = doctor("--store", first, "--originals", second)
+    mine = {name: found[name][0] for name in found.checks if "originals" in name}
+    assert mine == {f"originals {each}": "OK" for each in ("store", "rights", "secret")}

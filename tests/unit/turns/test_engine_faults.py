@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from ce_engine import (
+    ConfigError,
     ContextEngine,
     Event,
     FileDamagedError,
@@ -316,3 +317,10 @@ def test_a_store_that_answers_garbage_is_away_and_what_it_is_given_is_lost(answe
     [gap] = engine._journal._gaps.pop(SCOPE)
     assert (gap.groups, gap.messages) == (6, 6)
     engine.sync.close()
+
+
+def test_a_url_in_place_of_a_store_is_refused_with_the_cure() -> None:
+    url: Any = "postgresql://me:secret@db/ce"
+    with pytest.raises(ConfigError, match=r"open_store\(url\)") as refused:
+        ContextEngine(url)
+    assert "secret" not in str(refused.value)
