@@ -214,6 +214,18 @@ def test_6_a_result_that_is_found_speaks_for_its_place() -> None:
     assert app.path(branch.tip) == ["a", "call", "ok", "c"]
 
 
+def test_results_sent_again_belong_to_their_call_though_a_newer_one_has_its_id() -> None:
+    app = App()
+    app.ask(user("a"), gets=calls("call_0"))
+    first = app.send(result("call_0", "42"))
+    app.fail(result("call_0", "42"))
+    app.ask(user("b"), gets=calls("call_0", arguments="y"))
+    app.send(user("b"), calls("call_0", arguments="y"), result("call_0", "43"))
+    again = app.send(result("call_0", "42"))
+    assert again.new == []
+    assert (again.positions, again.tip) == (first.positions, first.tip)
+
+
 def test_7_one_known_object_says_nothing_about_a_cut_list() -> None:
     app = App()
     yes = user("yes")  # one object, appended again and again

@@ -18,7 +18,8 @@ class ToolResultLinks:
     """Matches tool results as leaves under their call, in any order, each stored one at most once.
 
     A result belongs to the call before it in the list. One whose call the host cut away (an orphan)
-    is looked for among all results; at the end of the list it belongs to the newest call with its id.
+    is looked for among all results, and belongs to the call that it has there; a new one, at the end of
+    the list, to the newest call with its id.
     """
 
     def __init__(self, log: MessageForest, placed: Sequence[int | None]) -> None:
@@ -38,13 +39,16 @@ class ToolResultLinks:
             below: the next stored message of the line.
         """
         call, ids = own, {m.call_id}
-        if call is None or (m.call_id is not None and m.call_id not in asked):
+        is_orphan = call is None or (m.call_id is not None and m.call_id not in asked)
+        if is_orphan or call is None:
             call = self.log.caller(m.call_id) if below is None else None
         else:
             ids.add(self._stored_id(call, m.call_id, asked))
         n = self._find(m, call, ids, below)
         if n != NEW:
             self._used.add(n)
+            if is_orphan and call is not None:  # ids are given again: it may be an older one's
+                call = self.log.entries[n].parent
         elif call is not None:
             self._added.setdefault(call, []).append(m.call_id)
         return n, call
