@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         BudgetConfig,
         CollectConfig,
         CompactionConfig,
+        HandoverConfig,
         JudgeConfig,
         ObservabilityConfig,
         PruneConfig,
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     )
     from ce_engine.schema.events import CompactLog, Deletion, Event, EventType, Verification
     from ce_engine.schema.export import json_schema
+    from ce_engine.schema.handover import Checkpoint, Handover, HandoverStep
     from ce_engine.schema.ids import (
         Sha256Hasher,
         SystemClock,
@@ -238,6 +240,7 @@ __all__ = [
     "BudgetExceededError",
     "CallerRole",
     "CharBasedEstimator",
+    "Checkpoint",
     "Clock",
     "CollectConfig",
     "CompactLog",
@@ -277,6 +280,9 @@ __all__ = [
     "FileDamagedError",
     "GreedyPriorityPruner",
     "GroupAwarePruner",
+    "Handover",
+    "HandoverConfig",
+    "HandoverStep",
     "Hasher",
     "HostMessage",
     "IdGenerator",
@@ -420,7 +426,7 @@ __all__ = [
 
 _HOMES = {
     "audit.judges": "LlmJudge RuleJudge",
-    "config": "BudgetConfig CollectConfig CompactionConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
+    "config": "BudgetConfig CollectConfig CompactionConfig HandoverConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
     "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
     "memory.rolling_summarizer": "RollingSummarizer",
@@ -447,6 +453,7 @@ _HOMES = {
     "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage ModelUsageStatus Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",
     "schema.events": "CompactLog Deletion Event EventType Verification",
     "schema.export": "json_schema",
+    "schema.handover": "Checkpoint Handover HandoverStep",
     "schema.ids": "Sha256Hasher SystemClock UuidV4Generator",
     "schema.invariants": "check_invariants",
     "schema.json_text": "canonical_json",

@@ -324,6 +324,20 @@ class CompactionConfig(_Config):
         return self
 
 
+class HandoverConfig(_Config):
+    """When a session's log asks for a person, by a `hitl` event: each once, until something goes well (B-06).
+
+    Attributes:
+        model_failures: so many model calls of a lane in a row failed; `None` never.
+        tool_failures: so many runs of a tool in a row failed; `None` never.
+        on_codes: error codes and degradations of a turn that ask for one at once.
+    """
+
+    model_failures: int | None = Field(default=3, ge=1)
+    tool_failures: int | None = Field(default=3, ge=1)
+    on_codes: frozenset[str] = frozenset()
+
+
 class JudgeConfig(_Config):
     """Whether answers are judged where the engine has a judge, and how long that may take, in seconds (D-15)."""
 
@@ -407,6 +421,7 @@ class RuntimeConfig(_Config):
     summary: SummaryConfig = Field(default_factory=SummaryConfig)
     compaction: CompactionConfig = Field(default_factory=CompactionConfig)
     judge: JudgeConfig = Field(default_factory=JudgeConfig)
+    handover: HandoverConfig = Field(default_factory=HandoverConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
     collect: CollectConfig = Field(default_factory=CollectConfig)
     render: RenderConfig = Field(default_factory=RenderConfig)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from weakref import WeakSet
 
 from ce_engine.audit.deletion import DeletionMethods
+from ce_engine.audit.handover import HandoverMethods
 from ce_engine.audit.inspection import Authorize, InspectionMethods, only_the_owner
 from ce_engine.audit.judging import JudgeMethods
 from ce_engine.audit.originals_check import OriginalsCheckMethods
@@ -96,6 +97,7 @@ class Engine(
     ReadMethods,
     EvidenceToolMethods,
     DeletionMethods,
+    HandoverMethods,
     OriginalsCheckMethods,
     CompactionMethods,
     JudgeMethods,

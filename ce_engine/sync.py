@@ -93,6 +93,7 @@ class SyncEngine(_Blocking):
     trace = blocking(Engine.trace)
     replay = blocking(Engine.replay)
     explain = blocking(Engine.explain)
+    handover = blocking(Engine.handover)
     recorded_call = blocking(Engine.recorded_call)
     inspect = blocking(Engine.inspect)
     preview = blocking(Engine.preview)

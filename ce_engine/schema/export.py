@@ -1,4 +1,4 @@
-"""JSON Schema of what leaves us as JSON: the session document, the report and the trace (A-01)."""
+"""JSON Schema of what leaves us as JSON: the session document, the report, the trace and the handover (A-01)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from ce_engine.errors import ConfigError
 from ce_engine.schema.document import SCHEMA_VERSION, Schema, SessionDocument
+from ce_engine.schema.handover import Handover
 from ce_engine.schema.report import Report
 from ce_engine.schema.trace import Trace
 
@@ -15,11 +16,12 @@ EXPORTED: Mapping[str, type[Schema]] = {
     "document": SessionDocument,
     "report": Report,
     "trace": Trace,
+    "handover": Handover,
 }
 
 
 def json_schema(name: str = "document") -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of `document`, `report` or `trace`.
+    """The JSON Schema (draft 2020-12) of `document`, `report`, `trace` or `handover`.
 
     Raises:
         ConfigError: it is none of these.

@@ -29,6 +29,7 @@ from ce_engine.schema.rows import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.sessions.bodies import LaneBodies
+from ce_engine.sessions.failure_streaks import FailureStreaks
 from ce_engine.sessions.invocation import RequestMemory
 from ce_engine.sessions.search import SessionIndex
 from ce_engine.sessions.spending import Spending
@@ -119,6 +120,7 @@ class SessionView(SessionIndex):
         self.stale_turns: list[TurnRow] = []
         self.turns: dict[str, OpenTurn] = {}
         self.tool_runs: BoundedDict[str, ToolCall] = BoundedDict(MAX_RUNS)
+        self.streaks = FailureStreaks()
         self.failed, self.batches = (
             BoundedDict[int, OpenTurn](MAX_REMEMBERED),
             Batches(MAX_REMEMBERED),

@@ -14,6 +14,7 @@ from ce_engine import (
     EvidenceFilter,
     EvidenceSource,
     EvidenceType,
+    HandoverConfig,
     HostMessage,
     MemoryStore,
     Message,
@@ -111,6 +112,7 @@ def make_engine(store: str, canary: Canaries) -> ContextEngine:
         ),
         model_hint=canary("RuntimeConfig.model_hint"),
         observability=ObservabilityConfig(inspect=True),
+        handover=HandoverConfig(on_codes=frozenset({canary("HandoverConfig.on_codes")})),
         prune=PruneConfig(
             exclude_sensitivity=frozenset({canary("PruneConfig.exclude_sensitivity")})
         ),
@@ -215,6 +217,7 @@ def looked(v: Visitor) -> None:
     v.sync.replay(v.scope, None, v.config(), c("replay.system"))
     v.refused(v.sync.replay, v.scope, c("replay.turn"))
     v.refused(v.sync.explain, v.scope, c("explain.turn"))
+    v.refused(v.sync.handover, v.scope, c("handover.turn"))
     v.refused(v.sync.violations, v.scope, c("violations.turn_id"))
     v.sync.inspect((v.scope, c("inspect.call")), actor=v.scope.user_id)
     v.refused(v.sync.inspect, (v.scope, c("inspect.call")), actor=c("inspect.actor"))

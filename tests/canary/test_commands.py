@@ -20,6 +20,7 @@ WORDS = (
     "compare",
     "trace",
     "replay",
+    "handover",
     "inspect",
     "verify",
     "sessions",
@@ -37,12 +38,13 @@ def commands(engine: ContextEngine) -> Iterator[tuple[str, ...]]:
     yield ("show", session, "--full")
     yield ("compare", session, "--by", "tag:team")
     yield ("compare", session, "--by", "agent")
-    for name in ("show", "report", "inspect", "verify"):
+    for name in ("show", "report", "handover", "inspect", "verify"):
         yield (name, session)
     turns = engine.loop.run(engine.store.list_turns(SCOPE))
     for number in range(1, len(turns) + 1, 5):
         yield ("report", session, "--turn", str(number))
         yield ("replay", session, "--turn", str(number))
+        yield ("handover", session, "--turn", str(number))
     said = [m.message_id for m in document.session.messages if m.message_id]
     for piece_id in [*said[::8], *list(document.evidences)[::8]]:
         yield ("trace", session, piece_id)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from ce_engine.schema.report import Report
 from tests.property.tool_cases import judge_budget
@@ -66,11 +66,12 @@ def judge(seen: Seen, sent: list[BaseMessage], tokens: int) -> None:
     order = [places[tag(m)] for m in sent if tag(m)]
     assert order == sorted(set(order)), "another order"
     _judge_pairs(seen, sent)
-    for message in sent:
+    for n, message in enumerate(sent):
         if tag(message):
             _judge_copy(given[places[tag(message)]], message)
         else:
-            assert is_system(message) or answered(message), f"put in: {message!r}"
+            allowed = is_system(message) or answered(message) or _stands_alone(sent, n)
+            assert allowed, f"put in: {message!r}"
     goes = {tag(m) for m in sent}
     restored = {asker for asker, _, result, _ in Walk.of(sent).pairs if not result}
     must = never_out(given, seen.walk, restored)
@@ -85,6 +86,14 @@ def judge(seen: Seen, sent: list[BaseMessage], tokens: int) -> None:
     judge_budget(seen.budget, seen.report, tokens)
     if seen.report.over_budget:
         assert goes - {0} <= must, f"over the budget, with more than must be: {goes - must}"
+
+
+def _stands_alone(sent: list[BaseMessage], n: int) -> bool:
+    """Whether what is brought in is a message: only where no question goes out, behind the system's."""
+    alone = isinstance(sent[n], HumanMessage) and not any(
+        map(is_question, sent[:n] + sent[n + 1 :])
+    )
+    return alone and all(map(is_system, sent[:n]))
 
 
 def _judge_pairs(seen: Seen, sent: list[BaseMessage]) -> None:

@@ -21,6 +21,7 @@ COMMANDS = (
     "report",
     "compare",
     "replay",
+    "handover",
     "inspect",
     "doctor",
     "schema",

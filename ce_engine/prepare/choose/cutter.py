@@ -66,11 +66,14 @@ class Cutter:
     def cut_around_pins(self, room: int, marks: CutMarks, *, begins: bool) -> Cut:
         """Cut so that what stands before earlier questions stays, with them, while it leaves room enough.
 
-        A question that `begins` a turn needs some for what is to be brought back for it.
+        With room for all, nothing is cut. Else a question that `begins` a turn needs some for what is to
+        be brought back for it.
         """
         spare = int(room * self.policy.asked) if begins else 0
         groups = self.line.groups
         self.hold(marks.pins)
+        if self.said + self.held.tokens <= room:
+            return Cut(tokens=sum(group.tokens for group in groups), marks=marks)
         least = [group.must for group in groups]
         for group in groups:
             group.must |= group.anchor in self.held.costs

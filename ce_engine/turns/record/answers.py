@@ -291,6 +291,7 @@ def close_turn(
             row.report = {**row.report, "redactions": told}
     records.writes.append(put_turn(row))
     view.turns.pop(row.turn_id, None)
+    _note_end(records, turn, status, code)
     if status is TurnStatus.COMMITTED:
         if turn.question is not None:
             view.failed.pop(turn.question, None)
@@ -306,6 +307,19 @@ def close_turn(
                 request_id=row.request_id,
             )
         )
+
+
+def _note_end(records: RecordGroup, turn: OpenTurn, status: TurnStatus, code: str) -> None:
+    """Ask for a person where the rules of handing over say so (B-06)."""
+    row = turn.row
+    if row.purpose != "chat":
+        return
+    ids = {"turn_id": row.turn_id, "request_id": row.request_id}
+    if status in (TurnStatus.COMMITTED, TurnStatus.FAILED):
+        is_failure = status is TurnStatus.FAILED
+        records.note_end("model_call", row.lane, is_failure=is_failure, **ids)
+    if named := records.handover.on_codes & {code, *turn.report.degradations}:
+        records.ask_for_person({"trigger": "code", "codes": sorted(named)}, **ids)
 
 
 def abandon(records: RecordGroup, turns: Sequence[TurnRow]) -> None:

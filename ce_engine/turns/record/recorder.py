@@ -59,7 +59,7 @@ class RecordMethods(EngineBase):
         heard = config.observability.emit_events and self._announcer.is_heard
         ingest.hasher, ingest.ingestor = self.hasher, self.ingestor
         ingest.framework = ingest.name(framework)
-        return RecordGroup(view, ingest, heard=heard)
+        return RecordGroup(view, ingest, heard=heard, handover=config.handover)
 
     def _counter(self, model: str) -> Counter:
         return Counter(self.estimator, model or self.config.model_hint)

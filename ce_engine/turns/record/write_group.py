@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
+from ce_engine.config import HandoverConfig
 from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import EvidenceLinks
-from ce_engine.schema.enums import EvidenceType
+from ce_engine.schema.enums import EvidenceType, ToolCallStatus
 from ce_engine.schema.events import STORED, Event, EventType
 from ce_engine.schema.rows import (
     AppendEvents,
@@ -51,6 +53,7 @@ class RecordGroup:
     passing: set[str] = field(default_factory=set)
     """Events for listeners only: what is stored of the turn says the same."""
     codes: list[str] = field(default_factory=list)
+    handover: HandoverConfig = field(default_factory=HandoverConfig)
 
     def named(self, call: ModelCall) -> ModelCall:
         """The call with the host's names of its request, line and framework as they may be stored."""
@@ -229,6 +232,35 @@ class RecordGroup:
                 tool_call_id=call.tool_call_id,
                 meta={"tool_name": call.tool, "duration_ms": call.duration_ms},
             )
+        )
+        failed = call.status is not ToolCallStatus.SUCCESS
+        self.note_end(
+            "tool_run",
+            call.tool,
+            is_failure=failed,
+            request_id=request_id,
+            turn_id=row.turn_id,
+            tool_call_id=call.tool_call_id,
+        )
+
+    def note_end(
+        self,
+        kind: Literal["model_call", "tool_run"],
+        name: str,
+        *,
+        is_failure: bool,
+        **ids: Any,
+    ) -> None:
+        """Count failures in a row, and ask for a person at the configured one (B-06)."""
+        count = self.view.streaks.note(kind, name, is_failure=is_failure)
+        rules = self.handover
+        if count and count == (rules.tool_failures if kind == "tool_run" else rules.model_failures):
+            self.ask_for_person({"trigger": kind, "name": name, "failures": count}, **ids)
+
+    def ask_for_person(self, payload: dict[str, Any], **ids: Any) -> None:
+        """The `hitl` event of a run that is to be handed over; see `engine.handover`."""
+        self.events.append(
+            self.ingest.event(EventType.RECORDED, payload=payload, kind="hitl", **ids)
         )
 
 

@@ -392,3 +392,26 @@ def test_what_a_model_said_and_joined_results_go_out_as_they_are(engine: Context
     assert prepared.unchanged
     assert prepared.report.over_budget
     assert list(prepared.report.over_budget_causes) == ["results"]
+
+
+@pytest.mark.req("A-11", "A-17")
+@pytest.mark.parametrize("spare", [0, 3])
+def test_a_tool_users_list_that_just_fits_goes_as_it_is(spare: int) -> None:
+    said = [
+        user("Where is it?"),
+        tool_calls(("c", "find", {"id": 7})),
+        tool_result("c", "box " * 60),
+    ]
+    said += [assistant("In the box."), user("And the other one?")]
+
+    def prepared(**budget: int) -> Prepared:
+        config = RuntimeConfig(budget=BudgetConfig(reserved_reply_tokens=0, **budget))
+        engine = create_context_engine(MemoryStore(), config=config)
+        made = HostApp(engine, SCOPE).prepare(*said)
+        engine.sync.close()
+        return made
+
+    tokens = prepared().report.tokens_before
+    assert tokens > 60
+    assert prepared(max_input_tokens=tokens + spare).unchanged
+    assert not prepared(max_input_tokens=tokens - 1).unchanged
