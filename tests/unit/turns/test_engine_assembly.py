@@ -404,8 +404,8 @@ def test_a_tool_users_list_that_just_fits_goes_as_it_is(spare: int) -> None:
     ]
     said += [assistant("In the box."), user("And the other one?")]
 
-    def prepared(**budget: int) -> Prepared:
-        config = RuntimeConfig(budget=BudgetConfig(reserved_reply_tokens=0, **budget))
+    def prepared(most: int = 100_000) -> Prepared:
+        config = RuntimeConfig(budget=BudgetConfig(max_input_tokens=most, reserved_reply_tokens=0))
         engine = create_context_engine(MemoryStore(), config=config)
         made = HostApp(engine, SCOPE).prepare(*said)
         engine.sync.close()
@@ -413,5 +413,5 @@ def test_a_tool_users_list_that_just_fits_goes_as_it_is(spare: int) -> None:
 
     tokens = prepared().report.tokens_before
     assert tokens > 60
-    assert prepared(max_input_tokens=tokens + spare).unchanged
-    assert not prepared(max_input_tokens=tokens - 1).unchanged
+    assert prepared(tokens + spare).unchanged
+    assert not prepared(tokens - 1).unchanged
