@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 
 if TYPE_CHECKING:
+    from ce_engine.audit.access import acting_as, only_own_scope
+    from ce_engine.audit.json_lines import JsonLinesAudit
     from ce_engine.audit.judges import LlmJudge, RuleJudge
+    from ce_engine.audit.otel_logs import OpenTelemetryAudit
     from ce_engine.config import (
         BudgetConfig,
         CollectConfig,
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
         VersionConflictError,
     )
     from ce_engine.memory.rolling_summarizer import RollingSummarizer
+    from ce_engine.ports.audit import AuditSink, Authorize
     from ce_engine.ports.blocks import BlockDeriver, DeriveOptions
     from ce_engine.ports.context import ContextPiece, ContextSource, Judge
     from ce_engine.ports.embedder import Embedder
@@ -86,6 +90,7 @@ if TYPE_CHECKING:
     from ce_engine.prepare.compose.assemble_input import InputAssembler
     from ce_engine.runtime.event_bus import InMemoryEventBus
     from ce_engine.runtime.own_calls import Summarizer, is_own_call
+    from ce_engine.schema.audit import Action, AuditRecord
     from ce_engine.schema.call import (
         Answer,
         Attachment,
@@ -218,6 +223,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "Action",
     "Actor",
     "AdapterError",
     "AgentInfo",
@@ -226,8 +232,11 @@ __all__ = [
     "Assembler",
     "Attachment",
     "AttachmentRecord",
+    "AuditRecord",
+    "AuditSink",
     "Author",
     "AuthorKind",
+    "Authorize",
     "BackpressureError",
     "BlockDeriver",
     "BlockFilter",
@@ -295,6 +304,7 @@ __all__ = [
     "InspectForbiddenError",
     "InspectedLayer",
     "Inspection",
+    "JsonLinesAudit",
     "Judge",
     "JudgeConfig",
     "JudgeError",
@@ -319,6 +329,7 @@ __all__ = [
     "ModelUsageStage",
     "ModelUsageStatus",
     "ObservabilityConfig",
+    "OpenTelemetryAudit",
     "Origin",
     "Original",
     "OriginalRefusedError",
@@ -412,6 +423,7 @@ __all__ = [
     "UuidV4Generator",
     "Verification",
     "VersionConflictError",
+    "acting_as",
     "canonical_json",
     "check_invariants",
     "context_window",
@@ -420,16 +432,21 @@ __all__ = [
     "is_own_call",
     "json_schema",
     "load_config",
+    "only_own_scope",
     "open_store",
     "parse_document",
 ]
 
 _HOMES = {
+    "audit.access": "acting_as only_own_scope",
+    "audit.json_lines": "JsonLinesAudit",
     "audit.judges": "LlmJudge RuleJudge",
+    "audit.otel_logs": "OpenTelemetryAudit",
     "config": "BudgetConfig CollectConfig CompactionConfig HandoverConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
     "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
     "memory.rolling_summarizer": "RollingSummarizer",
+    "ports.audit": "AuditSink Authorize",
     "ports.blocks": "BlockDeriver DeriveOptions",
     "ports.context": "ContextPiece ContextSource Judge",
     "ports.embedder": "Embedder",
@@ -448,6 +465,7 @@ _HOMES = {
     "prepare.compose.assemble_input": "InputAssembler",
     "runtime.event_bus": "InMemoryEventBus",
     "runtime.own_calls": "Summarizer is_own_call",
+    "schema.audit": "Action AuditRecord",
     "schema.call": "Answer Attachment CallerRole Extend HostMessage Insert Keep ModelCall Prepared Restore Shorten Step TurnHandle Usage",
     "schema.document": "Actor AgentInfo AttachmentRecord Author ContextBlock Evidence EvidenceLinks EvidenceSource Message MessageIndexRange Meta ModelUsage Ref Session SessionDocument Summary Task TaskState TodoList ToolCall ToolProvider ToolRequest ToolState",
     "schema.enums": "AuthorKind BlockType EvidenceType Layer ModelUsageStage ModelUsageStatus Origin Priority ProviderKind Role SourceKind TaskStatus ToolCallStatus ToolType TurnStatus",

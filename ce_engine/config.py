@@ -405,6 +405,8 @@ class RuntimeConfig(_Config):
         fail: `open` lets the host's call go on whatever happens to us; `closed` raises.
         colleagues: `apart`: each agent of a session knows its own line, and what is said to it; `results`: it is
             told the newest final answer of every other line too, and nothing of how it came about (B-16).
+        require_user: a call without a user id is given nothing that was said before, and is recorded in a
+            session of its own: where an app serves several people, an id that was forgotten mixes nobody (B-03).
         enable_share_context: whether anything is injected at all (E-05).
         tool_results: `whole`: as the app sends them, while there is room; `compact`: each in fewer tokens from
             when it arrives: JSON without space and with rows under one header, the same result again as a
@@ -429,6 +431,7 @@ class RuntimeConfig(_Config):
     history: Literal["app", "session"] = "app"
     fail: Literal["open", "closed"] = "open"
     locale: Literal["en", "zh"] = "en"
+    require_user: bool = False
     enable_share_context: bool = True
     colleagues: Literal["apart", "results"] = "apart"
     conflicts: ConflictStrategy = "keep_both_and_warn"

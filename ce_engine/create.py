@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 from weakref import finalize, ref
 
+from ce_engine.audit.json_lines import JsonLinesAudit
 from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.errors import ConfigError
 from ce_engine.ports.llm import LlmAdapter
 from ce_engine.ports.store import Store
 from ce_engine.ports.tokens import TokenEstimator
+from ce_engine.schema.environment import AUDIT_LOG
 from ce_engine.stores import open_store
 from ce_engine.sync import SyncEngine
 
@@ -48,12 +51,14 @@ def create_context_engine(
         llm_adapter: the model for summaries; without one none are made (A-16).
         config: defaults if not given.
         components: `summarizer`, `redactor`, `pruner`, `deriver`, `renderer`, `assembler`, `ingestor`,
-            `ref_selector`, `event_bus`, `clock`, `id_generator`, `authorize`, `hasher`, `sources`,
+            `ref_selector`, `event_bus`, `clock`, `id_generator`, `authorize`, `audit`, `hasher`, `sources`,
             `judge`, `embedder`, `originals` (a second store, see `RedactionConfig`); see docs/components.md.
 
     Raises:
         StoreUrlError: the URL is not understood.
     """
+    if components.get("audit") is None and (log := os.environ.get(AUDIT_LOG)):
+        components["audit"] = JsonLinesAudit(log)
     opened = open_store(store) if store is None or isinstance(store, str) else store
     return ContextEngine(
         opened,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from weakref import WeakSet
 
+from ce_engine.audit.access import AccessGuard, guarded, only_own_scope
 from ce_engine.audit.deletion import DeletionMethods
 from ce_engine.audit.handover import HandoverMethods
-from ce_engine.audit.inspection import Authorize, InspectionMethods, only_the_owner
+from ce_engine.audit.inspection import InspectionMethods
 from ce_engine.audit.judging import JudgeMethods
 from ce_engine.audit.originals_check import OriginalsCheckMethods
 from ce_engine.audit.reading import ReadMethods
@@ -18,6 +20,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import BackpressureError
 from ce_engine.memory.compaction import CompactionMethods
 from ce_engine.memory.embedding import EmbeddingMethods
+from ce_engine.ports.audit import AuditSink, Authorize
 from ce_engine.ports.blocks import BlockDeriver
 from ce_engine.ports.context import ContextSource, Judge
 from ce_engine.ports.embedder import Embedder
@@ -81,6 +84,7 @@ from ce_engine.turns.report.over_budget import OverBudgetLog
 logger = logging.getLogger("ce_engine")
 
 
+@guarded()
 @doors
 class Engine(
     AdmissionMethods,
@@ -128,6 +132,7 @@ class Engine(
         clock: Clock | None = None,
         id_generator: IdGenerator | None = None,
         authorize: Authorize | None = None,
+        audit: AuditSink | None = None,
         hasher: Hasher | None = None,
         originals: Store | None = None,
         sources: Sequence[ContextSource] = (),
@@ -142,10 +147,9 @@ class Engine(
         self._use(deriver, renderer)
         self.assembler, self.judge, self.ingestor = assembler, judge, ingestor or RuleIngestor()
         self.bus: EventBus = event_bus or InMemoryEventBus()
-        self.clock = clock or SystemClock()
-        self.ids = id_generator or UuidV4Generator()
-        self.authorize = authorize or only_the_owner
-        self.hasher = hasher or Sha256Hasher()
+        self.clock, self.ids = clock or SystemClock(), id_generator or UuidV4Generator()
+        self.authorize, self.hasher = authorize or only_own_scope, hasher or Sha256Hasher()
+        self.guard = AccessGuard(audit, self.ids, self.clock)
         self._begin(originals, sources)
         self._begin_summaries(llm_adapter, summarizer)
         self._begin_embedding(embedder)
@@ -171,7 +175,7 @@ class Engine(
         self.budgets = Budgets(self._settings, self.loop, self._allows)
 
     def _allows(self, scope: Scope, actor: str) -> bool:
-        return self.authorize(scope, actor)  # as it is now: an app may set another one
+        return self.authorize(actor, "change", scope)  # as it is now: an app may set another one
 
     # Prepare
 
@@ -199,6 +203,11 @@ class Engine(
     async def _mapped(self, call: ModelCall, messages: Messages | None) -> Prepared:
         if messages is not None:
             call.messages = messages()
+        config = call.config or self.config
+        if config.require_user and not call.scope.user_id:
+            # Whoever else comes without a user id has the same session: nothing of it is theirs.
+            call.scope = replace(call.scope, session_id=f"nobody-{self.ids.generate()}")
+            call.ephemeral = True
         return await self._admitted(call)
 
     async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 
 from ce_engine.audit.trace import SETTLE_S
 from ce_engine.errors import InspectForbiddenError
+from ce_engine.ports.audit import Authorize
 from ce_engine.schema.call import HostMessage, ModelCall, Prepared
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Origin, Role
@@ -26,15 +26,6 @@ from ce_engine.turns.report.archive import Selection
 from ce_engine.turns.report.sent_parts import ShownText
 
 
-Authorize = Callable[[Scope, str], bool]
-"""Whether an actor may inspect a session. It is called on the engine's own thread, and must be fast."""
-
-
-def only_the_owner(scope: Scope, actor: str) -> bool:
-    """The default: who inspects is the user whose session it is."""
-    return actor == scope.user_id
-
-
 class InspectionMethods(EngineBase):
     """The part of the engine that shows what it would do."""
 
@@ -46,7 +37,7 @@ class InspectionMethods(EngineBase):
         """What would be sent for a call, by layer with its tokens: a preparation that changes nothing.
 
         Only with `observability.inspect` in the engine's own configuration, and for whom
-        `authorize(scope, actor)` allows it. The look is an event of the session, and so is a refused
+        `authorize(actor, "inspect", scope)` allows it. The look is an event of the session, and so is a refused
         one; events have digests only.
 
         Args:
@@ -59,7 +50,7 @@ class InspectionMethods(EngineBase):
         return await self.loop.share(self._inspect(_as_call(call), actor))
 
     async def _inspect(self, call: ModelCall, actor: str) -> Inspection:
-        allowed = self.config.observability.inspect and self.authorize(call.scope, actor)
+        allowed = self.config.observability.inspect and self.authorize(actor, "inspect", call.scope)
         if not allowed:
             await self._audit(call.scope, EventType.ACCESS_DENIED, actor, "")
             raise InspectForbiddenError(

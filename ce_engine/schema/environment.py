@@ -12,12 +12,14 @@ ORIGINALS_URL = "CE_ORIGINALS_URL"
 SECRET = "CE_SECRET"  # noqa: S105 - the name of it
 GUARD = "CE_GUARD"
 PRICES = "CE_PRICES"
+AUDIT_LOG = "CE_AUDIT_LOG"
 
 KNOWN = {
     STORE_URL: "where sessions are kept",
     ORIGINALS_URL: "where originals of redacted content are kept, if anywhere",
     SECRET: "the install's secret, a long random text",
     PRICES: "what models cost, a file of TOML or JSON",
+    AUDIT_LOG: "who looked at what, a file of JSON lines",
     GUARD: "`raise` lets faults of ours reach the app, for tests",
 }
 """What each of them says."""

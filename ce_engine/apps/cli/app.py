@@ -49,12 +49,19 @@ class Commands(TyperGroup):
 
 def _made(name: str) -> Any:
     word = f"{name}_" if iskeyword(name) else name
-    found = getattr(import_module(f"ce_engine.apps.cli.{word}"), word)
-    if not isinstance(found, typer.Typer):
-        from ce_engine.apps.present.output import reported  # noqa: PLC0415 - only where a command is run
+    from ce_engine.apps.cli.audited import audited  # noqa: PLC0415 - only where a command is run
 
+    found = getattr(import_module(f"ce_engine.apps.cli.{word}"), word)
+    from ce_engine.apps.present.output import reported  # noqa: PLC0415 - as above
+
+    if isinstance(found, typer.Typer):
+        for part in found.registered_commands:
+            if part.callback is not None:
+                each = part.name or part.callback.__name__
+                part.callback = reported(audited(f"{name} {each}", part.callback))
+    else:
         command, found = found, typer.Typer(add_completion=False)
-        found.command(name)(reported(command))
+        found.command(name)(reported(audited(name, command)))
     made = get_command(found)
     made.name = name
     return made

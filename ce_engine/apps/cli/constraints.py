@@ -10,7 +10,7 @@ import typer
 
 from ce_engine.apps.cli.options import Account, AsJson, StoreUrl
 from ce_engine.apps.cli.reading import engine_over
-from ce_engine.apps.present.output import console, print_json, printable, reported
+from ce_engine.apps.present.output import console, print_json, printable
 from ce_engine.create import ContextEngine
 from ce_engine.schema.enums import Priority
 from ce_engine.schema.scope import Scope
@@ -51,7 +51,6 @@ constraints = typer.Typer(
 
 
 @constraints.command("list")
-@reported
 def list_(
     *,
     kind: Kind = None,
@@ -70,7 +69,6 @@ def list_(
 
 
 @constraints.command()
-@reported
 def add(  # noqa: PLR0913 - one parameter an option
     text: Text,
     *,
@@ -95,7 +93,6 @@ def add(  # noqa: PLR0913 - one parameter an option
 
 
 @constraints.command()
-@reported
 def update(  # noqa: PLR0913 - one parameter an option
     constraint_id: Id,
     text: Annotated[str | None, typer.Argument(help="The new words.", show_default=False)] = None,
@@ -120,7 +117,6 @@ def update(  # noqa: PLR0913 - one parameter an option
 
 
 @constraints.command()
-@reported
 def delete(
     constraint_id: Id,
     *,

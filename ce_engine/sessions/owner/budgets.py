@@ -52,7 +52,7 @@ class Budgets:
         """Replace the budget as it was read with `expected_version`; its new version.
 
         Shares and what is never left out are the owner's to decide, not an agent's or a tool's (D-16):
-        only whom the engine's `authorize(scope, actor)` allows may change them.
+        only whom the engine's `authorize(actor, "change", scope)` allows may change them.
 
         Args:
             scope: whose, and of which project.

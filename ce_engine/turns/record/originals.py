@@ -21,6 +21,7 @@ from ce_engine.errors import (
     StoreUnavailableError,
     StoreUrlError,
 )
+from ce_engine.ports.audit import Authorize
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.ports.store import Store
 from ce_engine.runtime.journal import Journal
@@ -184,6 +185,7 @@ class OriginalMethods(ToolRunMethods):
     store: Store
     config: RuntimeConfig
     loop: LoopThread
+    authorize: Authorize
     _journal: Journal
     _originals: Originals
 
@@ -206,7 +208,7 @@ class OriginalMethods(ToolRunMethods):
         return await self.loop.share(self._original(as_scope(session_id), piece_id, actor))
 
     async def _original(self, scope: Scope, piece_id: str, actor: str) -> Original:
-        self._check_allowed(actor)
+        self._check_allowed(scope, actor)
         await self.flush()
         state = await answered(
             self.store.state(scope, after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
@@ -238,13 +240,15 @@ class OriginalMethods(ToolRunMethods):
             raise missing
         return found
 
-    def _check_allowed(self, actor: str) -> None:
+    def _check_allowed(self, scope: Scope, actor: str) -> None:
         if self._originals.store is None:
             why = 'none are kept: set redaction.mode="dual_store" and name their store'
         elif not self.config.redaction.audit:
             why = "nobody records who asks: set redaction.audit=True"
         elif not actor.strip():
             why = "nobody is named: give actor, the id of who asks"
+        elif not self.authorize(actor, "original", scope):
+            why = "this actor may not: the engine's `authorize` refuses it"
         else:
             return
         raise OriginalRefusedError(f"originals are not told here, because {why}")

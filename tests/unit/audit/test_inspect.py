@@ -136,7 +136,7 @@ def test_an_operator_decides_who_may_look() -> None:
         MemoryStore(),
         token_estimator=CharBasedEstimator(),
         config=LOOKING,
-        authorize=lambda scope, actor: actor == f"support of {scope.user_id}",
+        authorize=lambda actor, _, scope: actor == f"support of {scope.user_id}",
     )
     chat(engine)
     assert engine.sync.inspect((SCOPE, "?"), actor="support of 张伟").tokens

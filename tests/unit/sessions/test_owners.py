@@ -96,7 +96,7 @@ async def test_only_its_owner_changes_a_budget() -> None:
     assert await engine.budgets.get(SCOPE) == (BudgetConfig(), 0)
     small = BudgetConfig(max_input_tokens=900)
     assert await engine.budgets.update(SCOPE, small, 0, actor="王芳") == 1
-    engine.authorize = lambda scope, actor: actor == "the operator"
+    engine.authorize = lambda actor, _action, _scope: actor == "the operator"
     with pytest.raises(ScopeViolationError):
         await engine.budgets.update(SCOPE, small, 1, actor="王芳")
     assert await engine.budgets.update(SCOPE, small, 1, actor="the operator") == 2

@@ -1,0 +1,295 @@
+"""The one way to what is stored: who may, and that it was asked for (B-03, B-05)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, Self, TypeVar
+
+from ce_engine.errors import (
+    ContextEngineError,
+    EvidenceNotFoundError,
+    InspectForbiddenError,
+    OriginalRefusedError,
+    ScopeViolationError,
+    SessionNotFoundError,
+    TurnNotFoundError,
+)
+from ce_engine.ports.audit import AuditSink, Authorize
+from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.schema.audit import Action, AuditRecord, AuditStatus
+from ce_engine.schema.scope import Scope
+
+
+logger = logging.getLogger("ce_engine.audit")
+T = TypeVar("T")
+
+LISTED = "*"
+"""In the place of a session's id: all of an owner's."""
+
+MAX_ID_CHARS = 256
+
+DOORS: Mapping[str, Action] = {
+    "get_session": "read",
+    "get_evidence": "read",
+    "list_evidences": "read",
+    "list_turns": "read",
+    "list_reports": "read",
+    "list_events": "read",
+    "list_sessions": "list",
+    "fetch_evidence": "read",
+    "resolver": "read",
+    "trace": "read",
+    "replay": "read",
+    "explain": "read",
+    "handover": "read",
+    "recorded_call": "read",
+    "preview": "read",
+    "compact": "read",
+    "violations": "read",
+    "inspect": "inspect",
+    "original": "original",
+    "verify": "verify",
+    "verify_originals": "verify",
+    "delete_session": "delete",
+    "delete_evidence": "delete",
+    "delete_user_data": "delete",
+}
+"""The engine's methods that show or delete what is stored, and what each does."""
+
+_NOT_FOUND = (SessionNotFoundError, EvidenceNotFoundError, TurnNotFoundError)
+_DENIED = (ScopeViolationError, InspectForbiddenError, OriginalRefusedError)
+_OWNERS_ONLY = ("inspect", "change")
+
+_actor: ContextVar[str] = ContextVar("ce_actor", default="")
+_inside: ContextVar[bool] = ContextVar("ce_access", default=False)
+"""Whether this is a part of an access that is told of already."""
+
+
+@contextmanager
+def acting_as(actor: str) -> Iterator[None]:
+    """Name who asks for what is read, exported or deleted in the block; tasks begun in it have the name, too.
+
+    Args:
+        actor: an id of the app's own (a user's, a support engineer's), not an address: it is logged.
+    """
+    token = _actor.set(actor)
+    try:
+        yield
+    finally:
+        _actor.reset(token)
+
+
+def only_own_scope(actor: str, action: Action, scope: Scope) -> bool:
+    """The default: the app itself, which has the scope in hand, or the user whose scope it is.
+
+    What would be sent (`inspect`), and what an owner decides on (`change`), is for that user alone. Who may
+    see an `original` is asked for by name, and says so in the session's log.
+    """
+    if action in _OWNERS_ONLY:
+        return actor == scope.user_id
+    return action == "original" or actor in ("", scope.user_id)
+
+
+class AccessGuard:
+    """Asks `authorize` before each access, and tells the sink of it afterwards."""
+
+    def __init__(self, sink: AuditSink | None, ids: IdGenerator, clock: Clock) -> None:
+        self.sink, self._ids, self._clock = sink, ids, clock
+
+    def check(self, authorize: Authorize, actor: str, action: Action, scope: Scope) -> None:
+        """See that an actor may.
+
+        Raises:
+            ScopeViolationError: the actor may not; nothing was read.
+        """
+        try:
+            allowed = authorize(actor, action, scope)
+        except Exception:
+            logger.exception("authorize failed, so the access is refused")
+            allowed = False
+        if not allowed:
+            raise ScopeViolationError(
+                f"this actor may not {action} here: the engine's `authorize` refuses it. By default an "
+                "actor is the scope's own user; name it with acting_as(...)"
+            )
+
+    def tell(
+        self,
+        door: str,
+        action: Action,
+        actor: str,
+        scope: Scope,
+        *,
+        began: float,
+        status: AuditStatus = "ok",
+        error: BaseException | None = None,
+    ) -> None:
+        """Hand a record to the sink; never raises."""
+        if self.sink is None:
+            return
+        good = status in ("ok", "not_found")
+        try:
+            record = AuditRecord(
+                ts=self._clock.now_iso(),
+                event=action,
+                event_type=door,
+                actor=actor[:MAX_ID_CHARS],
+                account_id=scope.account_id[:MAX_ID_CHARS],
+                user_id=scope.user_id[:MAX_ID_CHARS],
+                project_id=scope.project_id[:MAX_ID_CHARS],
+                session_id=scope.session_id[:MAX_ID_CHARS],
+                request_id=scope.trace_id[:MAX_ID_CHARS],
+                event_id=self._ids.generate(),
+                level="INFO" if good else "WARNING",
+                duration_ms=round((time.perf_counter() - began) * 1000),
+                status=status,
+                error_code=_code(error),
+            )
+            self.sink.write(record)
+        except Exception as failure:  # noqa: BLE001 - an access is not the sink's to stop
+            logger.warning(
+                "an access was not audited: the sink failed (%s)", type(failure).__name__
+            )
+
+
+def _status(error: BaseException | None, answer: object) -> AuditStatus:
+    if error is None:
+        return "not_found" if answer is None else "ok"
+    if isinstance(error, _NOT_FOUND):
+        return "not_found"
+    return "denied" if isinstance(error, _DENIED) else "error"
+
+
+def _code(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    return error.code if isinstance(error, ContextEngineError) else type(error).__name__
+
+
+def guarded(doors: Mapping[str, Action] = DOORS) -> Callable[[type[T]], type[T]]:
+    """Let every one of a class's `doors` be asked for, and told of; the class has `authorize` and `_guard`."""
+
+    def made(cls: type[T]) -> type[T]:
+        for name, action in doors.items():
+            if (method := getattr(cls, name, None)) is not None:
+                setattr(cls, name, _guarded(method, name, action))
+        return cls
+
+    return made
+
+
+def _guarded(method: Callable[..., Any], name: str, action: Action) -> Callable[..., Any]:
+    signature = inspect.signature(method)
+
+    def access(self: Any, args: Sequence[Any], more: Mapping[str, Any]) -> _Access:
+        given = signature.bind_partial(self, *args, **more).arguments
+        actor = given.get("actor")
+        scope = _scope_of(given)
+        return _Access(self, name, action, actor if isinstance(actor, str) else _actor.get(), scope)
+
+    if inspect.iscoroutinefunction(method):
+
+        @wraps(method)
+        async def look(self: Any, *args: Any, **more: Any) -> Any:
+            if _inside.get():
+                return await method(self, *args, **more)
+            with access(self, args, more) as found:
+                found.answer = await method(self, *args, **more)
+            return found.answer
+
+    else:
+
+        @wraps(method)
+        def look(self: Any, *args: Any, **more: Any) -> Any:
+            if _inside.get():
+                return method(self, *args, **more)
+            with access(self, args, more) as found:
+                found.answer = method(self, *args, **more)
+            return found.answer
+
+    return look
+
+
+def _scope_of(given: Mapping[str, Any]) -> Scope | None:
+    """Whose it is that a method is asked for; `None` where the method will refuse what it was given."""
+    first = next(
+        (given[name] for name in ("session_id", "session", "scope", "call") if name in given), None
+    )
+    first = first[0] if isinstance(first, tuple) and first else first
+    first = getattr(first, "scope", first)
+    if isinstance(first, Scope):
+        return first
+    if isinstance(first, str):
+        return Scope.of_stored("", "", first)
+    if first is not None:
+        return None
+    owner = [given.get(name) for name in ("account_id", "user_id")]
+    account, user = ("" if each is None else each for each in owner)
+    return (
+        Scope.of_stored(account, user, LISTED)
+        if isinstance(account, str) and isinstance(user, str)
+        else None
+    )
+
+
+class _Access:
+    """One access: refused before it begins, or told of when it ends."""
+
+    def __init__(
+        self, engine: Any, door: str, action: Action, actor: str, scope: Scope | None
+    ) -> None:
+        self.guard: AccessGuard = engine.guard
+        self.engine, self.door, self.action, self.actor = engine, door, action, actor
+        self.scope = scope or Scope.of_stored("", "", "")
+        self.answer: Any = ...
+        self.began = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        try:
+            if self.action not in ("inspect", "original"):  # these refuse with errors of their own
+                self.guard.check(self.engine.authorize, self.actor, self.action, self.scope)
+        except ScopeViolationError as error:
+            self._tell("denied", error)
+            raise
+        self.token = _inside.set(True)
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        _inside.reset(self.token)
+        self._tell(_status(error, self.answer), error)
+
+    def _tell(self, status: AuditStatus, error: BaseException | None) -> None:
+        self.guard.tell(
+            self.door,
+            self.action,
+            self.actor,
+            self.scope,
+            began=self.began,
+            status=status,
+            error=error,
+        )
+
+
+@contextmanager
+def operating(
+    guard: AccessGuard, door: str, action: Action, actor: str, scope: Scope
+) -> Iterator[None]:
+    """One access of an operator's, whatever it reads: nobody is asked, and it is told of once."""
+    began, name, inside = time.perf_counter(), _actor.set(actor), _inside.set(True)
+    failed: BaseException | None = None
+    try:
+        yield
+    except Exception as error:
+        failed = error
+        raise
+    finally:
+        _inside.reset(inside)
+        _actor.reset(name)
+        status = _status(failed, ...)
+        guard.tell(door, action, actor, scope, began=began, status=status, error=failed)

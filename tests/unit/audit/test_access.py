@@ -1,0 +1,222 @@
+"""Every door to what is stored asks who may, and is told of (B-03, B-05)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ce_engine import (
+    AuditRecord,
+    ContextEngine,
+    EvidenceNotFoundError,
+    MemoryStore,
+    ModelCall,
+    Scope,
+    ScopeViolationError,
+    acting_as,
+    create_context_engine,
+)
+from ce_engine.audit.access import DOORS, LISTED
+from ce_engine.engine import Engine
+from ce_engine.schema.audit import Action
+from ce_engine.testing.host import HostApp, user
+
+
+SCOPE = Scope(session_id="s", user_id="li", account_id="acme")
+SECRET = "The invoice is in the blue folder."
+
+
+class Records(list[AuditRecord]):
+    """A sink that keeps everything."""
+
+    def write(self, record: AuditRecord) -> None:
+        self.append(record)
+
+
+@pytest.fixture
+def records() -> Records:
+    return Records()
+
+
+@pytest.fixture
+def engine(records: Records) -> Iterator[ContextEngine]:
+    made = create_context_engine(MemoryStore(), audit=records)
+    HostApp(made, SCOPE).ask("Where is the invoice?", SECRET)
+    made.sync.flush()
+    assert records == [], "an app's own calls are no reads"
+    yield made
+    made.sync.close()
+
+
+def ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[], Any]]:
+    """How to go through each door, by its name."""
+    sync = engine.sync
+    return {
+        "get_session": lambda: sync.get_session(scope),
+        "get_evidence": lambda: sync.get_evidence(scope, "e"),
+        "list_evidences": lambda: sync.list_evidences(scope),
+        "list_turns": lambda: sync.list_turns(scope),
+        "list_reports": lambda: sync.list_reports(scope),
+        "list_events": lambda: sync.list_events(scope),
+        "list_sessions": lambda: sync.list_sessions(
+            account_id=scope.account_id, user_id=scope.user_id
+        ),
+        "fetch_evidence": lambda: sync.fetch_evidence(scope, "e"),
+        "resolver": lambda: engine.resolver(scope),
+        "trace": lambda: sync.trace(scope, "e"),
+        "replay": lambda: sync.replay(scope),
+        "explain": lambda: sync.explain(scope),
+        "handover": lambda: sync.handover(scope),
+        "recorded_call": lambda: sync.recorded_call(scope),
+        "preview": lambda: sync.preview(ModelCall(scope, [user("?")])),
+        "compact": lambda: sync.compact(scope),
+        "violations": lambda: sync.violations(scope),
+        "inspect": lambda: sync.inspect((scope, "?"), actor="eve"),
+        "original": lambda: sync.original(scope, "m", actor="eve"),
+        "verify": lambda: sync.verify(scope),
+        "verify_originals": lambda: sync.verify_originals(scope),
+        "delete_evidence": lambda: sync.delete_evidence(scope, "e"),
+        "delete_session": lambda: sync.delete_session(scope),
+        "delete_user_data": lambda: sync.delete_user_data(scope.account_id, scope.user_id),
+    }
+
+
+RECORDS = (
+    "record_",
+    "post_",
+    "prepare",
+    "commit",
+    "finalize",
+    "fail",
+    "put_",
+    "upsert_",
+    "import_",
+)
+OTHERS = {
+    "check": "touches no session",
+    "check_possible": "touches nothing",
+    "flush": "answers whether it is done",
+    "close": "ends the engine",
+    "chunk": "of an answer that the caller has",
+    "ingest": "gives back what the caller handed in",
+    "redact": "of a text that the caller has",
+    "open_turn": "a handle, no content",
+    "summarize": "answers whether it is done",
+    "last_report": "numbers of a turn of this process",
+    "fetch_evidence_tool": "a tool that goes through `fetch_evidence`",
+}
+
+
+@pytest.mark.req("B-05")
+def test_every_public_method_is_a_door_or_shows_nothing(engine: ContextEngine) -> None:
+    there = {name for name, _ in inspect.getmembers(Engine, inspect.isfunction)}
+    public = {name for name in there if not name.startswith(("_", *RECORDS))}
+    assert public == set(OTHERS) | set(DOORS)
+    assert set(ways(engine, SCOPE)) == set(DOORS)
+
+
+def attempt(way: Callable[[], Any]) -> Exception | None:
+    try:
+        way()
+    except Exception as error:
+        return error
+    return None
+
+
+@pytest.mark.req("B-03", "B-05")
+@pytest.mark.parametrize("door", DOORS)
+def test_another_actor_is_refused_at_every_door_and_that_is_told(
+    engine: ContextEngine, records: Records, door: str
+) -> None:
+    with acting_as("eve"):
+        error = attempt(ways(engine, SCOPE)[door])
+    assert error is not None
+    (record,) = records
+    assert (record.status, record.actor, record.level) == ("denied", "eve", "WARNING")
+    assert (record.event, record.event_type) == (DOORS[door], door)
+    assert record.error_code
+    assert SECRET not in str(record)
+    with acting_as("li"):
+        document = engine.sync.get_session(SCOPE)
+    assert document is not None
+    assert len(document.session.messages) == 2
+
+
+@pytest.mark.req("B-05")
+@pytest.mark.parametrize("door", DOORS)
+def test_each_access_is_one_record_with_its_owner(
+    engine: ContextEngine, records: Records, door: str
+) -> None:
+    with acting_as("li"):
+        error = attempt(ways(engine, SCOPE)[door])
+    assert not isinstance(error, ScopeViolationError)
+    (record,) = records
+    assert (record.account_id, record.user_id) == ("acme", "li")
+    assert record.session_id == (LISTED if door in ("list_sessions", "delete_user_data") else "s")
+    assert record.ts.endswith("Z")
+    assert record.event_id
+
+
+@pytest.mark.req("B-03", "B-05")
+def test_a_forged_id_is_told_of_too(engine: ContextEngine, records: Records) -> None:
+    assert engine.sync.get_session(Scope(session_id="s", user_id="wang")) is None
+    with pytest.raises(EvidenceNotFoundError):
+        engine.sync.trace(Scope(session_id="other", user_id="li"), "e")
+    with pytest.raises(ScopeViolationError):
+        engine.sync.get_session(
+            Scope(session_id="s", user_id="li", account_id="acme", project_id="x")
+        )
+    assert [(r.status, r.user_id, r.session_id) for r in records] == [
+        ("not_found", "wang", "s"),
+        ("not_found", "li", "other"),
+        ("denied", "li", "s"),
+    ]
+
+
+@pytest.mark.req("B-05")
+async def test_the_actor_is_that_of_whoever_waits(records: Records) -> None:
+    engine = create_context_engine(MemoryStore(), audit=records)
+    with acting_as("li"):
+        await engine.get_session(Scope(session_id="s", user_id="li"))
+    await engine.get_session(SCOPE)
+    assert [record.actor for record in records] == ["li", ""]
+    await engine.close()
+
+
+@pytest.mark.req("B-03")
+def test_an_app_decides_who_may(engine: ContextEngine, records: Records) -> None:
+    asked: list[tuple[str, Action, str]] = []
+
+    def support(actor: str, action: Action, scope: Scope) -> bool:
+        asked.append((actor, action, scope.session_id))
+        if actor == "broken":
+            raise RuntimeError
+        return actor == "support" and action == "read"
+
+    engine.authorize = support
+    with acting_as("support"):
+        assert engine.sync.get_session(SCOPE) is not None
+        with pytest.raises(ScopeViolationError, match="may not delete"):
+            engine.sync.delete_session(SCOPE)
+    with acting_as("broken"), pytest.raises(ScopeViolationError):
+        engine.sync.get_session(SCOPE)
+    assert asked == [("support", "read", "s"), ("support", "delete", "s"), ("broken", "read", "s")]
+    assert [record.status for record in records] == ["ok", "denied", "denied"]
+
+
+@pytest.mark.req("B-05")
+def test_a_sink_that_fails_is_not_the_callers_trouble(caplog: pytest.LogCaptureFixture) -> None:
+    class Full:
+        def write(self, record: AuditRecord) -> None:
+            raise OSError(f"no room for {record.session_id}")
+
+    engine = create_context_engine(MemoryStore(), audit=Full())
+    with caplog.at_level(logging.WARNING):
+        assert engine.sync.get_session(Scope(session_id="the secret one")) is None
+    assert "not audited" in caplog.text
+    assert "secret" not in caplog.text
+    engine.sync.close()

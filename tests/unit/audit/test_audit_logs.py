@@ -1,0 +1,121 @@
+"""Where records of accesses go: a file of JSON lines, OpenTelemetry's logs (B-05)."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import stat
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ce_engine import (
+    AuditRecord,
+    ConfigError,
+    JsonLinesAudit,
+    MemoryStore,
+    MissingDependencyError,
+    OpenTelemetryAudit,
+    Scope,
+    create_context_engine,
+)
+
+
+def record(n: int = 0, **more: object) -> AuditRecord:
+    return AuditRecord(f"2030-01-01T00:00:{n:02}Z", "read", "get_session", "li", **more)  # type: ignore[arg-type]
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+REQUIRED = (
+    "ts level event user_id session_id request_id state_version event_id event_type duration_ms "
+    "status error_code meta"
+).split()
+
+
+@pytest.mark.req("B-05")
+def test_a_line_has_the_fields_of_the_register(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    engine = create_context_engine(MemoryStore(), audit=JsonLinesAudit(path))
+    engine.sync.get_session(Scope(session_id='王\n{"x": 1}', user_id="李"))
+    engine.sync.close()
+    (line,) = lines(path)
+    assert set(REQUIRED) <= set(line) == {field.name for field in fields(AuditRecord)}
+    assert (line["session_id"], line["user_id"], line["status"]) == (
+        '王\n{"x": 1}',
+        "李",
+        "not_found",
+    )
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.req("B-05")
+def test_a_file_that_is_full_is_put_aside_and_the_oldest_go(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = JsonLinesAudit(path, max_bytes=1000, keep=2)
+    for n in range(30):
+        log.write(record(n, session_id=f"s{n}"))
+    aside = sorted(tmp_path.glob("audit.jsonl.*"))
+    assert len(aside) == 2
+    told = [line["session_id"] for each in [*aside, path] if each.exists() for line in lines(each)]
+    assert told == [f"s{n}" for n in range(30 - len(told), 30)]
+    assert len(told) >= 6
+
+
+def write_many(path: Path, name: str) -> None:
+    log = JsonLinesAudit(path, max_bytes=20_000, keep=None)
+    for n in range(200):
+        log.write(record(n % 60, session_id=f"{name}-{n}", meta={"pad": "x" * 100}))
+
+
+@pytest.mark.req("B-05")
+def test_processes_share_a_file_and_lose_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    context = multiprocessing.get_context("spawn")
+    started = [context.Process(target=write_many, args=(path, str(n))) for n in range(3)]
+    for each in started:
+        each.start()
+    for each in started:
+        each.join()
+    told = [line["session_id"] for each in tmp_path.iterdir() for line in lines(each)]
+    assert sorted(map(str, told)) == sorted(f"{n}-{m}" for n in range(3) for m in range(200))
+
+
+def test_a_place_that_takes_nothing_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be written"):
+        JsonLinesAudit(tmp_path / "none" / "audit.jsonl")
+
+
+def test_the_variable_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "audit.jsonl"
+    monkeypatch.setenv("CE_AUDIT_LOG", str(path))
+    engine = create_context_engine(MemoryStore())
+    engine.sync.list_sessions(user_id="li")
+    engine.sync.close()
+    assert [(line["event"], line["user_id"]) for line in lines(path)] == [("list", "li")]
+
+
+@pytest.mark.req("B-05")
+def test_opentelemetry_has_each_record_once() -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk._logs", reason="the SDK is in the extra `bench`")
+    export = pytest.importorskip("opentelemetry.sdk._logs.export")
+    exporter, provider = export.InMemoryLogRecordExporter(), sdk.LoggerProvider()
+    provider.add_log_record_processor(export.SimpleLogRecordProcessor(exporter))
+    OpenTelemetryAudit(provider).write(record(session_id="s", status="denied", level="WARNING"))
+    (found,) = (each.log_record for each in exporter.get_finished_logs())
+    assert found.event_name == "ce.audit"
+    assert found.severity_text == "WARNING"
+    assert found.attributes["ce.audit.actor"] == "li"
+    assert found.attributes["ce.audit.status"] == "denied"
+    assert "ce.audit.error_code" not in found.attributes
+    provider.shutdown()
+
+
+def test_without_opentelemetry_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(MissingDependencyError, match=r"ce-integrations\[otel\]"):
+        OpenTelemetryAudit()
