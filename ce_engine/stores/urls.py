@@ -17,14 +17,15 @@ MEMORY = "memory://"
 
 _KNOWN = (
     "Known here: memory://, sqlite:///relative.db and sqlite:////absolute.db (three slashes, then "
-    "the path), file:folder and file:///absolute/folder."
+    "the path), file:folder and file:///absolute/folder, redis://host:6379/0."
 )
-_LATER = ("postgres", "postgresql", "redis", "rediss")
+_LATER = ("postgres", "postgresql")
+_REDIS = ("redis", "rediss")
 _DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 
 def scheme_of(url: str) -> str:
-    """`memory`, `sqlite` or `file`.
+    """`memory`, `sqlite`, `file` or `redis`.
 
     Raises:
         StoreUrlError: another scheme, or none.
@@ -39,6 +40,8 @@ def scheme_of(url: str) -> str:
         if rest.strip("/"):
             raise StoreUrlError(f"memory:// takes no path; found {url!r}")
         return scheme
+    if mark and scheme in _REDIS:
+        return "redis"
     if mark and scheme.partition("+")[0] in _LATER:
         raise StoreUrlError(
             f"{scheme}:// stores come in a later release; found {_masked(url)!r}. {_KNOWN}"
@@ -47,12 +50,23 @@ def scheme_of(url: str) -> str:
     raise StoreUrlError(f"no store is known for {_masked(url)!r}. {_KNOWN}{hint}")
 
 
+def is_server(url: str) -> bool:
+    """Whether the URL names a server: what is kept there has no file here, and no key file beside it.
+
+    Raises:
+        StoreUrlError: the URL is not understood.
+    """
+    return scheme_of(url) == "redis"
+
+
 def local_path(url: str) -> Path:
     """The file or folder that a `sqlite:` or `file:` URL means, absolute.
 
     Raises:
         StoreUrlError: the URL names none.
     """
+    if is_server(url):
+        raise StoreUrlError(f"{_masked(url)!r} names a server, and no file or folder")
     return folder_path(url) if scheme_of(url) == "file" else sqlite_path(url)
 
 

@@ -1,0 +1,196 @@
+"""All sessions of a Redis store: the last ones in memory, and what a server that crashed has lost."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from time import monotonic, sleep
+from typing import TypeVar
+
+from ce_engine.schema.report import PutResult
+from ce_engine.schema.rows import SessionHead
+from ce_engine.schema.scope import Scope
+from ce_engine.stores.documents.base import Key
+from ce_engine.stores.documents.redis import faults, pages
+from ce_engine.stores.documents.redis.link import Link
+from ce_engine.stores.documents.redis.pages import LoadedSession, Stamp
+from ce_engine.stores.documents.redis.place import Place
+from ce_engine.stores.documents.session import StoredSession
+
+
+T = TypeVar("T")
+
+MacKeys = Callable[[Key], bytes | None]
+"""The key of a session's MACs; `None` where there is no secret: then nothing can be said."""
+
+_KEPT_SESSIONS = 64
+_KEPT_STAMPS = 4096
+_LONGEST_PAUSE_S = 0.01
+
+
+class Shelf:
+    """Any thread reads and writes with a link of its own.
+
+    A server that crashes may come up with the sessions of a moment before, which a process that lives
+    on has seen newer. Whoever notices that puts such a session to a new epoch, so that nobody takes
+    what he remembers for what is stored.
+    """
+
+    def __init__(self, place: Place, timeout_s: float, keys: MacKeys) -> None:
+        self.place = place
+        self._timeout_s = timeout_s
+        self._keys = keys
+        self._cache: OrderedDict[Key, LoadedSession] = OrderedDict()
+        self._stamps: OrderedDict[Key, Stamp] = OrderedDict()
+        self._mutex = threading.Lock()
+
+    def stamp(self, link: Link, key: Key, text: bytes | None) -> Stamp | None:
+        """The stamp that stands first under the session's key, once it is after all that was seen."""
+        if text is None:
+            return None
+        stamp = Stamp.parse(text, self.place.server)
+        if not self._is_of_before(key, stamp):
+            return stamp
+        found = self.load(link, key)
+        return None if found is None else found.stamp
+
+    def load(self, link: Link, key: Key) -> LoadedSession | None:
+        """The session; of what is known only the news is read."""
+        deadline = monotonic() + self._timeout_s
+        while True:
+            found, is_lost = self._found(link, key)
+            if found is None or not is_lost:
+                return found
+            if self._put_to_new_epoch(link, key, found):
+                continue
+            self._pause(deadline)
+
+    def look_anew(self, link: Link, key: Key) -> LoadedSession | None:
+        """The session as the server has it, every byte of it; nothing that is known is spared."""
+        texts = link.texts(self.place.session(key))
+        return pages.load(key, texts, self._keys(key), self.place.server)
+
+    def change(
+        self,
+        link: Link,
+        scope: Scope,
+        change: Callable[[StoredSession | None], tuple[StoredSession | None, PutResult]],
+    ) -> PutResult:
+        """Write what `change` makes of the session; where others were faster, of what they made."""
+        deadline, key = monotonic() + self._timeout_s, scope.key
+        while True:
+            old = self.load(link, key)
+            kept, result = change(old.kept if old else self._remains(key))
+            mac_key = self._keys(key)
+            if kept is None or mac_key is None:
+                return result
+            anew = bool(result.removed)
+            if self._put(link, old, pages.written(key, old, kept, mac_key, anew=anew), mark=anew):
+                return result
+            self._pause(deadline)
+
+    def of_account(
+        self, link: Link, account_id: str, user_id: str | None
+    ) -> Iterator[tuple[Key, StoredSession]]:
+        """All sessions of an account, or of one user of it."""
+        names = (account_id,) if user_id is None else (account_id, user_id)
+        keys = link.scan(self.place.pattern(*names))
+        for name, texts in link.all_texts(keys):
+            key = self.place.key_of(name)
+            if key is None:
+                continue
+            found = pages.load(key, texts, self._keys(key), self.place.server)
+            if found is not None:
+                yield key, found.kept
+
+    def keys(self, link: Link) -> list[Key]:
+        """All sessions."""
+        found = map(self.place.key_of, link.scan(self.place.pattern()))
+        return sorted(key for key in found if key is not None)
+
+    def _found(self, link: Link, key: Key) -> tuple[LoadedSession | None, bool]:
+        """The session as it is now, and whether some of what was seen of it is lost."""
+        server, name, mac_key = self.place.server, self.place.session(key), self._keys(key)
+        with self._mutex:
+            known = self._cache.get(key)
+        is_lost = False
+        if known is not None:
+            first, *lines = link.texts(name, 2 + known.stamp.lines) or (None,)
+            stamp = None if first is None else Stamp.parse(first, server)
+            if stamp == known.stamp:
+                return known, False
+            if stamp and pages.follows(known, stamp, lines, mac_key):
+                return self._remember(pages.with_lines(known, stamp, lines, mac_key, server)), False
+            is_lost = stamp is not None and stamp.page == known.stamp.page and known.checked
+        found = pages.load(key, link.texts(name), mac_key, server)
+        if found is None:
+            self._forget(key)
+            return None, False
+        if is_lost or self._is_of_before(key, found.stamp):
+            return found, True
+        return self._remember(found), False
+
+    def _remains(self, key: Key) -> StoredSession | None:
+        """What is left of a session that was seen and has expired: as much as of a deleted one."""
+        with self._mutex:
+            seen = self._stamps.get(key)
+        return seen and StoredSession(SessionHead(version=seen.version, epoch=seen.epoch + 1))
+
+    def _put_to_new_epoch(self, link: Link, key: Key, found: LoadedSession) -> bool:
+        """Write a session, of which newer states were seen, under an epoch that nobody has seen."""
+        with self._mutex:
+            seen = self._stamps.get(key)
+        mac_key = self._keys(key)
+        if mac_key is None or seen is None:
+            self._remember(found)
+            return True
+        kept = found.kept.draft()
+        kept.head.version = max(kept.head.version, seen.version) + 1
+        kept.head.epoch = max(kept.head.epoch, seen.epoch) + 1
+        return self._put(link, found, pages.written(key, found, kept, mac_key, anew=True))
+
+    def _put(
+        self, link: Link, old: LoadedSession | None, new: pages.Written, *, mark: bool = False
+    ) -> bool:
+        session = new.session
+        done = link.swap(
+            self.place.session(session.key),
+            (old.stamp.encode() if old else b"", session.stamp.encode()),
+            new.text,
+            is_page=new.is_page,
+            expire_ms=self.place.expire_ms,
+            mark=pages.nonce() if mark else "",
+        )
+        if done:
+            self._remember(session)
+        return done
+
+    def _is_of_before(self, key: Key, stamp: Stamp) -> bool:
+        """Whether a newer state was seen; a session that expired and began anew reads the same."""
+        with self._mutex:
+            seen = self._stamps.get(key)
+        return seen is not None and stamp != seen and stamp.version <= seen.version
+
+    def _remember(self, found: LoadedSession) -> LoadedSession:
+        with self._mutex:
+            _put_last(self._cache, found.key, found, _KEPT_SESSIONS)
+            _put_last(self._stamps, found.key, found.stamp, _KEPT_STAMPS)
+        return found
+
+    def _forget(self, key: Key) -> None:
+        with self._mutex:
+            self._cache.pop(key, None)
+
+    def _pause(self, deadline: float) -> None:
+        if monotonic() > deadline:
+            raise faults.busy(self.place.server, self._timeout_s)
+        sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 - no secret
+
+
+def _put_last(items: OrderedDict[Key, T], key: Key, item: T, most: int) -> None:
+    items[key] = item
+    items.move_to_end(key)
+    if len(items) > most:
+        items.popitem(last=False)
