@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from ce_engine.stores.documents.redis import RedisStore
-from ce_engine.stores.documents.redis.place import Place, place_of
+from ce_engine.stores.documents.redis.place import place_of
 
 
 VARIABLE = "CE_TEST_REDIS"
@@ -107,14 +106,9 @@ def fresh_url(**options: str) -> str:
     return f"{_shared()[0]}?{'&'.join(f'{name}={text}' for name, text in chosen.items())}"
 
 
-def place(store: RedisStore) -> Place:
-    return store._place
-
-
-def run_on(url: str, work: Callable[[Redis], Any]) -> Any:
-    """The answer to commands of nobody's."""
-    with client_of(url) as client:
-        return work(client)
+def url_at(path: Path) -> str:
+    """The URL of the store that a path stands for."""
+    return f"{_shared()[0]}?prefix=test-{hashlib.sha256(bytes(path)).hexdigest()[:16]}"
 
 
 def bytes_of(url: str) -> bytes:
