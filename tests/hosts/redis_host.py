@@ -128,6 +128,16 @@ def _texts(client: Redis, key: bytes) -> list[bytes]:
     return [cast("bytes", client.get(key) or b"")]
 
 
+def copy(url: str, to: str) -> None:
+    """Give one store what another one has, and nothing else."""
+    forget(to)
+    old, new = (place_of(each).prefix.encode() for each in (url, to))
+    with client_of(url) as client:
+        for key in client.scan_iter(match=f"{place_of(url).prefix}:*"):
+            name = cast("bytes", key)
+            client.copy(name, new + name.removeprefix(old))
+
+
 def forget(url: str) -> None:
     """Delete all that a store has."""
     with client_of(url) as client:
