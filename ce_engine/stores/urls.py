@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ce_engine.errors import StoreUrlError
 from ce_engine.schema import environment
@@ -21,6 +21,9 @@ _KNOWN = (
 )
 _LATER = ("postgres", "postgresql")
 _REDIS = ("redis", "rediss")
+_PORT = 6379
+PREFIX = "ce"
+"""What the keys in a Redis server begin with."""
 _DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 
@@ -44,10 +47,10 @@ def scheme_of(url: str) -> str:
         return "redis"
     if mark and scheme.partition("+")[0] in _LATER:
         raise StoreUrlError(
-            f"{scheme}:// stores come in a later release; found {_masked(url)!r}. {_KNOWN}"
+            f"{scheme}:// stores come in a later release; found {masked(url)!r}. {_KNOWN}"
         )
     hint = "" if mark else f" For a file, write sqlite:///{url or 'ce.db'}."
-    raise StoreUrlError(f"no store is known for {_masked(url)!r}. {_KNOWN}{hint}")
+    raise StoreUrlError(f"no store is known for {masked(url)!r}. {_KNOWN}{hint}")
 
 
 def is_server(url: str) -> bool:
@@ -59,6 +62,20 @@ def is_server(url: str) -> bool:
     return scheme_of(url) == "redis"
 
 
+def server_place(url: str) -> str:
+    """What a server's URL leads to, whoever asks: host, port, database and prefix.
+
+    Raises:
+        StoreUrlError: the URL is not understood.
+    """
+    try:
+        parts = urlsplit(url)
+        where = f"{parts.hostname}:{parts.port or _PORT}/{parts.path.strip('/') or 0}"
+    except ValueError:
+        raise StoreUrlError("the URL's host or port is not understood") from None
+    return f"{where}?prefix={dict(parse_qsl(parts.query)).get('prefix', PREFIX)}"
+
+
 def local_path(url: str) -> Path:
     """The file or folder that a `sqlite:` or `file:` URL means, absolute.
 
@@ -66,7 +83,7 @@ def local_path(url: str) -> Path:
         StoreUrlError: the URL names none.
     """
     if is_server(url):
-        raise StoreUrlError(f"{_masked(url)!r} names a server, and no file or folder")
+        raise StoreUrlError(f"{masked(url)!r} names a server, and no file or folder")
     return folder_path(url) if scheme_of(url) == "file" else sqlite_path(url)
 
 
@@ -117,7 +134,7 @@ def sqlite_path(url: str) -> Path:
     return Path(path).absolute()
 
 
-def _masked(url: str) -> str:
+def masked(url: str) -> str:
     """The URL without what may be a password."""
     scheme, mark, rest = url.partition("://")
     return f"{scheme}{mark}***@{rest.rpartition('@')[2]}" if "@" in rest else url

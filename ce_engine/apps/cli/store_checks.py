@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ce_engine.apps.cli.checks import Check, Status, failed
 from ce_engine.errors import ConfigError, ContextEngineError
+from ce_engine.ports.store import Store
 from ce_engine.schema.ids import MIN_SECRET_BYTES
 from ce_engine.stores import open_store, secret
 from ce_engine.stores.private import is_link, is_open_to_others
@@ -22,6 +23,13 @@ from ce_engine.stores.urls import DEFAULT, MEMORY, local_path, scheme_of
 from ce_engine.turns.record.originals import check_apart
 
 
+_NO_SECRET = Check(
+    "secret",
+    Status.FAIL,
+    f"{secret.VARIABLE} is not set, which a store on a server needs",
+    f"Set {secret.VARIABLE} to a long random text, the same on all hosts that share the store, such as "
+    "`openssl rand -hex 32` prints.",
+)
 SHARED = "Several hosts that share a store need the same one."
 
 
@@ -33,6 +41,8 @@ def store(url: str) -> list[Check]:
             detail = f"{MEMORY} works, and nothing is kept when the process ends"
             cure = f"Name a file to keep what is recorded: --store {DEFAULT}"
             return [Check("store", Status.WARN, detail, cure), *_variable()]
+        if scheme == "redis":
+            return [*asyncio.run(_server(url)), *(_variable() or [_NO_SECRET])]
         path = local_path(url)
     except ContextEngineError as error:
         return [failed("store", error)]
@@ -88,6 +98,10 @@ def _place(scheme: str, path: Path) -> Check:
 async def _opened(scheme: str, path: Path) -> Check | None:
     """Open and write the store; say what is wrong, if something is."""
     opened = open_store(path.as_uri() if scheme == "file" else f"sqlite:///{path}")
+    return await _checked(opened)
+
+
+async def _checked(opened: Store) -> Check | None:
     try:
         await opened.check()
     except ContextEngineError as error:
@@ -95,6 +109,13 @@ async def _opened(scheme: str, path: Path) -> Check | None:
     finally:
         await opened.close()
     return None
+
+
+async def _server(url: str) -> list[Check]:
+    """Whether a server answers and takes keys."""
+    opened = open_store(url)
+    detail = f"{opened.url}: answers and takes keys"
+    return [await _checked(opened) or Check("store", Status.OK, detail)]
 
 
 def _usable_folder(_: Path, what: str) -> Check:

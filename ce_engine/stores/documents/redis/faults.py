@@ -70,7 +70,11 @@ def _code(error: exceptions.RedisError) -> str:
     if word == "NOAUTH":
         return word
     # A script's error carries that of its command inside.
-    return next((code for code in _SAYINGS if code in str(error)[:300].split()), "")
+    return next((word for word in _words(error) if word in _SAYINGS), "")
+
+
+def _words(error: exceptions.RedisError) -> list[str]:
+    return [word.lstrip("-") for word in str(error)[:300].split()]
 
 
 def busy(server: str, waited_s: float) -> StoreUnavailableError:

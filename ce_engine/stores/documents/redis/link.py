@@ -22,14 +22,17 @@ _SCANNED = 1000
 _AT_ONCE = 32
 """Lists that one command of many reads."""
 
-# Repeated after a lost answer it does nothing: the stamp is there already.
+# Repeated after a lost answer it does nothing: the stamp is there already. A script that fails is not
+# rolled back: what is there goes in the last step. A server that is full lets a script go on that has
+# written, and so a deletion begins with what takes no memory.
 _SWAP = """
 local here = redis.call('LINDEX', KEYS[1], 0) or ''
 if here ~= ARGV[2] then
   if here ~= ARGV[1] then return 0 end
+  if ARGV[6] ~= '' then redis.call('PERSIST', KEYS[1]) end
   if ARGV[4] == 'page' then
-    redis.call('DEL', KEYS[1])
-    redis.call('RPUSH', KEYS[1], ARGV[2], ARGV[3])
+    redis.call('RPUSH', KEYS[3], ARGV[2], ARGV[3])
+    redis.call('RENAME', KEYS[3], KEYS[1])
   else
     redis.call('LSET', KEYS[1], 0, ARGV[2])
     redis.call('RPUSH', KEYS[1], ARGV[3])
@@ -84,10 +87,14 @@ class Link:
             raise StoreUnavailableError(self._away)
 
     def texts(self, key: str, start: int = 0) -> list[bytes]:
-        """The texts of a list from `start` on; where that is not the first, the first one before them."""
+        """The texts of a list from `start` on; where that is not the first, the first one before them.
+
+        That one is read before the others, which may have been written after it.
+        """
 
         def first_and_rest(client: Redis) -> list[bytes]:
-            with client.pipeline(transaction=True) as pipe:
+            # No transaction: a full server refuses even those that only read.
+            with client.pipeline(transaction=False) as pipe:
                 pipe.lindex(key, 0)
                 pipe.lrange(key, start, -1)
                 first, rest = pipe.execute()
@@ -123,7 +130,7 @@ class Link:
         False if another one is there. An empty old stamp is that of no list. The list goes after
         `expire_ms`, 0 is never. `mark`, if not empty, is put under the store's `purge_mark`.
         """
-        keys = [key, self.place.purge_mark]
+        keys = [key, self.place.purge_mark, self.place.draft]
         args = [*stamps, text, "page" if is_page else "line", str(expire_ms), mark]
         return bool(self.run(lambda client: client.eval(_SWAP, len(keys), *keys, *args)))
 

@@ -162,11 +162,19 @@ def with_lines(
 
 
 def follows(loaded: LoadedSession, stamp: Stamp, lines: Sequence[bytes], key: bytes | None) -> bool:
-    """Whether these lines were written after what is known, and nothing of that was lost."""
+    """Whether these lines are all that was written after what is known."""
     same_page = stamp.page == loaded.stamp.page and loaded.checked
     if not same_page or stamp.lines != loaded.stamp.lines + len(lines) or not lines:
         return False
     return not _compared(key, loaded.mac, lines[0])[1]
+
+
+def has_lost(loaded: LoadedSession, texts: Sequence[bytes]) -> bool:
+    """Whether the last line that is known is not in these texts, which have the same page."""
+    place = 1 + loaded.stamp.lines
+    if not texts[0].startswith(loaded.stamp.page.encode()):
+        return False
+    return len(texts) <= place or _mac_of(texts[place]) != loaded.mac
 
 
 def _compared(mac_key: bytes | None, previous: str, text: bytes) -> tuple[str, bool]:
@@ -217,4 +225,4 @@ def _with_mac(mac_key: bytes, previous: str, record: Data) -> bytes:
 
 
 def _mac_of(text: bytes) -> str:
-    return text[:_MAC].decode()
+    return text[:_MAC].decode("latin-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
@@ -10,11 +11,11 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, unquote_to_byte
 from ce_engine.errors import StoreUrlError
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.owner_settings import Owner
+from ce_engine.stores.urls import PREFIX
 
 
 _EXAMPLE = "Write redis://localhost:6379/0?prefix=ce&expire=7d, for example."
 _PORT = 6379
-_PREFIX = "ce"
 _SAFE_PREFIX = re.compile(r"[0-9A-Za-z_.-]{1,64}")
 _TIME = re.compile(r"([0-9]{1,12})([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -50,6 +51,11 @@ class Place:
     def purge_mark(self) -> str:
         """The key that is there while deleted bytes may stand in the server's files."""
         return f"{self.prefix}:purge"
+
+    @property
+    def draft(self) -> str:
+        """The key of a list that is being made; each time another one."""
+        return f"{self.prefix}:draft:{secrets.token_hex(8)}"
 
     def session(self, key: Key) -> str:
         """The key of a session: three names of nothing but letters, digits, `%`, `_.-~`."""
@@ -102,7 +108,7 @@ def place_of(url: str) -> Place:
         raise StoreUrlError(
             f"{shown!r}: options after '?' are {', '.join(_OPTIONS)}; found {', '.join(unknown)}"
         )
-    prefix = options.get("prefix", _PREFIX)
+    prefix = options.get("prefix", PREFIX)
     if not _SAFE_PREFIX.fullmatch(prefix):
         raise StoreUrlError(f"{shown!r}: a prefix has letters, digits, '_', '.' and '-' alone")
     connecting = {"host": host, "port": port, "db": int(database)}

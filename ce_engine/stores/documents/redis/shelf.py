@@ -115,7 +115,6 @@ class Shelf:
         server, name, mac_key = self.place.server, self.place.session(key), self._keys(key)
         with self._mutex:
             known = self._cache.get(key)
-        is_lost = False
         if known is not None:
             first, *lines = link.texts(name, 2 + known.stamp.lines) or (None,)
             stamp = None if first is None else Stamp.parse(first, server)
@@ -123,12 +122,12 @@ class Shelf:
                 return known, False
             if stamp and pages.follows(known, stamp, lines, mac_key):
                 return self._remember(pages.with_lines(known, stamp, lines, mac_key, server)), False
-            is_lost = stamp is not None and stamp.page == known.stamp.page and known.checked
-        found = pages.load(key, link.texts(name), mac_key, server)
+        texts = link.texts(name)
+        found = pages.load(key, texts, mac_key, server)
         if found is None:
             self._forget(key)
             return None, False
-        if is_lost or self._is_of_before(key, found.stamp):
+        if (known and pages.has_lost(known, texts)) or self._is_of_before(key, found.stamp):
             return found, True
         return self._remember(found), False
 
