@@ -1,4 +1,4 @@
-"""Keeps sessions behind one port, in memory, in files or in SQL; a store decides nothing."""
+"""Keeps sessions behind one port, in memory, in files, in Redis or in SQL; a store decides nothing."""
 
 from __future__ import annotations
 
