@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from ce_engine.apps.cli.checks import Check, Status, failed
 from ce_engine.errors import ConfigError, ContextEngineError
-from ce_engine.ports.store import Store
 from ce_engine.schema.ids import MIN_SECRET_BYTES
 from ce_engine.stores import open_store, secret
 from ce_engine.stores.private import is_link, is_open_to_others
@@ -30,6 +30,15 @@ _NO_SECRET = Check(
     f"Set {secret.VARIABLE} to a long random text, the same on all hosts that share the store, such as "
     "`openssl rand -hex 32` prints.",
 )
+
+
+@runtime_checkable
+class Weak(Protocol):
+    """A store that knows what its server may lose."""
+
+    async def weaknesses(self) -> list[tuple[str, str]]: ...
+
+
 SHARED = "Several hosts that share a store need the same one."
 
 
@@ -98,10 +107,6 @@ def _place(scheme: str, path: Path) -> Check:
 async def _opened(scheme: str, path: Path) -> Check | None:
     """Open and write the store; say what is wrong, if something is."""
     opened = open_store(path.as_uri() if scheme == "file" else f"sqlite:///{path}")
-    return await _checked(opened)
-
-
-async def _checked(opened: Store) -> Check | None:
     try:
         await opened.check()
     except ContextEngineError as error:
@@ -112,10 +117,18 @@ async def _checked(opened: Store) -> Check | None:
 
 
 async def _server(url: str) -> list[Check]:
-    """Whether a server answers and takes keys."""
+    """Whether a server answers and takes keys, and what it may lose."""
     opened = open_store(url)
-    detail = f"{opened.url}: answers and takes keys"
-    return [await _checked(opened) or Check("store", Status.OK, detail)]
+    try:
+        await opened.check()
+        weak = await opened.weaknesses() if isinstance(opened, Weak) else []
+    except ContextEngineError as error:
+        return [failed("store", error)]
+    finally:
+        await opened.close()
+    if not weak:
+        return [Check("store", Status.OK, f"{opened.url}: answers and takes keys")]
+    return [Check("store", Status.WARN, f"{opened.url}: {what}", cure) for what, cure in weak]
 
 
 def _usable_folder(_: Path, what: str) -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +75,22 @@ def test_doctor_tries_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> N
     status, detail, cure = doctor("--store", url)["secret"]
     assert (status, "CE_SECRET is not set" in detail) == ("FAIL", True)
     assert "openssl rand" in cure
+
+
+def test_doctor_says_what_the_server_may_lose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CE_SECRET", SECRET)
+    server = redis_host.own_server(tmp_path, "--maxmemory-policy", "allkeys-lru")
+    try:
+        result = ce("doctor", "--json", "--store", server.url)
+    finally:
+        server.kill()
+    found = [each for each in json.loads(result.stdout) if each["check"] == "store"]
+    assert [each["status"] for each in found] == ["WARN", "WARN"]
+    assert "append-only log is off" in found[0]["detail"]
+    assert "allkeys-lru" in found[1]["detail"]
+    assert found[0]["cure"].startswith("Set appendonly yes")
 
 
 def test_doctor_names_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,6 +162,29 @@ async def test_without_a_secret_nothing_is_written_and_what_is_there_is_read(
         await each.close()
 
 
+async def test_a_host_with_another_secret_writes_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RedisStore(url, timeout_s=20)
+    await append("m1")(store)
+    monkeypatch.setenv("CE_SECRET", "the secret of a host that nobody told of the other")
+    other = RedisStore(url, timeout_s=20)
+    for call in (append("m2")(other), other.check()):
+        with pytest.raises(StoreUnavailableError, match=r"of another CE_SECRET.*delete the key"):
+            await call
+    monkeypatch.setenv("CE_SECRET", SECRET)
+    assert await read_names(store) == ["m1"]
+    found = await store.check_content(SCOPE)
+    assert found is not None
+    assert found.wrong == ()
+    with client_of(url) as client:
+        client.delete(place_of(url).secret_mark)
+    monkeypatch.setenv("CE_SECRET", "the new secret, after the first one was lost for good")
+    await other.check()
+    for each in (store, other):
+        await each.close()
+
+
 # What is in the server
 
 
@@ -182,8 +205,9 @@ async def test_keys_hold_encoded_ids_alone(url: str) -> None:
         assert len(await store.list_sessions(account_id=account, user_id=None)) == len(odd)
     with client_of(url) as client:
         names = list(client.scan_iter(match=f"{place_of(url).prefix}:*"))
-    assert len(names) == 2 * len(keys)
-    assert all(re.fullmatch(rb"[\w.-]+:[so](:[\w.~%-]*){2,3}", cast("bytes", n)) for n in names)
+    assert len(names) == 2 * len(keys) + 1
+    form = rb"[\w.-]+:(secret|[so](:[\w.~%-]*){2,3})"
+    assert all(re.fullmatch(form, cast("bytes", name)) for name in names)
     await store.close()
 
 

@@ -101,6 +101,15 @@ def newer(server: str, format_: object, known: int) -> MigrationError:
     )
 
 
+def other_secret(server: str, mark: str) -> StoreUnavailableError:
+    """Say that this host would write what the others take for forged."""
+    return StoreUnavailableError(
+        f"the Redis server {server} has sessions of another CE_SECRET than this process has. Set it to the "
+        f"same text on all hosts; if the old one is lost, delete the key {mark!r}: what was recorded with "
+        "it cannot be verified any more."
+    )
+
+
 def not_purged(server: str, why: str) -> StoreUnavailableError:
     """Say that deleted bytes may still be in the server's files."""
     return StoreUnavailableError(

@@ -151,6 +151,15 @@ class Link:
 
             yield from zip(part, self.run(read), strict=True)
 
+    def put_if_new(self, key: str, text: bytes) -> bytes:
+        """The text under a key, which is this one if there was none."""
+
+        def put(client: Redis) -> bytes:
+            client.set(key, text, nx=True)
+            return cast("bytes | None", client.get(key)) or b""
+
+        return self.run(put)
+
     def delete_if(self, key: str, text: bytes) -> None:
         """Delete a key that has this text."""
         self.run(lambda client: client.eval(_DELETE_IF, 1, key, text))

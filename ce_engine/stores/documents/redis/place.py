@@ -53,6 +53,11 @@ class Place:
         return f"{self.prefix}:purge"
 
     @property
+    def secret_mark(self) -> str:
+        """The key that tells whose secret sessions were written with."""
+        return f"{self.prefix}:secret"
+
+    @property
     def draft(self) -> str:
         """The key of a list that is being made; each time another one."""
         return f"{self.prefix}:draft:{secrets.token_hex(8)}"

@@ -38,13 +38,30 @@ class Shelf:
     what he remembers for what is stored.
     """
 
-    def __init__(self, place: Place, timeout_s: float, keys: MacKeys) -> None:
+    def __init__(
+        self, place: Place, timeout_s: float, keys: MacKeys, check_of_secret: Callable[[], str]
+    ) -> None:
         self.place = place
         self._timeout_s = timeout_s
         self._keys = keys
+        self._check_of_secret = check_of_secret
+        self._has_secret = False
         self._cache: OrderedDict[Key, LoadedSession] = OrderedDict()
         self._stamps: OrderedDict[Key, Stamp] = OrderedDict()
         self._mutex = threading.Lock()
+
+    def check_secret(self, link: Link) -> None:
+        """See, once, that this process writes with the secret of all who wrote before it.
+
+        Raises:
+            StoreUnavailableError: it has another one.
+        """
+        mine = self._check_of_secret()
+        if self._has_secret or not mine:
+            return
+        if link.put_if_new(self.place.secret_mark, mine.encode()) != mine.encode():
+            raise faults.other_secret(self.place.server, self.place.secret_mark)
+        self._has_secret = True
 
     def stamp(self, link: Link, key: Key, text: bytes | None) -> Stamp | None:
         """The stamp that stands first under the session's key, once it is after all that was seen."""
@@ -80,6 +97,7 @@ class Shelf:
     ) -> PutResult:
         """Write what `change` makes of the session; where others were faster, of what they made."""
         deadline, key = monotonic() + self._timeout_s, scope.key
+        self.check_secret(link)
         while True:
             old = self.load(link, key)
             kept, result = change(old.kept if old else self._remains(key))

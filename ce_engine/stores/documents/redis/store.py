@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import secret
 from ce_engine.stores.documents.base import DocumentStore, Key, listed
+from ce_engine.stores.documents.redis.durability import weaknesses
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.pages import LoadedSession, Stamp
 from ce_engine.stores.documents.redis.place import place_of
@@ -51,15 +53,16 @@ class RedisStore(DocumentStore):
     See `ports.Store` for the contract. The URL is `redis://user:password@host:6379/0`, `rediss://` for
     TLS, with `?prefix=ce` before all keys, `expire=7d` (or `s`, `m`, `h`) from a session's last write
     until it goes with its event log, and `ca_certs`, `certfile`, `keyfile` for TLS. Without `expire`
-    nothing goes. Settings of owners never expire. `CE_SECRET` must be set: no key is kept in the server.
+    nothing goes. Settings of owners never expire. `CE_SECRET` must be set, the same for all who
+    write: the server keeps a digest to compare it with, and not the secret.
 
     **After a crash.** Of an app's process: what was acknowledged is in the server, each group whole or
     not at all. Of the server, it depends on what its operator set, and what is lost is always the end:
 
     - `appendonly yes` with `appendfsync always`: nothing that was acknowledged is lost, not even when
       the power fails;
-    - `appendfsync everysec` (Redis' default of the log): a kill of the server loses nothing, a failure
-      of the power about the last second, at most two;
+    - `appendfsync everysec` (Redis' default of the log): a kill of the server loses nothing unless its
+      disk lags, a failure of the power about the last second, at most two;
     - `appendonly no`, snapshots alone (the default of many installations): all since the last snapshot
       is lost, which may be an hour;
     - neither: all is lost. And a failover to a replica loses what that had not received.
@@ -96,7 +99,7 @@ class RedisStore(DocumentStore):
         survive_fork(self)
 
     def _begin(self) -> None:
-        self._shelf = Shelf(self._place, self._timeout_s, _mac_key)
+        self._shelf = Shelf(self._place, self._timeout_s, _mac_key, _check_of_secret)
         self._settings = OwnersPages(self._place, self._timeout_s)
 
     def _new_links(self) -> list[Link]:
@@ -187,11 +190,16 @@ class RedisStore(DocumentStore):
         """Write and delete a key of our own: that the server answers is not enough."""
 
         def work(link: Link) -> None:
+            self._shelf.check_secret(link)
             trial = f"{self._place.prefix}:trial"
             link.run(lambda client: client.set(trial, b"", ex=1))
             link.delete_if(trial, b"")
 
         await self._run(self._writer, work)
+
+    async def weaknesses(self) -> list[tuple[str, str]]:
+        """What may take sessions from the server that did not expire, each with its cure."""
+        return await self._run(self._readers, weaknesses)
 
     async def close(self) -> None:
         for lane in (self._lookups, self._readers, self._writer):
@@ -230,6 +238,13 @@ def _mac_key(key: Key) -> bytes | None:
     """The key of a session's MACs; `None` for who reads only, and has not the secret."""
     found = secret.from_environment()
     return None if found is None else chain_keys(found, key).own
+
+
+def _check_of_secret() -> str:
+    """What tells this host's secret from another's, and nothing else of it; "" without one."""
+    found = secret.from_environment() or b""
+    check = hashlib.blake2b(b"", key=found[:64], digest_size=8, person=b"redis-secret")
+    return check.hexdigest() if found else ""
 
 
 def _versions(stamp: Stamp | None, settings: int) -> Versions:
