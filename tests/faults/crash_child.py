@@ -160,12 +160,11 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
         async def _run(self, lane: WorkerQueue[Link], work: Callable[[Link], T]) -> T:
             return await super()._run(lane, telling(work) if lane is self._writer else work)
 
+    log.JOURNAL_BYTES = pages.LINES_BYTES = 20_000  # so that snapshots are replaced all the time
     if url.startswith("redis"):
-        pages.LINES_BYTES = 20_000
         return TellingRedis(url, timeout_s=20)
     if url.startswith("sqlite"):
         return TellingSql(url, lock_timeout_s=20)
-    log.JOURNAL_BYTES = 20_000  # so that snapshots are replaced all the time
     return TellingFiles(url, lock_timeout_s=20)
 
 

@@ -257,10 +257,10 @@ def open_all(folder: Path, clocks: list[Ticking]) -> list[Store]:
 @pytest.mark.req("A-07")
 def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_SECRET", "the same for all stores")
-    monkeypatch.setattr(log, "JOURNAL_BYTES", 3000)  # so that snapshots are replaced
-    monkeypatch.setattr(shelf, "_KEPT_SESSIONS", 2)  # and files are read
-    monkeypatch.setattr(pages, "LINES_BYTES", 3000)
-    monkeypatch.setattr(redis_shelf, "_KEPT_SESSIONS", 2)
+    for module, name in ((log, "JOURNAL_BYTES"), (pages, "LINES_BYTES")):
+        monkeypatch.setattr(module, name, 3000)  # so that snapshots are replaced
+    for module in (shelf, redis_shelf):
+        monkeypatch.setattr(module, "_KEPT_SESSIONS", 2)  # and files are read
     accounts = count()
     clocks = [Ticking() for _ in range(4)]
     stores = open_all(tmp_path, clocks)
