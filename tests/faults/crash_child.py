@@ -163,9 +163,8 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
     log.JOURNAL_BYTES = pages.LINES_BYTES = 20_000  # so that snapshots are replaced all the time
     if url.startswith("redis"):
         return TellingRedis(url, timeout_s=20)
-    if url.startswith("sqlite"):
-        return TellingSql(url, lock_timeout_s=20)
-    return TellingFiles(url, lock_timeout_s=20)
+    kind: type[TellingSql | TellingFiles] = TellingSql if url[:6] == "sqlite" else TellingFiles
+    return kind(url, lock_timeout_s=20)
 
 
 class Answering(BaseChatModel):

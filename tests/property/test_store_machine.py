@@ -261,8 +261,7 @@ def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(module, name, 3000)  # so that snapshots are replaced
     for module in (shelf, redis_shelf):
         monkeypatch.setattr(module, "_KEPT_SESSIONS", 2)  # and files are read
-    accounts = count()
-    clocks = [Ticking() for _ in range(4)]
+    accounts, clocks = count(), [Ticking() for _ in range(4)]
     stores = open_all(tmp_path, clocks)
 
     @settings(max_examples=EXAMPLES)
