@@ -67,12 +67,17 @@ def test_verify_wants_the_secret(at: tuple[str, ...], monkeypatch: pytest.Monkey
     assert "CE_SECRET" in done.output
 
 
-def test_doctor_tries_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = doctor("--store", url)
-    assert found["store"][:2] == ("OK", f"{url}: answers and takes keys")
+def test_doctor_tries_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECRET", SECRET)
+    server = redis_host.own_server(tmp_path, "--appendonly", "yes")
+    try:
+        found = doctor("--store", server.url)
+        monkeypatch.delenv("CE_SECRET")
+        status, detail, cure = doctor("--store", server.url)["secret"]
+    finally:
+        server.kill()
+    assert found["store"][:2] == ("OK", f"{server.url}: answers and takes keys")
     assert found["secret"][0] == "OK"
-    monkeypatch.delenv("CE_SECRET")
-    status, detail, cure = doctor("--store", url)["secret"]
     assert (status, "CE_SECRET is not set" in detail) == ("FAIL", True)
     assert "openssl rand" in cure
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ce_engine import RuntimeConfig, StoreConfig, create_context_engine
+from ce_engine import Message, Role, RuntimeConfig, StoreConfig, create_context_engine
 from ce_engine.errors import FileDamagedError, MigrationError, StoreUnavailableError
 from ce_engine.ports.store import Store
 from ce_engine.schema.event_chain import verify_chain
@@ -99,8 +99,6 @@ def test_an_engine_goes_on_without_its_server_and_stores_later(server: Server) -
 
 
 def _question(text: str) -> Any:
-    from ce_engine import Message, Role
-
     return Message(role=Role.USER, content=text)
 
 
@@ -237,6 +235,34 @@ async def test_what_snapshots_lost_is_taken_for_stored_by_nobody(
     for store in stores:
         await check_whole(store, [*names, "last"])
         await store.close()
+
+
+@pytest.mark.parametrize("saved", [True, False], ids=["an older state", "nothing"])
+@pytest.mark.req("A-07", "B-01")
+def test_an_engine_goes_on_from_what_came_back(server: Server, saved: bool) -> None:
+    store = RedisStore(server.url, timeout_s=20)
+    config = RuntimeConfig(fail="closed", store=StoreConfig(deadline_s=30))
+    engine = create_context_engine(store, config=config)
+    for n in range(5):
+        if n == 3:
+            server.kill()
+            server.start()
+        engine.sync.prepare_turn(SCOPE, _question(f"question {n}"))
+        answer = Message(role=Role.ASSISTANT, content=f"answer {n}")
+        assert engine.sync.commit_assistant_message(SCOPE, answer).success
+        if n == 0 and saved:
+            assert engine.sync.flush(20)
+            command(server, "SAVE")
+    assert engine.sync.flush(20)
+    document = engine.loop.run(store.get_session(SCOPE))
+    assert document is not None
+    left = [0, 3, 4] if saved else [3, 4]
+    texts = [f"{what} {n}" for n in left for what in ("question", "answer")]
+    assert [each.content for each in document.session.messages] == texts
+    assert [each.seq for each in document.session.messages] == list(range(1, len(texts) + 1))
+    found = engine.loop.run(engine.verify(SCOPE))
+    assert (found.tampered_seq, found.wrong, found.unverified) == (None, (), ())
+    engine.sync.close()
 
 
 async def test_a_server_that_lost_all_begins_anew(server: Server) -> None:
