@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -275,6 +276,37 @@ async def test_a_server_that_lost_all_begins_anew(server: Server) -> None:
     await append("m2")(store)
     await check_whole(store, ["m2"])
     await store.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.req("A-07", "B-01")
+async def test_within_an_epoch_what_was_seen_stays(server: Server, seed: int) -> None:
+    """Stores append and read while the server saves, and comes back older, at random moments."""
+    rng = random.Random(seed)
+    stores = [RedisStore(server.url, timeout_s=20) for _ in range(3)]
+    seen: list[tuple[int, list[str]]] = [(-1, [])] * len(stores)
+    for n in range(60):
+        if n % 12 == 11:
+            server.kill()
+            server.start()
+        elif rng.random() < 0.15:
+            command(server, "SAVE")
+        number = rng.randrange(len(stores))
+        store = stores[number]
+        if rng.random() < 0.6:
+            await append(f"m{n}")(store)
+        before = (await store.version(SCOPE))[:2]
+        state = await store.state(SCOPE)
+        names = [str(row.message.message_id) for row in state.rows] if state else []
+        now = (state.head.version, state.head.epoch) if state else (0, 0)
+        assert before == now
+        epoch, last = seen[number]
+        assert now[1] > epoch or not now[0] or names[: len(last)] == last
+        seen[number] = (now[1], names) if now[0] else (epoch, [])
+    names = await read_names(stores[0])
+    for store in stores:
+        await check_whole(store, names)
+        await store.close()
 
 
 # Somebody else's hands
