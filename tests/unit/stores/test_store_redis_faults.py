@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.rows import DeleteSession
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Versions
-from ce_engine.stores.documents.redis import RedisStore
+from ce_engine.stores.documents.redis import RedisStore, pages, shelf
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.place import place_of
 from ce_engine.testing.samples import SCOPE, message
@@ -197,7 +197,7 @@ async def test_a_log_keeps_what_was_acknowledged_when_the_server_is_killed(serve
     await fresh.close()
 
 
-async def check_whole(store: Store, names: list[str]) -> None:
+async def check_whole(store: Store, names: Sequence[str | None]) -> None:
     """These messages, each with its event, numbered without gaps, in a chain that verifies."""
     state, events = await read_state(store), await store.list_events(SCOPE)
     assert [row.message.message_id for row in state.rows] == names
@@ -209,12 +209,16 @@ async def check_whole(store: Store, names: list[str]) -> None:
     assert (found.wrong, found.unverified) == ((), ())
 
 
-@pytest.mark.parametrize("meanwhile", [0, 1, 2, 3])
+@pytest.mark.parametrize("kept", [64, 0], ids=["in memory", "read anew"])
+@pytest.mark.parametrize("lines_bytes", [64_000, 100], ids=["lines", "pages"])
+@pytest.mark.parametrize("meanwhile", [0, 1, 2, 5])
 @pytest.mark.req("A-07", "B-01")
 async def test_what_snapshots_lost_is_taken_for_stored_by_nobody(
-    server: Server, meanwhile: int
+    server: Server, meanwhile: int, lines_bytes: int, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever knows more than came back sees another epoch, however much others wrote since."""
+    monkeypatch.setattr(pages, "LINES_BYTES", lines_bytes)
+    monkeypatch.setattr(shelf, "_KEPT_SESSIONS", kept)
     stores = [RedisStore(server.url, timeout_s=20) for _ in range(3)]
     await append("m1", "m2")(stores[0])
     command(server, "SAVE")
@@ -227,10 +231,11 @@ async def test_what_snapshots_lost_is_taken_for_stored_by_nobody(
     await append(*since)(stores[2])
     names = ["m1", "m2", *since]
     for store in stores[:2]:
-        found = await store.state(SCOPE)
-        assert found is not None
-        assert found.head.epoch > before.epoch
-        assert (await store.version(SCOPE)).epoch > before.epoch
+        now = await store.version(SCOPE)
+        assert now.epoch > before.epoch
+        state = await store.state(SCOPE)
+        assert state is not None
+        assert (state.head.version, state.head.epoch) == now[:2]
         assert await read_names(store) == names
     await append("last")(stores[1])
     for store in stores:
@@ -303,9 +308,9 @@ async def test_within_an_epoch_what_was_seen_stays(server: Server, seed: int) ->
         epoch, last = seen[number]
         assert now[1] > epoch or not now[0] or names[: len(last)] == last
         seen[number] = (now[1], names) if now[0] else (epoch, [])
-    names = await read_names(stores[0])
+    whole = await read_names(stores[0])
     for store in stores:
-        await check_whole(store, names)
+        await check_whole(store, whole)
         await store.close()
 
 

@@ -67,6 +67,20 @@ def nonce() -> str:
     return secrets.token_hex(8)
 
 
+class Seen(NamedTuple):
+    """What of a state is enough to tell whether a later one holds it.
+
+    Attributes:
+        mac: of its last text.
+        events: how many it has; `chain` is the hash of the last one.
+    """
+
+    stamp: Stamp
+    mac: str
+    events: int
+    chain: str
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedSession:
     """A session as its texts have it.
@@ -87,6 +101,21 @@ class LoadedSession:
     mac: str
     wrong: str
     checked: bool
+
+    @property
+    def seen(self) -> Seen:
+        head = self.kept.head
+        return Seen(self.stamp, self.mac, head.last_event_seq, head.chain_head)
+
+    def has_lost(self, seen: Seen, texts: Sequence[bytes]) -> bool:
+        """Whether an earlier state is not in this one, which was read from `texts`."""
+        if self.stamp == seen.stamp or self.stamp.version <= seen.stamp.version:
+            return self.stamp != seen.stamp
+        if self.stamp.page == seen.stamp.page:
+            place = 1 + seen.stamp.lines
+            return len(texts) <= place or _mac_of(texts[place]) != seen.mac
+        events = self.kept.events[seen.events - 1 :]
+        return seen.events > 0 and (not events or events[0].hash != seen.chain)
 
 
 class Written(NamedTuple):
@@ -167,14 +196,6 @@ def follows(loaded: LoadedSession, stamp: Stamp, lines: Sequence[bytes], key: by
     if not same_page or stamp.lines != loaded.stamp.lines + len(lines) or not lines:
         return False
     return not _compared(key, loaded.mac, lines[0])[1]
-
-
-def has_lost(loaded: LoadedSession, texts: Sequence[bytes]) -> bool:
-    """Whether the last line that is known is not in these texts, which have the same page."""
-    place = 1 + loaded.stamp.lines
-    if not texts[0].startswith(loaded.stamp.page.encode()):
-        return False
-    return len(texts) <= place or _mac_of(texts[place]) != loaded.mac
 
 
 def _compared(mac_key: bytes | None, previous: str, text: bytes) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
-from ce_engine.stores.documents.redis.pages import LoadedSession, Stamp
+from ce_engine.stores.documents.redis.pages import LoadedSession, Seen, Stamp
 from ce_engine.stores.documents.redis.place import Place
 from ce_engine.stores.documents.session import StoredSession
 
@@ -26,7 +26,7 @@ MacKeys = Callable[[Key], bytes | None]
 """The key of a session's MACs; `None` where there is no secret: then nothing can be said."""
 
 _KEPT_SESSIONS = 64
-_KEPT_STAMPS = 4096
+_SEEN_SESSIONS = 4096
 _LONGEST_PAUSE_S = 0.01
 
 
@@ -47,7 +47,7 @@ class Shelf:
         self._check_of_secret = check_of_secret
         self._has_secret = False
         self._cache: OrderedDict[Key, LoadedSession] = OrderedDict()
-        self._stamps: OrderedDict[Key, Stamp] = OrderedDict()
+        self._seen: OrderedDict[Key, Seen] = OrderedDict()
         self._mutex = threading.Lock()
 
     def check_secret(self, link: Link) -> None:
@@ -64,11 +64,11 @@ class Shelf:
         self._has_secret = True
 
     def stamp(self, link: Link, key: Key, text: bytes | None) -> Stamp | None:
-        """The stamp that stands first under the session's key, once it is after all that was seen."""
+        """The stamp that stands first under the session's key, once all that was seen is in there."""
         if text is None:
             return None
-        stamp = Stamp.parse(text, self.place.server)
-        if not self._is_of_before(key, stamp):
+        stamp, seen = Stamp.parse(text, self.place.server), self._last_seen(key)
+        if seen is None or seen.stamp == stamp:
             return stamp
         found = self.load(link, key)
         return None if found is None else found.stamp
@@ -145,27 +145,27 @@ class Shelf:
         if found is None:
             self._forget(key)
             return None, False
-        if (known and pages.has_lost(known, texts)) or self._is_of_before(key, found.stamp):
+        seen = self._last_seen(key)
+        if seen and found.has_lost(seen, texts):
             return found, True
         return self._remember(found), False
 
     def _remains(self, key: Key) -> StoredSession | None:
         """What is left of a session that was seen and has expired: as much as of a deleted one."""
-        with self._mutex:
-            seen = self._stamps.get(key)
-        return seen and StoredSession(SessionHead(version=seen.version, epoch=seen.epoch + 1))
+        seen = self._last_seen(key)
+        if seen is None:
+            return None
+        return StoredSession(SessionHead(version=seen.stamp.version, epoch=seen.stamp.epoch + 1))
 
     def _put_to_new_epoch(self, link: Link, key: Key, found: LoadedSession) -> bool:
         """Write a session, of which newer states were seen, under an epoch that nobody has seen."""
-        with self._mutex:
-            seen = self._stamps.get(key)
-        mac_key = self._keys(key)
+        seen, mac_key = self._last_seen(key), self._keys(key)
         if mac_key is None or seen is None:
             self._remember(found)
             return True
         kept = found.kept.draft()
-        kept.head.version = max(kept.head.version, seen.version) + 1
-        kept.head.epoch = max(kept.head.epoch, seen.epoch) + 1
+        kept.head.version = max(kept.head.version, seen.stamp.version) + 1
+        kept.head.epoch = max(kept.head.epoch, seen.stamp.epoch) + 1
         return self._put(link, found, pages.written(key, found, kept, mac_key, anew=True))
 
     def _put(
@@ -184,16 +184,14 @@ class Shelf:
             self._remember(session)
         return done
 
-    def _is_of_before(self, key: Key, stamp: Stamp) -> bool:
-        """Whether a newer state was seen; a session that expired and began anew reads the same."""
+    def _last_seen(self, key: Key) -> Seen | None:
         with self._mutex:
-            seen = self._stamps.get(key)
-        return seen is not None and stamp != seen and stamp.version <= seen.version
+            return self._seen.get(key)
 
     def _remember(self, found: LoadedSession) -> LoadedSession:
         with self._mutex:
             _put_last(self._cache, found.key, found, _KEPT_SESSIONS)
-            _put_last(self._stamps, found.key, found.stamp, _KEPT_STAMPS)
+            _put_last(self._seen, found.key, found.seen, _SEEN_SESSIONS)
         return found
 
     def _forget(self, key: Key) -> None:
