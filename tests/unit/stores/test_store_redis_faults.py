@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
 from collections.abc import Iterator, Sequence
@@ -195,6 +196,38 @@ async def test_a_log_keeps_what_was_acknowledged_when_the_server_is_killed(serve
     fresh = RedisStore(server.url, timeout_s=20)
     await check_whole(fresh, names)
     await fresh.close()
+
+
+@pytest.mark.parametrize("server", [(*LOG, "always"), (*LOG, "everysec")], indirect=True)
+@pytest.mark.req("A-07")
+async def test_a_server_that_is_killed_among_writes_has_each_once_and_in_order(
+    server: Server,
+) -> None:
+    """Writes that fail are repeated, as the engine does: nobody knows whether they had landed."""
+    stores = [RedisStore(server.url, timeout_s=5) for _ in range(3)]
+    tried = [[f"s{n}-{i}" for i in range(60)] for n in range(len(stores))]
+
+    async def write(store: RedisStore, names: list[str]) -> None:
+        for name in names:
+            while True:
+                try:
+                    await append(name)(store)
+                    break
+                except StoreUnavailableError:
+                    await asyncio.sleep(0.01)
+
+    writing = [asyncio.create_task(write(*each)) for each in zip(stores, tried, strict=True)]
+    for _ in range(4):
+        await asyncio.sleep(0.03)
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+    await asyncio.gather(*writing)
+    whole = await read_names(stores[0])
+    for store, names in zip(stores, tried, strict=True):
+        await check_whole(store, whole)
+        assert [name for name in whole if name in names] == names
+        assert (await store.version(SCOPE)).epoch == 0
+        await store.close()
 
 
 async def check_whole(store: Store, names: Sequence[str | None]) -> None:
