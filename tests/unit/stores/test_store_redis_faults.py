@@ -104,6 +104,23 @@ def _question(text: str) -> Any:
     return Message(role=Role.USER, content=text)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [("", "do not agree on TLS.*ca_certs"), ("?ca_certs=/nowhere/ca.pem", "is not there.*path")],
+)
+async def test_a_server_without_tls_and_files_that_are_not_there(options: str, told: str) -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"-ERR who are you?\r\n" * 10)
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as plain:
+        port = plain.sockets[0].getsockname()[1]
+        store = RedisStore(f"rediss://127.0.0.1:{port}/0{options}")
+        with pytest.raises(StoreUnavailableError, match=told):
+            await store.check()
+        await store.close()
+
+
 @pytest.mark.parametrize("server", [(*SNAPSHOTS, "--requirepass", "pass-word")], indirect=True)
 async def test_a_wrong_password(server: Server) -> None:
     for url in (server.url, server.url.replace("//", "//:wrong-word@")):

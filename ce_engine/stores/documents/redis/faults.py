@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 from redis import exceptions
 
 from ce_engine.errors import FileDamagedError, MigrationError, StoreError, StoreUnavailableError
@@ -35,6 +37,14 @@ _CODES = {
     exceptions.OutOfMemoryError: "OOM",
     exceptions.MovedError: "MOVED",
 }
+_CERTIFICATE = (
+    "and this process do not agree on TLS: its certificate is not trusted here, or it speaks none",
+    "Name the file of its authority, ?ca_certs=/path/ca.pem, or write redis:// where there is no TLS.",
+)
+_NO_FILE = (
+    "cannot be asked by TLS: a file of ca_certs, certfile or keyfile is not there",
+    "Correct its path in the URL.",
+)
 _PASSWORD = (
     "does not accept the user or password",
     "Put them into the URL: redis://user:password@host/0.",
@@ -49,6 +59,10 @@ def explain(error: exceptions.RedisError, server: str) -> StoreError:
         what, cure = _PASSWORD
     elif (code := _code(error)) in _SAYINGS:
         what, cure = _SAYINGS[code]
+    elif _has_cause(error, ssl.SSLError):
+        what, cure = _CERTIFICATE
+    elif _has_cause(error, FileNotFoundError):
+        what, cure = _NO_FILE
     elif isinstance(error, exceptions.TimeoutError):
         what, cure = "does not answer", "See that it runs, and that its host can be reached."
     elif isinstance(error, exceptions.ConnectionError):
@@ -59,6 +73,13 @@ def explain(error: exceptions.RedisError, server: str) -> StoreError:
             "or newer is needed"
         )
     return StoreUnavailableError(f"the Redis server {server} {what}. {cure}")
+
+
+def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an error of this kind led to this one."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _code(error: exceptions.RedisError) -> str:
