@@ -21,11 +21,11 @@ def weaknesses(link: Link) -> list[tuple[str, str]]:
     """What may take sessions away that did not expire, each with its cure."""
 
     def look(client: Redis) -> list[tuple[str, str]]:
-        found = [] if client.info("persistence")["aof_enabled"] else [_LOG]
+        weak = [] if client.info("persistence")["aof_enabled"] else [_LOG]
         policy = client.info("memory")["maxmemory_policy"]
         kept = "noeviction" if link.place.expire_ms else ("noeviction", "volatile")
         if not str(policy).startswith(kept):
-            found.append((_EVICTION[0].format(policy), _EVICTION[1]))
-        return found
+            weak.append((_EVICTION[0].format(policy), _EVICTION[1]))
+        return weak
 
     return link.run(look)

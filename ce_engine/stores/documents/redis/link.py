@@ -63,18 +63,18 @@ class Link:
         """The answer to one command, or to several at once, which may be repeated."""
         for is_last in (False, True):
             try:
-                found = work(self._connected())
+                answer = work(self._connected())
             except exceptions.RedisError as error:
                 is_lost = isinstance(error, exceptions.ConnectionError)
-                told = faults.explain(error, self.place.server)
+                failure = faults.explain(error, self.place.server)
                 if is_lost or isinstance(error, exceptions.TimeoutError):
                     self.close()
-                    self._away = str(told)
+                    self._away = str(failure)
                 if is_last or not is_lost:
-                    raise told from None
+                    raise failure from None
             else:
                 self._away = ""
-                return found
+                return answer
         raise AssertionError
 
     def refuse(self, deadline: float) -> None:

@@ -67,7 +67,7 @@ def nonce() -> str:
     return secrets.token_hex(8)
 
 
-class Seen(NamedTuple):
+class Watermark(NamedTuple):
     """What of a state is enough to tell whether a later one holds it.
 
     Attributes:
@@ -103,22 +103,22 @@ class LoadedSession:
     checked: bool
 
     @property
-    def seen(self) -> Seen:
+    def watermark(self) -> Watermark:
         head = self.kept.head
-        return Seen(self.stamp, self.mac, head.last_event_seq, head.chain_head)
+        return Watermark(self.stamp, self.mac, head.last_event_seq, head.chain_head)
 
-    def has_lost(self, seen: Seen, texts: Sequence[bytes]) -> bool:
+    def has_lost(self, watermark: Watermark, texts: Sequence[bytes]) -> bool:
         """Whether an earlier state is not in this one, which was read from `texts`."""
-        if self.stamp == seen.stamp or self.stamp.version <= seen.stamp.version:
-            return self.stamp != seen.stamp
-        if self.stamp.page == seen.stamp.page:
-            place = 1 + seen.stamp.lines
-            return len(texts) <= place or _mac_of(texts[place]) != seen.mac
-        events = self.kept.events[seen.events - 1 :]
-        return seen.events > 0 and (not events or events[0].hash != seen.chain)
+        if self.stamp == watermark.stamp or self.stamp.version <= watermark.stamp.version:
+            return self.stamp != watermark.stamp
+        if self.stamp.page == watermark.stamp.page:
+            place = 1 + watermark.stamp.lines
+            return len(texts) <= place or _mac_of(texts[place]) != watermark.mac
+        events = self.kept.events[watermark.events - 1 :]
+        return watermark.events > 0 and (not events or events[0].hash != watermark.chain)
 
 
-class Written(NamedTuple):
+class TextWrite(NamedTuple):
     """What a write puts to the server: a page in the place of all that is there, or one line more."""
 
     session: LoadedSession
@@ -151,8 +151,8 @@ def load(
         raise faults.damaged(server, f"a page: {_where(error)}") from None
     last, is_wrong = _compared(mac_key, "", page)
     wrong = f"the page of version {kept.head.version}" if is_wrong else ""
-    found = LoadedSession(key, stamp, kept, len(page), 0, last, wrong, mac_key is not None)
-    return with_lines(found, stamp, texts[2:], mac_key, server)
+    session = LoadedSession(key, stamp, kept, len(page), 0, last, wrong, mac_key is not None)
+    return with_lines(session, stamp, texts[2:], mac_key, server)
 
 
 def with_lines(
@@ -216,9 +216,9 @@ def _where(error: Exception) -> str:
     return error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
 
 
-def written(
+def text_write(
     key: Key, old: LoadedSession | None, kept: StoredSession, mac_key: bytes, *, anew: bool
-) -> Written:
+) -> TextWrite:
     """What makes `kept` of what is there; `anew` leaves nothing of that in any byte."""
     if old is not None and not kept.head.is_deleted:
         kept.forged = kept.forged or old.wrong
@@ -228,12 +228,12 @@ def written(
             stamp = _stamp(old.stamp.page, old.stamp.lines + 1, kept.head)
             size = old.line_bytes + len(text)
             new = replace(old, stamp=stamp, kept=kept, line_bytes=size, mac=_mac_of(text), wrong="")
-            return Written(new, text, is_page=False)
+            return TextWrite(new, text, is_page=False)
     names: Data = dict(zip(_KEY, key, strict=True))
     text = _with_mac(mac_key, "", {"format": FORMAT, **names, **difference(NOTHING, kept)})
     stamp = _stamp(nonce(), 0, kept.head)
     new = LoadedSession(key, stamp, kept, len(text), 0, _mac_of(text), "", checked=True)
-    return Written(new, text, is_page=True)
+    return TextWrite(new, text, is_page=True)
 
 
 def _stamp(page: str, lines: int, head: SessionHead) -> Stamp:

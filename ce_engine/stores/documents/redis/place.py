@@ -29,7 +29,7 @@ class Place:
     """A database of a server, and the keys in it that are this store's.
 
     Attributes:
-        url: what was given, without the password.
+        url: the URL without the password.
         server: host, port and number of the database, for people.
         connecting: the arguments of `redis.Redis`.
         prefix: what all keys begin with, before a colon.
@@ -125,12 +125,12 @@ def place_of(url: str) -> Place:
 def _security(parts: SplitResult, options: dict[str, str], shown: str) -> dict[str, Any]:
     """User, password and TLS."""
     names = {"username": parts.username, "password": parts.password}
-    found: dict[str, Any] = {name: unquote(text) for name, text in names.items() if text}
+    security: dict[str, Any] = {name: unquote(text) for name, text in names.items() if text}
     if parts.scheme == "rediss":
-        return found | {"ssl": True} | {_TLS[n]: options[n] for n in _TLS if n in options}
-    if given := [name for name in _TLS if name in options]:
-        raise StoreUrlError(f"{shown!r}: {given[0]} is for TLS; write rediss://")
-    return found
+        return security | {"ssl": True} | {_TLS[n]: options[n] for n in _TLS if n in options}
+    if tls := [name for name in _TLS if name in options]:
+        raise StoreUrlError(f"{shown!r}: {tls[0]} is for TLS; write rediss://")
+    return security
 
 
 def _expire_s(text: str, shown: str) -> int:

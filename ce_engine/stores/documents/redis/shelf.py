@@ -15,7 +15,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
-from ce_engine.stores.documents.redis.pages import LoadedSession, Seen, Stamp
+from ce_engine.stores.documents.redis.pages import LoadedSession, Stamp, Watermark
 from ce_engine.stores.documents.redis.place import Place
 from ce_engine.stores.documents.session import StoredSession
 
@@ -26,7 +26,7 @@ MacKeys = Callable[[Key], bytes | None]
 """The key of a session's MACs; `None` where there is no secret: then nothing can be said."""
 
 _KEPT_SESSIONS = 64
-_SEEN_SESSIONS = 4096
+_WATERMARKS = 4096
 _LONGEST_PAUSE_S = 0.01
 
 
@@ -47,7 +47,7 @@ class Shelf:
         self._check_of_secret = check_of_secret
         self._has_secret = False
         self._cache: OrderedDict[Key, LoadedSession] = OrderedDict()
-        self._seen: OrderedDict[Key, Seen] = OrderedDict()
+        self._watermarks: OrderedDict[Key, Watermark] = OrderedDict()
         self._mutex = threading.Lock()
 
     def check_secret(self, link: Link) -> None:
@@ -56,10 +56,10 @@ class Shelf:
         Raises:
             StoreUnavailableError: it has another one.
         """
-        mine = self._check_of_secret()
-        if self._has_secret or not mine:
+        own = self._check_of_secret()
+        if self._has_secret or not own:
             return
-        if link.put_if_new(self.place.secret_mark, mine.encode()) != mine.encode():
+        if link.put_if_new(self.place.secret_mark, own.encode()) != own.encode():
             raise faults.other_secret(self.place.server, self.place.secret_mark)
         self._has_secret = True
 
@@ -67,20 +67,20 @@ class Shelf:
         """The stamp that stands first under the session's key, once all that was seen is in there."""
         if text is None:
             return None
-        stamp, seen = Stamp.parse(text, self.place.server), self._last_seen(key)
-        if seen is None or seen.stamp == stamp:
+        stamp, watermark = Stamp.parse(text, self.place.server), self._watermark(key)
+        if watermark is None or watermark.stamp == stamp:
             return stamp
-        found = self.load(link, key)
-        return None if found is None else found.stamp
+        session = self.load(link, key)
+        return None if session is None else session.stamp
 
     def load(self, link: Link, key: Key) -> LoadedSession | None:
         """The session; of what is known only the news is read."""
         deadline = monotonic() + self._timeout_s
         while True:
-            found, is_lost = self._found(link, key)
-            if found is None or not is_lost:
-                return found
-            if self._put_to_new_epoch(link, key, found):
+            session, is_lost = self._fetch(link, key)
+            if session is None or not is_lost:
+                return session
+            if self._put_to_new_epoch(link, key, session):
                 continue
             self._pause(deadline)
 
@@ -105,7 +105,9 @@ class Shelf:
             if kept is None or mac_key is None:
                 return result
             anew = bool(result.removed)
-            if self._put(link, old, pages.written(key, old, kept, mac_key, anew=anew), mark=anew):
+            if self._put(
+                link, old, pages.text_write(key, old, kept, mac_key, anew=anew), mark=anew
+            ):
                 return result
             self._pause(deadline)
 
@@ -119,16 +121,16 @@ class Shelf:
             key = self.place.key_of(name)
             if key is None:
                 continue
-            found = pages.load(key, texts, self._keys(key), self.place.server)
-            if found is not None:
-                yield key, found.kept
+            session = pages.load(key, texts, self._keys(key), self.place.server)
+            if session is not None:
+                yield key, session.kept
 
     def keys(self, link: Link) -> list[Key]:
         """All sessions."""
-        found = map(self.place.key_of, link.scan(self.place.pattern()))
-        return sorted(key for key in found if key is not None)
+        names = map(self.place.key_of, link.scan(self.place.pattern()))
+        return sorted(key for key in names if key is not None)
 
-    def _found(self, link: Link, key: Key) -> tuple[LoadedSession | None, bool]:
+    def _fetch(self, link: Link, key: Key) -> tuple[LoadedSession | None, bool]:
         """The session as it is now, and whether some of what was seen of it is lost."""
         server, name, mac_key = self.place.server, self.place.session(key), self._keys(key)
         with self._mutex:
@@ -141,35 +143,37 @@ class Shelf:
             if stamp and pages.follows(known, stamp, lines, mac_key):
                 return self._remember(pages.with_lines(known, stamp, lines, mac_key, server)), False
         texts = link.texts(name)
-        found = pages.load(key, texts, mac_key, server)
-        if found is None:
+        session = pages.load(key, texts, mac_key, server)
+        if session is None:
             self._forget(key)
             return None, False
-        seen = self._last_seen(key)
-        if seen and found.has_lost(seen, texts):
-            return found, True
-        return self._remember(found), False
+        watermark = self._watermark(key)
+        if watermark and session.has_lost(watermark, texts):
+            return session, True
+        return self._remember(session), False
 
     def _remains(self, key: Key) -> StoredSession | None:
         """What is left of a session that was seen and has expired: as much as of a deleted one."""
-        seen = self._last_seen(key)
-        if seen is None:
+        watermark = self._watermark(key)
+        if watermark is None:
             return None
-        return StoredSession(SessionHead(version=seen.stamp.version, epoch=seen.stamp.epoch + 1))
+        return StoredSession(
+            SessionHead(version=watermark.stamp.version, epoch=watermark.stamp.epoch + 1)
+        )
 
-    def _put_to_new_epoch(self, link: Link, key: Key, found: LoadedSession) -> bool:
+    def _put_to_new_epoch(self, link: Link, key: Key, session: LoadedSession) -> bool:
         """Write a session, of which newer states were seen, under an epoch that nobody has seen."""
-        seen, mac_key = self._last_seen(key), self._keys(key)
-        if mac_key is None or seen is None:
-            self._remember(found)
+        watermark, mac_key = self._watermark(key), self._keys(key)
+        if mac_key is None or watermark is None:
+            self._remember(session)
             return True
-        kept = found.kept.draft()
-        kept.head.version = max(kept.head.version, seen.stamp.version) + 1
-        kept.head.epoch = max(kept.head.epoch, seen.stamp.epoch) + 1
-        return self._put(link, found, pages.written(key, found, kept, mac_key, anew=True))
+        kept = session.kept.draft()
+        kept.head.version = max(kept.head.version, watermark.stamp.version) + 1
+        kept.head.epoch = max(kept.head.epoch, watermark.stamp.epoch) + 1
+        return self._put(link, session, pages.text_write(key, session, kept, mac_key, anew=True))
 
     def _put(
-        self, link: Link, old: LoadedSession | None, new: pages.Written, *, mark: bool = False
+        self, link: Link, old: LoadedSession | None, new: pages.TextWrite, *, mark: bool = False
     ) -> bool:
         session = new.session
         done = link.swap(
@@ -184,15 +188,15 @@ class Shelf:
             self._remember(session)
         return done
 
-    def _last_seen(self, key: Key) -> Seen | None:
+    def _watermark(self, key: Key) -> Watermark | None:
         with self._mutex:
-            return self._seen.get(key)
+            return self._watermarks.get(key)
 
-    def _remember(self, found: LoadedSession) -> LoadedSession:
+    def _remember(self, session: LoadedSession) -> LoadedSession:
         with self._mutex:
-            _put_last(self._cache, found.key, found, _KEPT_SESSIONS)
-            _put_last(self._seen, found.key, found.seen, _SEEN_SESSIONS)
-        return found
+            _put_last(self._cache, session.key, session, _KEPT_SESSIONS)
+            _put_last(self._watermarks, session.key, session.watermark, _WATERMARKS)
+        return session
 
     def _forget(self, key: Key) -> None:
         with self._mutex:

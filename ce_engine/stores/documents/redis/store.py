@@ -111,10 +111,10 @@ class RedisStore(DocumentStore):
 
     @property
     def secret(self) -> bytes:
-        found = secret.from_environment()
-        if found is None:
+        text = secret.from_environment()
+        if text is None:
             raise StoreUnavailableError(_NO_SECRET)
-        return found
+        return text
 
     def check_place(self) -> None:
         if secret.from_environment() is None:
@@ -138,8 +138,8 @@ class RedisStore(DocumentStore):
         def look(link: Link) -> Versions:
             first, of_owner = link.firsts(self._place.session(scope.key), self._place.owner(owner))
             stamp = self._shelf.stamp(link, scope.key, first)
-            mine = self._settings.read(link, owner, of_owner)
-            return _versions(stamp, owned.version_of(mine, scope.project_id))
+            own = self._settings.read(link, owner, of_owner)
+            return _versions(stamp, owned.version_of(own, scope.project_id))
 
         return await self._run(self._lookups, look)
 
@@ -170,8 +170,8 @@ class RedisStore(DocumentStore):
         self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
     ) -> list[SessionInfo]:
         def look(link: Link) -> list[SessionInfo]:
-            found = self._shelf.of_account(link, account_id, user_id)
-            return listed(found, user_id, ephemeral)
+            sessions = self._shelf.of_account(link, account_id, user_id)
+            return listed(sessions, user_id, ephemeral)
 
         return await self._run(self._readers, look)
 
@@ -208,8 +208,8 @@ class RedisStore(DocumentStore):
 
     async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
         def work(link: Link) -> T:
-            found = self._shelf.load(link, scope.key)
-            return look(found.kept if found else None)
+            session = self._shelf.load(link, scope.key)
+            return look(session.kept if session else None)
 
         return await self._run(self._readers, work)
 
@@ -236,15 +236,15 @@ class RedisStore(DocumentStore):
 
 def _mac_key(key: Key) -> bytes | None:
     """The key of a session's MACs; `None` for who reads only, and has not the secret."""
-    found = secret.from_environment()
-    return None if found is None else chain_keys(found, key).own
+    text = secret.from_environment()
+    return None if text is None else chain_keys(text, key).own
 
 
 def _check_of_secret() -> str:
     """What tells this host's secret from another's, and nothing else of it; "" without one."""
-    found = secret.from_environment() or b""
-    check = hashlib.blake2b(b"", key=found[:64], digest_size=8, person=b"redis-secret")
-    return check.hexdigest() if found else ""
+    text = secret.from_environment() or b""
+    check = hashlib.blake2b(b"", key=text[:64], digest_size=8, person=b"redis-secret")
+    return check.hexdigest() if text else ""
 
 
 def _versions(stamp: Stamp | None, settings: int) -> Versions:
@@ -253,13 +253,13 @@ def _versions(stamp: Stamp | None, settings: int) -> Versions:
     return Versions(stamp.version, stamp.epoch, settings)
 
 
-def _checked(found: LoadedSession | None) -> ContentCheck | None:
+def _checked(session: LoadedSession | None) -> ContentCheck | None:
     """What the MACs of a session's texts say."""
-    if found is None:
+    if session is None:
         return None
-    kept, forged = found.kept, found.kept.forged or found.wrong
+    kept, forged = session.kept, session.kept.forged or session.wrong
     things = (kept.messages, kept.evidence, kept.calls, kept.usages, kept.turns, kept.tasks)
-    if not found.checked:
+    if not session.checked:
         return ContentCheck(unverified=(f"content: {secret.VARIABLE} is not set",))
     if forged:
         return ContentCheck(wrong=(f"not what was written: {forged}",))
