@@ -1,4 +1,4 @@
-"""Keeps sessions behind one port, in memory, in files or in SQL; a store decides nothing."""
+"""Keeps sessions behind one port, in memory, in files, in Redis or in SQL; a store decides nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def open_store(url: str | None = None) -> Store:
 
     - `memory://`: in this process only;
     - `sqlite:///relative.db`, `sqlite:////absolute.db`: an SQLite file;
-    - `file:folder`, `file:///absolute/folder`: a folder with readable files a session.
+    - `file:folder`, `file:///absolute/folder`: a folder with readable files a session;
+    - `redis://host:6379/0?prefix=ce&expire=7d`, `rediss://` with TLS: hot sessions in a Redis server.
 
     Without one it is `CE_STORE_URL`, else `sqlite:///ce.db`. No file is touched before the first
     read or write.
@@ -38,6 +39,8 @@ def open_store(url: str | None = None) -> Store:
         from ce_engine.stores.documents.file import FileStore  # noqa: PLC0415
 
         return FileStore(url)
+    if scheme == "redis":
+        return _redis_store(url)
     try:
         from ce_engine.stores.tables import SqlStore  # noqa: PLC0415
     except ImportError as missing:
@@ -46,6 +49,17 @@ def open_store(url: str | None = None) -> Store:
             "in a Python that has SQLite, or name a store that needs neither, such as file:sessions."
         ) from missing
     return SqlStore(url)
+
+
+def _redis_store(url: str) -> Store:
+    try:
+        from ce_engine.stores.documents.redis import RedisStore  # noqa: PLC0415
+    except ImportError as missing:
+        raise MissingDependencyError(
+            f"redis:// stores need {missing.name}, which is not installed here: pip install "
+            "'ce-integrations[redis]'"
+        ) from missing
+    return RedisStore(url)
 
 
 __all__ = ["open_store"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ce_engine.errors import StoreUrlError
 from ce_engine.schema import environment
@@ -17,14 +17,18 @@ MEMORY = "memory://"
 
 _KNOWN = (
     "Known here: memory://, sqlite:///relative.db and sqlite:////absolute.db (three slashes, then "
-    "the path), file:folder and file:///absolute/folder."
+    "the path), file:folder and file:///absolute/folder, redis://host:6379/0."
 )
-_LATER = ("postgres", "postgresql", "redis", "rediss")
+_LATER = ("postgres", "postgresql")
+_REDIS = ("redis", "rediss")
+_PORT = 6379
+PREFIX = "ce"
+"""What the keys in a Redis server begin with."""
 _DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 
 def scheme_of(url: str) -> str:
-    """`memory`, `sqlite` or `file`.
+    """`memory`, `sqlite`, `file` or `redis`.
 
     Raises:
         StoreUrlError: another scheme, or none.
@@ -39,12 +43,37 @@ def scheme_of(url: str) -> str:
         if rest.strip("/"):
             raise StoreUrlError(f"memory:// takes no path; found {url!r}")
         return scheme
+    if mark and scheme in _REDIS:
+        return "redis"
     if mark and scheme.partition("+")[0] in _LATER:
         raise StoreUrlError(
-            f"{scheme}:// stores come in a later release; found {_masked(url)!r}. {_KNOWN}"
+            f"{scheme}:// stores come in a later release; found {masked(url)!r}. {_KNOWN}"
         )
     hint = "" if mark else f" For a file, write sqlite:///{url or 'ce.db'}."
-    raise StoreUrlError(f"no store is known for {_masked(url)!r}. {_KNOWN}{hint}")
+    raise StoreUrlError(f"no store is known for {masked(url)!r}. {_KNOWN}{hint}")
+
+
+def is_server(url: str) -> bool:
+    """Whether the URL names a server: what is kept there has no file here, and no key file beside it.
+
+    Raises:
+        StoreUrlError: the URL is not understood.
+    """
+    return scheme_of(url) == "redis"
+
+
+def server_place(url: str) -> str:
+    """What a server's URL leads to, whoever asks: host, port, database and prefix.
+
+    Raises:
+        StoreUrlError: the URL is not understood.
+    """
+    try:
+        parts = urlsplit(url)
+        where = f"{parts.hostname}:{parts.port or _PORT}/{parts.path.strip('/') or 0}"
+    except ValueError:
+        raise StoreUrlError("the URL's host or port is not understood") from None
+    return f"{where}?prefix={dict(parse_qsl(parts.query)).get('prefix', PREFIX)}"
 
 
 def local_path(url: str) -> Path:
@@ -53,6 +82,8 @@ def local_path(url: str) -> Path:
     Raises:
         StoreUrlError: the URL names none.
     """
+    if is_server(url):
+        raise StoreUrlError(f"{masked(url)!r} names a server, and no file or folder")
     return folder_path(url) if scheme_of(url) == "file" else sqlite_path(url)
 
 
@@ -103,7 +134,7 @@ def sqlite_path(url: str) -> Path:
     return Path(path).absolute()
 
 
-def _masked(url: str) -> str:
+def masked(url: str) -> str:
     """The URL without what may be a password."""
     scheme, mark, rest = url.partition("://")
     return f"{scheme}{mark}***@{rest.rpartition('@')[2]}" if "@" in rest else url

@@ -39,6 +39,8 @@ from ce_engine import (
 )
 from ce_engine.schema.rows import Write
 from ce_engine.stores.documents.file import FileStore, log
+from ce_engine.stores.documents.redis import RedisStore, pages
+from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.tables import SqlStore
 from ce_engine.stores.threads import WorkerQueue
 from ce_engine.testing.host import assistant, user
@@ -122,7 +124,7 @@ class Told:
         self("end", name, session)
 
 
-def telling_store(url: str, told: Told) -> SqlStore | FileStore:
+def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
     """The store of a URL, that says when it has a group in hand, and when it is in a transaction."""
 
     def telling(work: Callable[..., T]) -> Callable[..., T]:
@@ -150,10 +152,19 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore:
         async def _run(self, lane: WorkerQueue[Any], work: Callable[[], T]) -> T:
             return await super()._run(lane, telling(work) if lane is self._writer else work)
 
-    if url.startswith("sqlite"):
-        return TellingSql(url, lock_timeout_s=20)
-    log.JOURNAL_BYTES = 20_000  # so that snapshots are replaced all the time
-    return TellingFiles(url, lock_timeout_s=20)
+    class TellingRedis(RedisStore):
+        async def apply(self, scope: Scope, writes: Sequence[Write], **more: Any) -> PutResult:
+            with told.phase("the store's writing"):
+                return await super().apply(scope, writes, **more)
+
+        async def _run(self, lane: WorkerQueue[Link], work: Callable[[Link], T]) -> T:
+            return await super()._run(lane, telling(work) if lane is self._writer else work)
+
+    log.JOURNAL_BYTES = pages.LINES_BYTES = 20_000  # so that snapshots are replaced all the time
+    if url.startswith("redis"):
+        return TellingRedis(url, timeout_s=20)
+    kind: type[TellingSql | TellingFiles] = TellingSql if url[:6] == "sqlite" else TellingFiles
+    return kind(url, lock_timeout_s=20)
 
 
 class Answering(BaseChatModel):

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from ce_engine import Scope, create_context_engine
 from tests.faults.crash_child import CONFIG
+from tests.faults.fault_stores import url_at
 from tests.faults.ledger import MESSAGE, Found, Ledger, compare
+from tests.hosts import redis_host
 
 
 Line = list[str]
@@ -32,13 +34,15 @@ def note(lines: Iterable[Line], into: dict[str, Ledger]) -> set[str]:
 
 
 def url_of(folder: Path, kind: str) -> str:
-    """The URL of the SQLite file or the file store in a folder."""
-    return f"sqlite:///{folder / 'ce.db'}" if kind == "sqlite" else (folder / "kept").as_uri()
+    """The URL of the store in a folder, or that the folder stands for."""
+    return (folder / "kept").as_uri() if kind == "file" else url_at(folder / "ce", kind)
 
 
-def copied(folder: Path) -> Path:
+def copied(folder: Path, kind: str = "sqlite") -> Path:
     """A copy of the store as the killed process left it: the next process recovers the files itself."""
     copy = folder.with_name("copy")
+    if kind == "redis":
+        redis_host.copy(url_of(folder, kind), url_of(copy, kind))
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
     return copy

@@ -64,7 +64,7 @@ class Run:
             self.count(lines)
             touched = note(lines, self.known)
             self.learn(lines)
-            self.compare(copied(self.folder), touched, f"round {number}")
+            self.compare(copied(self.folder, self.kind), touched, f"round {number}")
         with self.started(times, list(self.talks.values()), 0, 1, Kill()) as (process, told):
             lines = [json.loads(raw) for raw in told]
         self.ended(process, 0)
@@ -166,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--times", type=int, default=200, help="how many processes are killed")
     parser.add_argument("--seed", type=int, default=1, help="of the run")
-    parser.add_argument("--store", choices=("sqlite", "file"), default="sqlite")
+    parser.add_argument("--store", choices=("sqlite", "file", "redis"), default="sqlite")
     options = parser.parse_args(arguments)
     os.environ.setdefault("CE_GUARD", "raise")  # no fault of ours hides
     counts, wrong = run(options.times, options.seed, options.store)

@@ -32,10 +32,11 @@ from ce_integrations import ce_session
 from ce_integrations.langchain import install_ce
 from ce_integrations.langchain.installer import ADAPTER
 from ce_integrations.testing.wire import Wire
+from tests.faults.fault_stores import url_at
 from tests.faults.oddities import Oddity
 
 
-STORES = ("memory", "sqlite", "file")
+STORES = ("memory", "sqlite", "file", "redis")
 SCOPE = Scope(session_id="odd")
 PATIENT = StoreConfig(deadline_s=300)
 """What is judged here is what becomes of an input; with the usual deadline a long write follows later."""
@@ -56,6 +57,7 @@ class Judged:
 @contextmanager
 def engine_on(kind: str, folder: Path, tokens: int) -> Iterator[ContextEngine]:
     urls = {"sqlite": f"sqlite:///{folder / 'ce.db'}", "file": f"file:///{folder / 'sessions'}"}
+    urls["redis"] = url_at(folder / "ce", "redis") if kind == "redis" else ""
     store: Store = MemoryStore() if kind == "memory" else open_store(urls[kind])
     budget = BudgetConfig(max_input_tokens=tokens, reserved_reply_tokens=0)
     engine = create_context_engine(store, config=RuntimeConfig(store=PATIENT, budget=budget))

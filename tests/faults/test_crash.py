@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,18 @@ def test_the_command_counts_what_it_does_to_a_file_store(
     first, *counts = capsys.readouterr().out.splitlines()
     assert first == "file, seed 2: 3 times, 0 failed"
     assert "       3  killed" in counts
+
+
+@pytest.mark.req("A-07", "A-15", "B-01", "B-07")
+def test_what_a_redis_server_acknowledged_survives_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    made = crash_run.Run("redis", 3, tmp_path)
+    made.rounds(4)
+    assert made.wrong == []
+    assert made.counts["killed"] == 4
+    assert made.counts["acknowledged"] > 10
 
 
 def test_the_command_fails_and_says_what(

@@ -128,6 +128,11 @@ def test_what_follows_a_huge_group_of_records_is_not_dropped_for_it(tmp_path: Pa
 # Huge and odd inputs
 
 
+@pytest.fixture(autouse=True)
+def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+
+
 @pytest.mark.parametrize("store", STORES)
 def test_by_hand_everything_is_stored_or_refused_by_name(store: str, tmp_path: Path) -> None:
     wrong = []

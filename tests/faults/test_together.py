@@ -34,6 +34,20 @@ def run(tmp_path: Path) -> Run:
     return Run(SMALL, 1, tmp_path)
 
 
+@pytest.fixture
+def on_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    return Run(SMALL, 1, tmp_path, "redis")
+
+
+@pytest.mark.req("A-07", "A-15", "D-04")
+def test_all_on_a_redis_server(on_redis: Run) -> None:
+    on_redis.all_parts()
+    assert on_redis.wrong == []
+    assert on_redis.counts["threads: turns acknowledged"] == (6 * 4 + 8) * 2
+    assert on_redis.counts["processes, patient: put: replaced"] == 3 * 2
+
+
 @pytest.mark.req("A-15", "C-12")
 def test_threads(run: Run) -> None:
     run.threads()

@@ -9,6 +9,7 @@ import pytest
 from ce_engine import MemoryStore, RuntimeConfig, StoreConfig, open_store
 from tests.faults import trouble_cases as cases
 from tests.faults.trouble_judge import Outcome
+from tests.hosts import redis_host
 
 
 PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=5, breaker_s=0.05))
@@ -32,6 +33,12 @@ def test_a_store_that_comes_and_goes(seed: int) -> None:
 
 def test_an_sqlite_file_that_comes_and_goes(tmp_path: Path) -> None:
     outcome, _ = cases.comes_and_goes(1, 20, QUICK, open_store(f"sqlite:///{tmp_path / 'ce.db'}"))
+    judged(outcome, "of them marked late")
+
+
+def test_a_redis_server_that_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    outcome, _ = cases.comes_and_goes(1, 20, QUICK, open_store(redis_host.fresh_url()))
     judged(outcome, "of them marked late")
 
 

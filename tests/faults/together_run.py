@@ -1,4 +1,4 @@
-"""Many writers on one SQLite file: `python tests/faults/together_run.py --seed 1`."""
+"""Many writers on one store: `python tests/faults/together_run.py --seed 1 --store redis`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if __name__ == "__main__":  # as a plain script, from any folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ce_engine import Scope
+from tests.faults.fault_stores import KINDS, url_at
 from tests.faults.ledger import Found, compare
 from tests.faults.together_replacing import Replacing, compare_replaced
 from tests.faults.together_talks import AS_SHIPPED, PATIENT, Heard, Rig, Talk, Waits, ledgers
@@ -62,7 +63,8 @@ class Told:
 class Run:
     """The three parts of one run, each on a file of its own."""
 
-    def __init__(self, size: Size, seed: int, folder: Path) -> None:
+    def __init__(self, size: Size, seed: int, folder: Path, kind: str = "sqlite") -> None:
+        self.kind = kind
         self.size, self.rng, self.folder = size, random.Random(seed), folder
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
@@ -74,7 +76,7 @@ class Run:
         self.processes(AS_SHIPPED)
 
     def url(self, part: str) -> str:
-        return f"sqlite:///{self.folder / part}.db"
+        return url_at(self.folder / part, self.kind)
 
     def threads(self) -> None:
         """The writers of a session are on several threads, and every thread is in one session, too."""
@@ -180,9 +182,9 @@ def _one_process(url: str, number: int, size: Size, waits: Waits, sending: Conne
         os._exit(code)
 
 
-def run(size: Size, seed: int) -> tuple[Counter[str], list[str]]:
+def run(size: Size, seed: int, kind: str) -> tuple[Counter[str], list[str]]:
     with TemporaryDirectory() as name:
-        made = Run(size, seed, Path(name))
+        made = Run(size, seed, Path(name), kind)
         made.all_parts()
         return made.counts, made.wrong
 
@@ -192,9 +194,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Threads, tasks and processes write at once; judge what is stored."
     )
     parser.add_argument("--seed", type=int, default=1, help="of the run")
+    parser.add_argument("--store", choices=KINDS, default="sqlite")
     options = parser.parse_args(arguments)
     os.environ.setdefault("CE_GUARD", "raise")  # no fault of ours hides
-    counts, wrong = run(Size(), options.seed)
+    counts, wrong = run(Size(), options.seed, options.store)
     for each in wrong:
         print(f"FAILED {each}")
     print(f"seed {options.seed}: {len(wrong)} failed")

@@ -29,9 +29,9 @@ from ce_engine import (
     Usage,
     create_context_engine,
 )
-from ce_engine.stores.tables import SqlStore
 from ce_engine.testing.host import assistant, user
 from ce_integrations.langchain import install_ce
+from tests.faults.fault_stores import opened
 from tests.faults.ledger import MESSAGE, Ledger
 
 
@@ -150,7 +150,7 @@ class Rig:
 
     def __init__(self, url: str, waits: Waits = PATIENT) -> None:
         self.heard, self.acked = Heard(), list[tuple[Talk, str]]()
-        store = SqlStore(url, lock_timeout_s=waits.lock_timeout_s)
+        store = opened(url, waits.lock_timeout_s)
         self.engine: ContextEngine = create_context_engine(
             store, llm_adapter=SumsUp(self.heard), config=waits.config
         )

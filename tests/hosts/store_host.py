@@ -1,4 +1,4 @@
-"""A store on this machine, as its tests use it: a file `ce.db`, or a folder."""
+"""A store on this machine, as its tests use it: a file `ce.db`, a folder, or `NAME.redis` for a server."""
 
 from __future__ import annotations
 
@@ -16,29 +16,33 @@ from ce_engine.schema.event_chain import verify_chain
 from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.rows import AppendEvents, AppendMessages
 from ce_engine.stores.documents.file import FileStore
+from ce_engine.stores.documents.redis import RedisStore
 from ce_engine.stores.tables import SqlStore
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, bare_row
 from ce_engine.testing.store_reading import read_state
+from tests.hosts import redis_host
 
 
 FORK = multiprocessing.get_context("fork")
 
 
-def _place(path: Path) -> tuple[type[SqlStore | FileStore], str]:
-    return (SqlStore, f"sqlite:///{path}") if path.suffix == ".db" else (FileStore, path.as_uri())
-
-
-def open_at(path: Path) -> SqlStore | FileStore:
+def open_at(path: Path) -> SqlStore | FileStore | RedisStore:
     """Open the store; it waits long for locks: other tests share the machine."""
-    kind, url = _place(path)
-    return kind(url, lock_timeout_s=30)
+    if path.suffix == ".redis":
+        return RedisStore(redis_host.url_at(path), timeout_s=30)
+    if path.suffix == ".db":
+        return SqlStore(f"sqlite:///{path}", lock_timeout_s=30)
+    return FileStore(path.as_uri(), lock_timeout_s=30)
 
 
 def opening(path: Path) -> str:
     """`open_at` as code."""
-    kind, url = _place(path)
-    return f"{kind.__name__}({url!r}, lock_timeout_s=30)"
+    if path.suffix == ".redis":
+        return f"RedisStore({redis_host.url_at(path)!r}, timeout_s=30)"
+    if path.suffix == ".db":
+        return f"SqlStore('sqlite:///{path}', lock_timeout_s=30)"
+    return f"FileStore({path.as_uri()!r}, lock_timeout_s=30)"
 
 
 def run(path: Path, work: Callable[[Store], Any]) -> Any:

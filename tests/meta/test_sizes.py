@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1470,
-    "ce_engine/apps": 3690,
+    "ce_engine/apps": 3710,
     "ce_engine/audit": 2390,
     "ce_engine/memory": 750,
     "ce_engine/ports": 340,
@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1150,
     "ce_engine/schema": 2530,
     "ce_engine/sessions": 1430,
-    "ce_engine/stores": 5280,
+    "ce_engine/stores": 6290,
     "ce_engine/testing": 2410,
     "ce_engine/text": 3950,
     "ce_engine/turns": 5310,

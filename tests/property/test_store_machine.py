@@ -45,8 +45,11 @@ from ce_engine.schema.rows import (
 from ce_engine.schema.scope import Scope
 from ce_engine.stores.documents.file import FileStore, log, shelf
 from ce_engine.stores.documents.memory import MemoryStore
+from ce_engine.stores.documents.redis import RedisStore, pages
+from ce_engine.stores.documents.redis import shelf as redis_shelf
 from ce_engine.stores.tables import SqlStore
 from ce_engine.testing import samples
+from tests.hosts import redis_host
 
 
 Call = Callable[[Store, Scope], Awaitable[Any]]
@@ -242,21 +245,23 @@ async def unverified(store: Store, scope: Scope) -> tuple[str, ...]:
 
 
 def open_all(folder: Path, clocks: list[Ticking]) -> list[Store]:
-    memory, sql, file = [{"clock": clock, "ids": clock} for clock in clocks]
+    memory, sql, file, redis = [{"clock": clock, "ids": clock} for clock in clocks]
     return [
         MemoryStore(**memory),
         SqlStore(f"sqlite:///{folder / 'ce.db'}", lock_timeout_s=30, **sql),
         FileStore((folder / "sessions").as_uri(), lock_timeout_s=30, **file),
+        RedisStore(redis_host.fresh_url(), timeout_s=30, **redis),
     ]
 
 
 @pytest.mark.req("A-07")
 def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_SECRET", "the same for all stores")
-    monkeypatch.setattr(log, "JOURNAL_BYTES", 3000)  # so that snapshots are replaced
-    monkeypatch.setattr(shelf, "_KEPT_SESSIONS", 2)  # and files are read
-    accounts = count()
-    clocks = [Ticking() for _ in range(3)]
+    for module, name in ((log, "JOURNAL_BYTES"), (pages, "LINES_BYTES")):
+        monkeypatch.setattr(module, name, 3000)  # so that snapshots are replaced
+    for module in (shelf, redis_shelf):
+        monkeypatch.setattr(module, "_KEPT_SESSIONS", 2)  # and files are read
+    accounts, clocks = count(), [Ticking() for _ in range(4)]
     stores = open_all(tmp_path, clocks)
 
     @settings(max_examples=EXAMPLES)
@@ -270,23 +275,23 @@ def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.Monke
             for (user, session), call in run:
                 scope = Scope(session_id=session, user_id=user, account_id=account)
                 expected, *found = [await outcome(call(store, scope)) for store in stores]
-                assert found == [expected] * 2
+                assert found == [expected] * 3
             for user, session in SCOPES:
                 scope = Scope(session_id=session, user_id=user, account_id=account)
                 expected, *found = [await everything(store, scope) for store in stores]
-                assert found == [expected] * 2
-                assert [await unverified(store, scope) for store in stores] == [()] * 3
+                assert found == [expected] * 3
+                assert [await unverified(store, scope) for store in stores] == [()] * 4
             for who in ("u", "", None):
                 listed = [
                     await store.list_sessions(account_id=account, user_id=who, ephemeral=not who)
                     for store in stores
                 ]
-                assert listed == [listed[0]] * 3
+                assert listed == [listed[0]] * 4
 
         asyncio.run(main())
 
     compare()
     keys = [asyncio.run(store.list_keys()) for store in stores]
-    assert keys == [sorted(keys[0])] * 3
+    assert keys == [sorted(keys[0])] * 4
     for store in stores:
         asyncio.run(store.close())

@@ -17,7 +17,7 @@ from ce_engine.errors import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store
-from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, local_path, scheme_of
+from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, is_server, local_path, scheme_of
 
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
             f"{MEMORY} ends with its process, so there is nothing to show. Name the store that the "
             f"app writes to with --store or {VARIABLE}, for example --store {DEFAULT}."
         )
-    path = local_path(url)
-    if not path.exists():
+    if not is_server(url) and not (path := local_path(url)).exists():
         raise StoreUnavailableError(
             f"there is no store at {str(path)!r} yet. Run `ce demo`, or your app with install_ce, "
             f"which makes one; or name another with --store URL or {VARIABLE}."

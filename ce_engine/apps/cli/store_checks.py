@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from ce_engine.apps.cli.checks import Check, Status, failed
 from ce_engine.errors import ConfigError, ContextEngineError
@@ -20,6 +21,22 @@ from ce_engine.stores.private import is_link, is_open_to_others
 from ce_engine.stores.tables.database import BESIDE
 from ce_engine.stores.urls import DEFAULT, MEMORY, local_path, scheme_of
 from ce_engine.turns.record.originals import check_apart
+
+
+_NO_SECRET = Check(
+    "secret",
+    Status.FAIL,
+    f"{secret.VARIABLE} is not set, which a store on a server needs",
+    f"Set {secret.VARIABLE} to a long random text, the same on all hosts that share the store, such as "
+    "`openssl rand -hex 32` prints.",
+)
+
+
+@runtime_checkable
+class Weak(Protocol):
+    """A store that knows what its server may lose."""
+
+    async def weaknesses(self) -> list[tuple[str, str]]: ...
 
 
 SHARED = "Several hosts that share a store need the same one."
@@ -33,6 +50,8 @@ def store(url: str) -> list[Check]:
             detail = f"{MEMORY} works, and nothing is kept when the process ends"
             cure = f"Name a file to keep what is recorded: --store {DEFAULT}"
             return [Check("store", Status.WARN, detail, cure), *_variable()]
+        if scheme == "redis":
+            return [*asyncio.run(_server(url)), *(_variable() or [_NO_SECRET])]
         path = local_path(url)
     except ContextEngineError as error:
         return [failed("store", error)]
@@ -95,6 +114,21 @@ async def _opened(scheme: str, path: Path) -> Check | None:
     finally:
         await opened.close()
     return None
+
+
+async def _server(url: str) -> list[Check]:
+    """Whether a server answers and takes keys, and what it may lose."""
+    opened = open_store(url)
+    try:
+        await opened.check()
+        weak = await opened.weaknesses() if isinstance(opened, Weak) else []
+    except ContextEngineError as error:
+        return [failed("store", error)]
+    finally:
+        await opened.close()
+    if not weak:
+        return [Check("store", Status.OK, f"{opened.url}: answers and takes keys")]
+    return [Check("store", Status.WARN, f"{opened.url}: {what}", cure) for what, cure in weak]
 
 
 def _usable_folder(_: Path, what: str) -> Check:

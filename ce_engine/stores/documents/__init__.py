@@ -1,1 +1,1 @@
-"""Stores that keep a session as one document: in memory, in files."""
+"""Stores that keep a session as one document: in memory, in files, in Redis."""

@@ -36,7 +36,7 @@ from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, EvidenceRow, PutEvi
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.tool_runs import Original
 from ce_engine.stores import open_store
-from ce_engine.stores.urls import ORIGINALS_VARIABLE, local_path
+from ce_engine.stores.urls import ORIGINALS_VARIABLE, is_server, local_path, masked, server_place
 from ce_engine.turns.record.tool_runs import ToolRunMethods
 from ce_engine.turns.record.write_group import RecordGroup
 
@@ -290,7 +290,7 @@ def check_apart(url: str, originals_url: str) -> None:
     place = _place(url)
     if place is not None and place == _place(originals_url):
         raise ConfigError(
-            f"originals would go to the very store that must not have them ({originals_url}). Name "
+            f"originals would go to the very store that must not have them ({masked(originals_url)}). Name "
             "another file, folder or database, with other rights."
         )
 
@@ -300,7 +300,7 @@ def _place(url: str) -> str | Path | None:
     if url.startswith("memory:"):
         return None
     try:
-        return local_path(url).resolve()
+        return server_place(url) if is_server(url) else local_path(url).resolve()
     except StoreUrlError:
         return url
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,21 @@ from ce_engine.schema.settings import Setting
 from ce_engine.stores.tables import database
 from ce_engine.testing.samples import SCOPE
 from ce_engine.testing.store_reading import read_names
+from tests.hosts import redis_host
 from tests.hosts.store_host import FORK, append, check_chain, open_at, opening, run
 
 
-@pytest.fixture(params=["ce.db", "sessions"])
-def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    return tmp_path / str(request.param)
+@pytest.fixture(params=["ce.db", "sessions", "ce.redis"])
+def path(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    path = tmp_path / str(request.param)
+    if path.suffix != ".redis":
+        yield path
+        return
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    yield path
+    redis_host.forget(redis_host.url_at(path))
 
 
 def check_whole(path: Path) -> None:
@@ -138,6 +149,7 @@ def test_a_parent_that_closes_takes_nothing_from_its_child(path: Path) -> None:
 LAST_WORDS = """
 import asyncio, sys
 from ce_engine.stores.documents.file import FileStore
+from ce_engine.stores.documents.redis import RedisStore
 from ce_engine.stores.tables import SqlStore
 from ce_engine.testing.samples import SCOPE, message
 store = OPENING
@@ -155,7 +167,10 @@ def start(code: str, path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", code.replace("OPENING", opening(path))],
         cwd=path.parent,
-        env={"PYTHONPATH": str(Path(database.__file__).parents[3])},
+        env={
+            "PYTHONPATH": str(Path(database.__file__).parents[3]),
+            "CE_SECRET": os.environ.get("CE_SECRET", ""),
+        },
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -154,7 +154,6 @@ def test_the_url_wins_then_the_variable_then_the_default(
         ("file:..", "Write file:sessions"),
         ("file:a%00b", "Write file:sessions"),
         ("file:sessions?mode=ro", "options after '?'"),
-        ("redis://host", "later release"),
         ("postgresql+psycopg://host/db", "later release"),
     ],
 )

@@ -30,7 +30,7 @@ from ce_engine.schema.rows import SessionHead
 from ce_engine.stores.codec import to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults
-from ce_engine.stores.documents.file.record import NOTHING, Data, absorb, difference
+from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference
 from ce_engine.stores.documents.session import StoredSession
 from ce_engine.stores.private import opener
 

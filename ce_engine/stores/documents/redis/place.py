@@ -1,0 +1,150 @@
+"""What a `redis:` URL means: a server, and what this store does there."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, unquote_to_bytes, urlsplit
+
+from ce_engine.errors import StoreUrlError
+from ce_engine.stores.documents.base import Key
+from ce_engine.stores.owner_settings import Owner
+from ce_engine.stores.urls import PREFIX
+
+
+_EXAMPLE = "Write redis://localhost:6379/0?prefix=ce&expire=7d, for example."
+_PORT = 6379
+_SAFE_PREFIX = re.compile(r"[0-9A-Za-z_.-]{1,64}")
+_TIME = re.compile(r"([0-9]{1,12})([smhd]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST_S = 100 * 365 * 86400
+_TLS = {"ca_certs": "ssl_ca_certs", "certfile": "ssl_certfile", "keyfile": "ssl_keyfile"}
+_OPTIONS = ("prefix", "expire", *_TLS)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A database of a server, and the keys in it that are this store's.
+
+    Attributes:
+        url: the URL without the password.
+        server: host, port and number of the database, for people.
+        connecting: the arguments of `redis.Redis`.
+        prefix: what all keys begin with, before a colon.
+        expire_ms: milliseconds from a session's last write until it goes; 0 is never.
+    """
+
+    url: str
+    server: str
+    connecting: dict[str, Any]
+    prefix: str
+    expire_ms: int
+
+    @property
+    def sessions(self) -> str:
+        """What the keys of sessions begin with."""
+        return f"{self.prefix}:s:"
+
+    @property
+    def purge_mark(self) -> str:
+        """The key that is there while deleted bytes may stand in the server's files."""
+        return f"{self.prefix}:purge"
+
+    @property
+    def secret_mark(self) -> str:
+        """The key that tells whose secret sessions were written with."""
+        return f"{self.prefix}:secret"
+
+    @property
+    def draft(self) -> str:
+        """The key of a list that is being made; each time another one."""
+        return f"{self.prefix}:draft:{secrets.token_hex(8)}"
+
+    def session(self, key: Key) -> str:
+        """The key of a session: three names of nothing but letters, digits, `%`, `_.-~`."""
+        return self.sessions + ":".join(map(_encoded, key))
+
+    def owner(self, owner: Owner) -> str:
+        """The key of an owner's settings."""
+        return f"{self.prefix}:o:" + ":".join(map(_encoded, owner))
+
+    def pattern(self, *names: str) -> str:
+        """What the keys of all sessions of an account, or of a user of it, match."""
+        return self.sessions + "".join(f"{_encoded(name)}:" for name in names) + "*"
+
+    def key_of(self, name: bytes) -> Key | None:
+        """The session that a key is of; `None` if it is none of ours."""
+        parts = name.removeprefix(self.sessions.encode()).split(b":")
+        if len(parts) != 3:
+            return None
+        account, user, session = (
+            unquote_to_bytes(part).decode("utf-8", "surrogatepass") for part in parts
+        )
+        return account, user, session
+
+
+def _encoded(name: str) -> str:
+    return quote(name.encode("utf-8", "surrogatepass"), safe="")
+
+
+def place_of(url: str) -> Place:
+    """Read a `redis:` or `rediss:` URL.
+
+    Raises:
+        StoreUrlError: the URL is not understood; a password in it is not repeated.
+    """
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port or _PORT, parts.hostname or ""
+    except ValueError:
+        raise StoreUrlError(
+            f"the redis:// URL is not understood: its host or port. {_EXAMPLE}"
+        ) from None
+    shown = _without_password(url)
+    if not host:
+        raise StoreUrlError(f"{shown!r} names no host. {_EXAMPLE}")
+    database = parts.path.strip("/") or "0"
+    if not (database.isascii() and database.isdigit()) or parts.fragment:
+        raise StoreUrlError(f"{shown!r}: after the host comes the number of a database. {_EXAMPLE}")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if unknown := sorted(options.keys() - set(_OPTIONS)):
+        raise StoreUrlError(
+            f"{shown!r}: options after '?' are {', '.join(_OPTIONS)}; found {', '.join(unknown)}"
+        )
+    prefix = options.get("prefix", PREFIX)
+    if not _SAFE_PREFIX.fullmatch(prefix):
+        raise StoreUrlError(f"{shown!r}: a prefix has letters, digits, '_', '.' and '-' alone")
+    connecting = {"host": host, "port": port, "db": int(database)}
+    connecting |= _security(parts, options, shown)
+    expire_ms = 1000 * _expire_s(options["expire"], shown) if "expire" in options else 0
+    return Place(shown, f"{host}:{port}/{database}", connecting, prefix, expire_ms)
+
+
+def _security(parts: SplitResult, options: dict[str, str], shown: str) -> dict[str, Any]:
+    """User, password and TLS."""
+    names = {"username": parts.username, "password": parts.password}
+    security: dict[str, Any] = {name: unquote(text) for name, text in names.items() if text}
+    if parts.scheme == "rediss":
+        return security | {"ssl": True} | {_TLS[n]: options[n] for n in _TLS if n in options}
+    if tls := [name for name in _TLS if name in options]:
+        raise StoreUrlError(f"{shown!r}: {tls[0]} is for TLS; write rediss://")
+    return security
+
+
+def _expire_s(text: str, shown: str) -> int:
+    read = _TIME.fullmatch(text)
+    seconds = int(read[1]) * _SECONDS[read[2]] if read else 0
+    if not 0 < seconds <= _LONGEST_S:
+        raise StoreUrlError(
+            f"{shown!r}: expire is a number of seconds, or one with s, m, h or d: expire=7d"
+        )
+    return seconds
+
+
+def _without_password(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    user, at, server = rest.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return f"{scheme}{mark}{name}{colon and ':***'}{at}{server}"

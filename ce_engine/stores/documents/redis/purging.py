@@ -1,0 +1,63 @@
+"""Deleted bytes leave the server's own files: its log is written anew, and so is its snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic, sleep
+from typing import Any, cast
+
+from redis import Redis
+
+from ce_engine.errors import StoreError
+from ce_engine.stores.documents.redis import faults
+from ce_engine.stores.documents.redis.link import Link
+
+
+_PAUSE_S = 0.02
+_UNDER_WAY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
+
+
+def purge(link: Link, timeout_s: float) -> None:
+    """Have the files written anew if something was deleted since the last time.
+
+    Raises:
+        StoreUnavailableError: the server cannot, may not, or takes longer; it is still to be done.
+    """
+    place, deadline = link.place, monotonic() + timeout_s
+    mark = link.run(lambda client: cast("bytes | None", client.get(place.purge_mark)))
+    if mark is None:
+        return
+    try:
+        _wait(link, deadline)  # what began before the deletion has its bytes
+        if _info(link)["aof_enabled"]:
+            _write_anew(
+                link, lambda client: client.bgrewriteaof(), "aof_last_bgrewrite_status", deadline
+            )
+        if link.run(_has_snapshots):
+            _write_anew(link, lambda client: client.bgsave(), "rdb_last_bgsave_status", deadline)
+    except StoreError as error:
+        raise faults.not_purged(place.server, str(error)) from None
+    link.delete_if(place.purge_mark, mark)
+
+
+def _has_snapshots(client: Redis) -> bool:
+    found = cast("dict[Any, Any]", client.config_get("save"))
+    return any(found.values())
+
+
+def _write_anew(link: Link, write: Callable[[Redis], object], status: str, deadline: float) -> None:
+    link.run(write)
+    _wait(link, deadline)
+    if (answer := _info(link)[status]) != "ok":
+        raise StoreError(f"{status} is {answer}")
+
+
+def _wait(link: Link, deadline: float) -> None:
+    while any(_info(link)[name] for name in _UNDER_WAY):
+        if monotonic() > deadline:
+            raise StoreError("it is not done yet")
+        sleep(_PAUSE_S)
+
+
+def _info(link: Link) -> dict[str, Any]:
+    return link.run(lambda client: client.info("persistence"))

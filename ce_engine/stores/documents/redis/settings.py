@@ -1,0 +1,111 @@
+"""What owners set: a list of a stamp and a page for each owner, replaced whole; it never expires."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from time import monotonic
+from typing import TypeVar
+
+from ce_engine.schema.settings import Setting
+from ce_engine.stores.codec import to_json
+from ce_engine.stores.documents.redis import faults, pages
+from ce_engine.stores.documents.redis.link import Link
+from ce_engine.stores.documents.redis.place import Place
+from ce_engine.stores.owner_settings import Owned, Owner
+
+
+T = TypeVar("T")
+
+_KEPT_OWNERS = 1024
+_NO_RECORD = (ValueError, TypeError, KeyError, AttributeError)
+
+
+class OwnersPages:
+    """Any thread reads and writes with a link of its own."""
+
+    def __init__(self, place: Place, timeout_s: float) -> None:
+        self._place = place
+        self._timeout_s = timeout_s
+        self._cache: OrderedDict[Owner, tuple[bytes, Owned]] = OrderedDict()
+        self._mutex = Lock()
+
+    def read(self, link: Link, owner: Owner, stamp: bytes | None) -> Owned:
+        """The owner's settings, whose list begins with `stamp`; what did not change is not read again."""
+        if stamp is None:
+            return {}
+        with self._mutex:
+            known = self._cache.get(owner)
+        return known[1] if known and known[0] == stamp else self._load(link, owner)[1]
+
+    def read_now(self, link: Link, owner: Owner) -> Owned:
+        """The owner's settings."""
+        return self.read(link, owner, *link.firsts(self._place.owner(owner)))
+
+    def change(
+        self,
+        link: Link,
+        owner: Owner,
+        change: Callable[[Owned], tuple[Owned, T]],
+        *,
+        deletes: bool = False,
+    ) -> T:
+        """Write what `change` makes of the settings; where others were faster, of what they made."""
+        deadline = monotonic() + self._timeout_s
+        while True:
+            stamp, old = self._load(link, owner)
+            new, result = change(old)
+            if new == old:
+                return result
+            done = link.swap(
+                self._place.owner(owner),
+                (stamp, pages.nonce().encode()),
+                _page(owner, new),
+                is_page=True,
+                expire_ms=0,
+                mark=pages.nonce() if deletes else "",
+            )
+            if done:
+                return result
+            if monotonic() > deadline:
+                raise faults.busy(self._place.server, self._timeout_s)
+
+    def _load(self, link: Link, owner: Owner) -> tuple[bytes, Owned]:
+        texts = link.texts(self._place.owner(owner))
+        if not texts:
+            return b"", {}
+        owned = _owned(owner, texts, self._place.server)
+        with self._mutex:
+            self._cache[owner] = texts[0], owned
+            while len(self._cache) > _KEPT_OWNERS:
+                self._cache.popitem(last=False)
+        return texts[0], owned
+
+
+def _owned(owner: Owner, texts: list[bytes], server: str) -> Owned:
+    try:
+        record = json.loads(texts[1])
+        if record["format"] != pages.FORMAT:
+            raise faults.newer(server, record["format"], pages.FORMAT)
+        if (record["account_id"], record["user_id"]) != owner:
+            raise faults.damaged(server, "settings are of another user")
+        return {
+            (str(item["project_id"]), str(item["name"])): Setting(
+                item.get("value"), int(item["version"])
+            )
+            for item in record["settings"]
+        }
+    except (*_NO_RECORD, IndexError) as error:
+        raise faults.damaged(server, f"settings: {type(error).__name__}") from None
+
+
+def _page(owner: Owner, owned: Owned) -> bytes:
+    items = [
+        {"project_id": project, "name": name, **setting._asdict()}
+        for (project, name), setting in owned.items()
+    ]
+    account_id, user_id = owner
+    page = {"format": pages.FORMAT, "account_id": account_id, "user_id": user_id}
+    return to_json(page | {"settings": items}).encode()

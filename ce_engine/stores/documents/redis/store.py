@@ -1,0 +1,266 @@
+"""The Redis store: every read and write is one function on a thread of the store's own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, TypeVar
+from weakref import finalize
+
+from ce_engine.errors import ConfigError, StoreUnavailableError
+from ce_engine.ports.ids import Clock, IdGenerator
+from ce_engine.schema.events import ContentCheck
+from ce_engine.schema.ids import chain_keys
+from ce_engine.schema.report import PutResult
+from ce_engine.schema.rows import SessionInfo, Write
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting, Versions
+from ce_engine.stores import owner_settings as owned
+from ce_engine.stores import secret
+from ce_engine.stores.documents.base import DocumentStore, Key, listed
+from ce_engine.stores.documents.redis.durability import weaknesses
+from ce_engine.stores.documents.redis.link import Link
+from ce_engine.stores.documents.redis.pages import LoadedSession, Stamp
+from ce_engine.stores.documents.redis.place import place_of
+from ce_engine.stores.documents.redis.purging import purge
+from ce_engine.stores.documents.redis.settings import OwnersPages
+from ce_engine.stores.documents.redis.shelf import Shelf
+from ce_engine.stores.documents.session import StoredSession, changed
+from ce_engine.stores.fork import survive_fork
+from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
+
+
+T = TypeVar("T")
+
+_READERS = 3
+"""For what may take long: a whole session, a list of them. Versions and settings have one of their own."""
+_PURGE_S = 30.0
+"""How long a purge waits for the server to write its files anew."""
+_LAST_WORDS_S = 5.0
+"""How long an exiting interpreter waits for writes that were accepted."""
+
+_NO_SECRET = (
+    f"{secret.VARIABLE} is not set, which a Redis store needs: several hosts may share it, and the secret "
+    f"is never kept beside the sessions. Set {secret.VARIABLE} to a long random text, the same on all of "
+    "them, such as `openssl rand -hex 32` prints."
+)
+
+
+class RedisStore(DocumentStore):
+    """Hot sessions in a Redis server, 6.2 or newer, which many processes and hosts may share (A-07).
+
+    See `ports.Store` for the contract. The URL is `redis://user:password@host:6379/0`, `rediss://` for
+    TLS, with `?prefix=ce` before all keys, `expire=7d` (or `s`, `m`, `h`) from a session's last write
+    until it goes with its event log, and `ca_certs`, `certfile`, `keyfile` for TLS. Without `expire`
+    nothing goes. Settings of owners never expire. `CE_SECRET` must be set, the same for all who
+    write: the server keeps a digest to compare it with, and not the secret.
+
+    **After a crash.** Of an app's process: what was acknowledged is in the server, each group whole or
+    not at all. Of the server, it depends on what its operator set, and what is lost is always the end:
+
+    - `appendonly yes` with `appendfsync always`: nothing that was acknowledged is lost, not even when
+      the power fails;
+    - `appendfsync everysec` (Redis' default of the log): a kill of the server loses nothing unless its
+      disk lags, a failure of the power about the last second, at most two;
+    - `appendonly no`, snapshots alone (the default of many installations): all since the last snapshot
+      is lost, which may be an hour;
+    - neither: all is lost. And a failover to a replica loses what that had not received.
+
+    A session that comes back as it was before is put to a new epoch by the first process that knew it
+    newer: views are built anew, and its event chain verifies, shorter. Set `maxmemory-policy
+    noeviction`: else a full server drops sessions on its own.
+
+    Opening is lazy: the server is asked with the first read or write. Each answer is waited for at most
+    `timeout_s` seconds; a session that other processes write to meanwhile is tried again as long.
+    Listing looks at every key of the database. Clusters are not supported.
+
+    Raises:
+        StoreUrlError: the URL is not understood.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = 1.0,
+        clock: Clock | None = None,
+        ids: IdGenerator | None = None,
+    ) -> None:
+        super().__init__(clock=clock, ids=ids)
+        self._place = place_of(url)
+        self._timeout_s = timeout_s
+        self._begin()
+        links = self._new_links()
+        self._writer = WorkerQueue("writer", links[:1])
+        self._lookups = WorkerQueue("lookup", links[1:2])
+        self._readers = WorkerQueue("reader", links[2:])
+        finalize(self, stop_all, (self._lookups, self._readers, self._writer), _LAST_WORDS_S)
+        survive_fork(self)
+
+    def _begin(self) -> None:
+        self._shelf = Shelf(self._place, self._timeout_s, _mac_key, _check_of_secret)
+        self._settings = OwnersPages(self._place, self._timeout_s)
+
+    def _new_links(self) -> list[Link]:
+        return [Link(self._place, self._timeout_s) for _ in range(2 + _READERS)]
+
+    @property
+    def url(self) -> str:
+        return self._place.url
+
+    @property
+    def secret(self) -> bytes:
+        text = secret.from_environment()
+        if text is None:
+            raise StoreUnavailableError(_NO_SECRET)
+        return text
+
+    def check_place(self) -> None:
+        if secret.from_environment() is None:
+            raise ConfigError(_NO_SECRET)
+
+    async def apply(
+        self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
+    ) -> PutResult:
+        now = self._clock.now_iso()
+
+        def change(old: StoredSession | None) -> tuple[StoredSession | None, PutResult]:
+            return changed(scope, old, writes, expected_version, now, lambda: self.secret)
+
+        if not writes:
+            return (await self._look(scope, change))[1]
+        return await self._run(self._writer, lambda link: self._shelf.change(link, scope, change))
+
+    async def version(self, scope: Scope) -> Versions:
+        owner = owned.owner_of(scope)
+
+        def look(link: Link) -> Versions:
+            first, of_owner = link.firsts(self._place.session(scope.key), self._place.owner(owner))
+            stamp = self._shelf.stamp(link, scope.key, first)
+            own = self._settings.read(link, owner, of_owner)
+            return _versions(stamp, owned.version_of(own, scope.project_id))
+
+        return await self._run(self._lookups, look)
+
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None:
+        def look(link: Link) -> Setting | None:
+            return owned.found(self._settings.read_now(link, owned.owner_of(scope)), scope, name)
+
+        return await self._run(self._lookups, look)
+
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int:
+        def change(old: owned.Owned) -> tuple[owned.Owned, int]:
+            return owned.put(old, scope, name, value, expected_version)
+
+        owner = owned.owner_of(scope)
+        return await self._run(
+            self._writer, lambda link: self._settings.change(link, owner, change)
+        )
+
+    async def delete_settings(self, account_id: str, user_id: str) -> int:
+        def work(link: Link) -> int:
+            return self._settings.change(link, (account_id, user_id), owned.emptied, deletes=True)
+
+        return await self._run(self._writer, work)
+
+    async def list_sessions(
+        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+    ) -> list[SessionInfo]:
+        def look(link: Link) -> list[SessionInfo]:
+            sessions = self._shelf.of_account(link, account_id, user_id)
+            return listed(sessions, user_id, ephemeral)
+
+        return await self._run(self._readers, look)
+
+    async def list_keys(self) -> list[Key]:
+        return await self._run(self._readers, self._shelf.keys)
+
+    async def check_content(self, scope: Scope) -> ContentCheck | None:
+        return await self._run(
+            self._readers, lambda link: _checked(self._shelf.look_anew(link, scope.key))
+        )
+
+    async def purge(self) -> None:
+        await self._run(self._writer, lambda link: purge(link, _PURGE_S))
+
+    async def check(self) -> None:
+        """Write and delete a key of our own: that the server answers is not enough."""
+
+        def work(link: Link) -> None:
+            self._shelf.check_secret(link)
+            trial = f"{self._place.prefix}:trial"
+            link.run(lambda client: client.set(trial, b"", ex=1))
+            link.delete_if(trial, b"")
+
+        await self._run(self._writer, work)
+
+    async def weaknesses(self) -> list[tuple[str, str]]:
+        """What may take sessions from the server that did not expire, each with its cure."""
+        return await self._run(self._readers, weaknesses)
+
+    async def close(self) -> None:
+        for lane in (self._lookups, self._readers, self._writer):
+            for end in lane.stop():
+                await outcome(end)
+
+    async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
+        def work(link: Link) -> T:
+            session = self._shelf.load(link, scope.key)
+            return look(session.kept if session else None)
+
+        return await self._run(self._readers, work)
+
+    async def _run(self, lane: WorkerQueue[Link], work: Callable[[Link], T]) -> T:
+        deadline = monotonic() + self._timeout_s
+
+        def job(link: Link) -> T:
+            link.refuse(deadline)
+            return work(link)
+
+        return await outcome(lane.submit(job))
+
+    def before_fork(self) -> None:
+        """Nothing rests: the child begins anew."""
+
+    def after_fork(self, *, child: bool) -> None:
+        if child:
+            self._begin()
+            links = self._new_links()
+            self._writer.reset(links[:1])
+            self._lookups.reset(links[1:2])
+            self._readers.reset(links[2:])
+
+
+def _mac_key(key: Key) -> bytes | None:
+    """The key of a session's MACs; `None` for who reads only, and has not the secret."""
+    text = secret.from_environment()
+    return None if text is None else chain_keys(text, key).own
+
+
+def _check_of_secret() -> str:
+    """What tells this host's secret from another's, and nothing else of it; "" without one."""
+    text = secret.from_environment() or b""
+    check = hashlib.blake2b(b"", key=text[:64], digest_size=8, person=b"redis-secret")
+    return check.hexdigest() if text else ""
+
+
+def _versions(stamp: Stamp | None, settings: int) -> Versions:
+    if stamp is None or stamp.is_deleted:
+        return Versions(settings=settings)
+    return Versions(stamp.version, stamp.epoch, settings)
+
+
+def _checked(session: LoadedSession | None) -> ContentCheck | None:
+    """What the MACs of a session's texts say."""
+    if session is None:
+        return None
+    kept, forged = session.kept, session.kept.forged or session.wrong
+    things = (kept.messages, kept.evidence, kept.calls, kept.usages, kept.turns, kept.tasks)
+    if not session.checked:
+        return ContentCheck(unverified=(f"content: {secret.VARIABLE} is not set",))
+    if forged:
+        return ContentCheck(wrong=(f"not what was written: {forged}",))
+    return ContentCheck(sum(map(len, things)))
