@@ -35,8 +35,9 @@ def path(
         yield path
         return
     monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    url = redis_host.url_at(path)  # the server is started here: each child would start its own
     yield path
-    redis_host.forget(redis_host.url_at(path))
+    redis_host.forget(url)
 
 
 def check_whole(path: Path) -> None:
