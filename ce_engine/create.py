@@ -7,6 +7,7 @@ from weakref import finalize, ref
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
+from ce_engine.errors import ConfigError
 from ce_engine.ports.llm import LlmAdapter
 from ce_engine.ports.store import Store
 from ce_engine.ports.tokens import TokenEstimator
@@ -48,8 +49,17 @@ def create_context_engine(
 
     Raises:
         StoreUrlError: the URL is not understood.
+        ConfigError: `config.store.encryption` is no key, or comes with a store that is open already.
     """
-    opened = open_store(store) if store is None or isinstance(store, str) else store
+    if store is None or isinstance(store, str):
+        opened = open_store(store, encryption=config.store.encryption if config else None)
+    elif config is not None and config.store.encryption is not None:
+        raise ConfigError(
+            "store.encryption is for a store that is opened by its URL, and a store was handed over: "
+            "open it with open_store(url, encryption=...)"
+        )
+    else:
+        opened = store
     return ContextEngine(
         opened,
         token_estimator=token_estimator,

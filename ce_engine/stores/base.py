@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import wraps
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
 from ce_engine.errors import SchemaValidationError, ScopeViolationError
+from ce_engine.ports.encryption import ContentCipher
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.arguments import scoped
 from ce_engine.schema.document import (
@@ -41,6 +44,8 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting
+from ce_engine.stores import sealing
 from ce_engine.stores.rules import plain_row
 
 
@@ -66,13 +71,43 @@ class BaseStore(ABC):
     url_has_no_password: ClassVar[bool] = True
     """So that logs may name the store."""
 
+    keeps_bytes: ClassVar[bool] = True
+    """Outside this process: then content may be sealed."""
+
+    encryption: ContentCipher | None = None
+    """What seals content at rest; to be set before the store is used (19 B.9)."""
+    _is_admitted = False
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        for name, method in list(vars(cls).items()):
+            if not name.startswith("_") and inspect.iscoroutinefunction(method):
+                setattr(cls, name, _sealing(method))
         scoped(cls)
 
     def __init__(self, *, clock: Clock | None = None, ids: IdGenerator | None = None) -> None:
         self._clock: Clock = clock or SystemClock()
         self._ids: IdGenerator = ids or UuidV4Generator()
+
+    async def _admit(self) -> None:
+        """See, before the first write, that this process has the key of a store that is sealed.
+
+        Raises:
+            EncryptionKeyError: it has not: what it wrote could not be read with the rest.
+        """
+        mark = await self.get_setting(_SEALED_BY, _MARK)
+        if mark is None and self.encryption is not None:
+            self._is_admitted = True
+            await self.put_setting(_SEALED_BY, _MARK, value=True)
+        self._is_admitted = True
+
+    @abstractmethod
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None: ...
+
+    @abstractmethod
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int: ...
 
     @abstractmethod
     async def apply(
@@ -188,6 +223,31 @@ class BaseStore(ABC):
                 found.append(message)
             before = found[-1].message_id
         return found
+
+
+_SEALED_BY = Scope.of_stored("ce:store", "encryption", "")
+"""An owner of nobody's, whose one setting is sealed: who can read it has the store's key."""
+_MARK = "sealed"
+_WRITING = frozenset({"apply", "put_setting"})
+
+
+def _sealing(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The method, in which it is known whose content is sealed and opened."""
+    of_session = list(inspect.signature(method).parameters)[1:2] == ["scope"]
+    is_writing = method.__name__ in _WRITING
+
+    @wraps(method)
+    async def bound(self: BaseStore, *args: Any, **more: Any) -> Any:
+        if not self.keeps_bytes:
+            return await method(self, *args, **more)
+        scope = (more.get("scope") or args[0]) if of_session else None
+        key = scope.key if isinstance(scope, Scope) else ("", "", "")
+        with sealing.using(self.encryption, key):
+            if is_writing and not self._is_admitted:
+                await self._admit()
+            return await method(self, *args, **more)
+
+    return bound
 
 
 def _check_scope(scope: Scope, session_id: object) -> None:

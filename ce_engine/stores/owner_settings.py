@@ -22,6 +22,11 @@ def owner_of(scope: Scope) -> Owner:
     return scope.account_id, scope.user_id
 
 
+def key_of(scope: Scope) -> tuple[str, str, str]:
+    """What an owner's settings are sealed for: any session of the owner's reads them."""
+    return scope.account_id, scope.user_id, ""
+
+
 def found(owned: Owned, scope: Scope, name: str) -> Setting | None:
     """A copy of the setting; `None` if there is none, or none any more."""
     setting = owned.get((scope.project_id, name))

@@ -28,6 +28,8 @@ T = TypeVar("T")
 class MemoryStore(DocumentStore):
     """Sessions of this process; thread-safe. See `ports.Store` for the contract."""
 
+    keeps_bytes = False
+
     def __init__(self, *, clock: Clock | None = None, ids: IdGenerator | None = None) -> None:
         super().__init__(clock=clock, ids=ids)
         self._sessions: dict[Key, StoredSession] = {}
