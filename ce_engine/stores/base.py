@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ce_engine.errors import SchemaValidationError, ScopeViolationError
+from ce_engine.errors import SchemaValidationError, ScopeViolationError, StoreError
 from ce_engine.ports.encryption import ContentCipher
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.arguments import scoped
@@ -100,6 +100,31 @@ class BaseStore(ABC):
             self._is_admitted = True
             await self.put_setting(_SEALED_BY, _MARK, value=True)
         self._is_admitted = True
+
+    async def reseal(self, scope: Scope) -> bool:
+        """Seal a session, a deleted one too, under the key that seals now; false if all of it is already.
+
+        Raises:
+            EncryptionKeyError: it is sealed with a key that is not here.
+        """
+        return self._nothing_is_sealed(scope)
+
+    async def reseal_settings(self) -> int:
+        """Seal what owners set anew; how many settings were not yet."""
+        return int(self._nothing_is_sealed(None))
+
+    def _nothing_is_sealed(self, scope: Scope | None) -> bool:
+        del scope
+        if self.keeps_bytes:
+            raise StoreError(
+                f"the store {self.url!r} cannot seal anew what it has: copy it to another one, "
+                "which is sealed with the new key, with `ce copy`"
+            )
+        return False
+
+    @property
+    @abstractmethod
+    def url(self) -> str: ...
 
     @abstractmethod
     async def get_setting(self, scope: Scope, name: str) -> Setting | None: ...
@@ -228,7 +253,7 @@ class BaseStore(ABC):
 _SEALED_BY = Scope.of_stored("ce:store", "encryption", "")
 """An owner of nobody's, whose one setting is sealed: who can read it has the store's key."""
 _MARK = "sealed"
-_WRITING = frozenset({"apply", "put_setting"})
+_WRITING = frozenset({"apply", "put_setting", "reseal"})
 
 
 def _sealing(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

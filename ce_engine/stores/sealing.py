@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from ce_engine.errors import EncryptionKeyError
+from ce_engine.errors import ConfigError, EncryptionKeyError
 from ce_engine.ports.encryption import ContentCipher
 from ce_engine.stores.codec import SEALED
 from ce_engine.stores.encryption import VARIABLE
@@ -61,6 +61,21 @@ def of_session(key: Key) -> Iterator[None]:
     """What is sealed and opened in here is of this session, or with no session of this owner."""
     with using(_active.get().cipher, key):
         yield
+
+
+def key_id() -> str:
+    """The id of the key that seals here.
+
+    Raises:
+        ConfigError: none does.
+    """
+    cipher = _active.get().cipher
+    if cipher is None:
+        raise ConfigError(
+            f"no key is configured to seal with. Set {VARIABLE}, the new key first and the old one "
+            "behind a comma, or give StoreConfig(encryption=[...])."
+        )
+    return cipher.key_id
 
 
 def seal(field: str, data: bytes) -> bytes:

@@ -26,6 +26,7 @@ COMMANDS = (
     "schema",
     "migrate",
     "verify",
+    "rotate-key",
     "delete",
     "constraints",
 )
@@ -47,7 +48,7 @@ class Commands(TyperGroup):
 
 
 def _made(name: str) -> Any:
-    word = f"{name}_" if iskeyword(name) else name
+    word = f"{name}_" if iskeyword(name) else name.replace("-", "_")
     found = getattr(import_module(f"ce_engine.apps.cli.{word}"), word)
     if not isinstance(found, typer.Typer):
         from ce_engine.apps.present.output import reported  # noqa: PLC0415 - only where a command is run

@@ -18,10 +18,10 @@ from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
-from ce_engine.stores import path_checks, rules, secret
+from ce_engine.stores import path_checks, rules, sealing, secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
-from ce_engine.stores.tables import checking, deleting, reads, settings, tables
+from ce_engine.stores.tables import checking, deleting, reads, resealing, settings, tables
 from ce_engine.stores.tables.database import Database
 from ce_engine.stores.tables.faults import damaged, locked
 from ce_engine.stores.tables.link import Link, Work
@@ -181,6 +181,14 @@ class SqlStore(BaseStore):
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return await self._read(lambda c: checking.check(c, scope, self.secret), None)
+
+    async def reseal(self, scope: Scope) -> bool:
+        now, key_id = self._clock.now_iso(), sealing.key_id()
+        return await self._write(lambda c: resealing.reseal(c, scope, now, self.secret, key_id))
+
+    async def reseal_settings(self) -> int:
+        key_id = sealing.key_id()
+        return await self._write(lambda c: resealing.reseal_settings(c, key_id))
 
     async def purge(self) -> None:
         await outcome(self._writer.submit(self._purge))

@@ -31,7 +31,7 @@ from ce_engine.stores import sealing
 from ce_engine.stores.codec import to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults
-from ce_engine.stores.documents.file.record import NOTHING, Data, absorb, difference
+from ce_engine.stores.documents.file.record import NOTHING, Data, absorb, difference, sealed_by
 from ce_engine.stores.documents.session import StoredSession
 from ce_engine.stores.private import opener
 
@@ -251,6 +251,13 @@ def remove_remains(folder: Path, found: LoadedSession | None, keys: MacKeys) -> 
     if found is not None and (found.torn or found.passed):
         anew(folder, found, keys)
         _empty_journal(folder)
+
+
+def key_ids(folder: Path) -> set[str]:
+    """What sealed the content of both files; with an empty id if some of it is in the open."""
+    lines = (content(folder / JOURNAL) or b"").split(b"\n")[:-1]
+    texts = [content(folder / SNAPSHOT) or b"{}", *lines]
+    return set().union(*(sealed_by(json.loads(text)) for text in texts))
 
 
 def anew(folder: Path, found: LoadedSession, keys: MacKeys) -> None:

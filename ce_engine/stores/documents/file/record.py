@@ -124,7 +124,7 @@ def _opened(name: str, data: Any) -> Any:
     return from_json(sealing.unseal_text(name, data)) if sealing.is_sealed(data) else data
 
 
-def key_ids(record: Data) -> set[str]:
+def sealed_by(record: Data) -> set[str]:
     """What sealed the content of a record; with an empty id if some of it is in the open."""
     values = (value for name, value in record.items() if name not in OPEN and name in _parts())
     items = (item for value in values for item in (value if isinstance(value, list) else [value]))

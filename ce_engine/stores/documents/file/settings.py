@@ -67,6 +67,20 @@ class SettingsFiles:
                 _write(folder, owner, new)
             return result
 
+    def reseal(self, key_id: str, deadline: float) -> int:
+        """Write files anew whose values are not under the key that seals now; how many values were not."""
+        count = 0
+        for path in sorted(self._shelf.root.glob(f"*/*/{FILE}")):
+            with self._shelf.locked(path.parent, deadline):
+                page = json.loads(log.content(path) or b"{}")
+                values = [item.get("value") for item in page["settings"]]
+                old = [v for v in values if v is not None and not _is_current(v, key_id)]
+                if old:
+                    owner = str(page["account_id"]), str(page["user_id"])
+                    _write(path.parent, owner, _load(path, owner))
+                count += len(old)
+        return count
+
     def remove_remains(self, deadline: float) -> None:
         """Take away what killed writers left."""
         for draft in list(self._shelf.root.glob(f"*/*/{_DRAFT}")):
@@ -103,6 +117,10 @@ def _value(data: Any, owner: Owner) -> Any:
         return data
     with sealing.of_session((*owner, "")):
         return from_json(sealing.unseal_text("settings", data))
+
+
+def _is_current(data: Any, key_id: str) -> bool:
+    return sealing.is_sealed(data) and sealing.key_id_of(data) == key_id
 
 
 def _sealed(value: Any, owner: Owner) -> Any:

@@ -115,6 +115,18 @@ class Shelf:
             with self.locked(folder, deadline):
                 log.remove_remains(folder, self._load(folder, remember=False), self._keys)
 
+    def reseal(self, scope: Scope, key_id: str, deadline: float) -> bool:
+        """Write a session anew under the key that seals now; false if it is already."""
+        folder = folder_of(self.root, scope.key)
+        if not folder.is_dir():
+            return False
+        with self.locked(folder, deadline):
+            found = self._load(folder, remember=False)
+            if found is None or log.key_ids(folder) <= {key_id}:
+                return False
+            log.anew(folder, found, self._keys)
+            return True
+
     def tidy(self, deadline: float) -> None:
         """Bring the snapshots of sessions that were written here up to date: people open those."""
         for folder in self.written:

@@ -19,7 +19,7 @@ from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
-from ce_engine.stores import path_checks, secret
+from ce_engine.stores import path_checks, sealing, secret
 from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.file.log import LoadedSession, with_verdict
@@ -144,6 +144,14 @@ class FileStore(DocumentStore):
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return await self._run(self._readers, lambda: _checked(self._shelf.look_anew(scope)))
+
+    async def reseal(self, scope: Scope) -> bool:
+        key_id, deadline = sealing.key_id(), monotonic() + max(self._timeout_s, _PURGE_S)
+        return await self._run(self._writer, lambda: self._shelf.reseal(scope, key_id, deadline))
+
+    async def reseal_settings(self) -> int:
+        key_id, deadline = sealing.key_id(), monotonic() + max(self._timeout_s, _PURGE_S)
+        return await self._run(self._writer, lambda: self._settings.reseal(key_id, deadline))
 
     async def purge(self) -> None:
         deadline = monotonic() + max(self._timeout_s, _PURGE_S)
