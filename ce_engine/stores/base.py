@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import wraps
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError
 
@@ -47,6 +47,10 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting
 from ce_engine.stores import sealing
 from ce_engine.stores.rules import plain_row
+
+
+if TYPE_CHECKING:
+    from ce_engine.stores.documents.session import StoredSession
 
 
 class TransactionWrites:
@@ -95,10 +99,10 @@ class BaseStore(ABC):
         Raises:
             EncryptionKeyError: it has not: what it wrote could not be read with the rest.
         """
-        mark = await self.get_setting(_SEALED_BY, _MARK)
+        mark = await self.get_setting(SEALED_BY, _MARK)
         if mark is None and self.encryption is not None:
             self._is_admitted = True
-            await self.put_setting(_SEALED_BY, _MARK, value=True)
+            await self.put_setting(SEALED_BY, _MARK, value=True)
         self._is_admitted = True
 
     async def reseal(self, scope: Scope) -> bool:
@@ -121,6 +125,26 @@ class BaseStore(ABC):
                 "which is sealed with the new key, with `ce copy`"
             )
         return False
+
+    async def whole(self, scope: Scope) -> StoredSession | None:
+        """All that is kept of a session, of a deleted one too, read in one state; not to be changed."""
+        raise self._no_copies(scope)
+
+    async def put_whole(self, scope: Scope, session: StoredSession) -> None:
+        """Put a session of another store with the same secret into its place, at once.
+
+        Raises:
+            VersionConflictError: there is, or was, a session of this key.
+        """
+        raise self._no_copies(scope, session)
+
+    async def list_settings(self) -> dict[tuple[str, ...], Setting]:
+        """By account, user, project and name what all owners set."""
+        raise self._no_copies()
+
+    def _no_copies(self, *what: object) -> StoreError:
+        del what
+        return StoreError(f"sessions of the store {self.url!r} cannot be copied: it has no way to")
 
     @property
     @abstractmethod
@@ -250,10 +274,10 @@ class BaseStore(ABC):
         return found
 
 
-_SEALED_BY = Scope.of_stored("ce:store", "encryption", "")
+SEALED_BY = Scope.of_stored("ce:store", "encryption", "")
 """An owner of nobody's, whose one setting is sealed: who can read it has the store's key."""
 _MARK = "sealed"
-_WRITING = frozenset({"apply", "put_setting", "reseal"})
+_WRITING = frozenset({"apply", "put_setting", "reseal", "put_whole"})
 
 
 def _sealing(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

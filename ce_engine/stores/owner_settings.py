@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ce_engine.errors import VersionConflictError
@@ -33,6 +34,16 @@ def found(owned: Owned, scope: Scope, name: str) -> Setting | None:
     if setting is None or setting.value is None:
         return None
     return Setting(fresh_data(setting.value), setting.version)
+
+
+def listed(owners: Mapping[Owner, Owned]) -> dict[tuple[str, ...], Setting]:
+    """By account, user, project and name all that is there."""
+    return {
+        (*owner, *key): Setting(fresh_data(setting.value), setting.version)
+        for owner, settings in owners.items()
+        for key, setting in settings.items()
+        if setting.value is not None
+    }
 
 
 def version_of(owned: Owned, project_id: str) -> int:

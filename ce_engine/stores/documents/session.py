@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ce_engine.errors import VersionConflictError
 from ce_engine.schema.document import (
     ContextBlock,
     Meta,
@@ -123,6 +124,19 @@ def copy_turn(row: TurnRow) -> TurnRow:
 def copy_summary(row: SummaryRow) -> SummaryRow:
     """A row that shares nothing with this one."""
     return replace(row, summary=fresh(row.summary), tips=list(row.tips))
+
+
+def put_whole(
+    scope: Scope, old: StoredSession | None, session: StoredSession
+) -> tuple[StoredSession, PutResult]:
+    """The session of another store in the place of none.
+
+    Raises:
+        VersionConflictError: there is, or was, one.
+    """
+    if old is not None:
+        raise VersionConflictError(f"there is a session {scope.session_id!r} already")
+    return session, PutResult(success=True, version=session.head.version)
 
 
 def changed(

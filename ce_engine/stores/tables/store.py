@@ -20,8 +20,9 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import path_checks, rules, sealing, secret
 from ce_engine.stores.base import BaseStore
+from ce_engine.stores.documents.session import StoredSession
 from ce_engine.stores.fork import survive_fork
-from ce_engine.stores.tables import checking, deleting, reads, resealing, settings, tables
+from ce_engine.stores.tables import checking, deleting, reads, resealing, settings, tables, whole
 from ce_engine.stores.tables.database import Database
 from ce_engine.stores.tables.faults import damaged, locked
 from ce_engine.stores.tables.link import Link, Work
@@ -181,6 +182,15 @@ class SqlStore(BaseStore):
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return await self._read(lambda c: checking.check(c, scope, self.secret), None)
+
+    async def whole(self, scope: Scope) -> StoredSession | None:
+        return await self._read(lambda c: whole.whole(c, scope), None)
+
+    async def put_whole(self, scope: Scope, session: StoredSession) -> None:
+        await self._write(lambda c: whole.put_whole(c, scope, session, self.secret))
+
+    async def list_settings(self) -> dict[tuple[str, ...], Setting]:
+        return await self._read(whole.list_settings, {})
 
     async def reseal(self, scope: Scope) -> bool:
         now, key_id = self._clock.now_iso(), sealing.key_id()

@@ -67,6 +67,14 @@ class SettingsFiles:
                 _write(folder, owner, new)
             return result
 
+    def of_all(self) -> dict[Owner, Owned]:
+        """The settings of all owners."""
+        pages = [
+            json.loads(log.content(path) or b"{}") for path in self._shelf.root.glob(f"*/*/{FILE}")
+        ]
+        owners = [(str(page["account_id"]), str(page["user_id"])) for page in pages]
+        return {owner: self.read(owner) for owner in owners}
+
     def reseal(self, key_id: str, deadline: float) -> int:
         """Write files anew whose values are not under the key that seals now; how many values were not."""
         count = 0
