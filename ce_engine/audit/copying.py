@@ -35,12 +35,14 @@ class CopyReport:
 
     Attributes:
         copied: sessions that were put into the target, and read and verified there.
+        renewed: those of them of which an earlier state was there.
         there: sessions that were there already, just so.
         settings: settings of owners that were put there.
         problems: what was left out or is not equal, and why; no content.
     """
 
     copied: int = 0
+    renewed: int = 0
     there: int = 0
     settings: int = 0
     problems: list[str] = field(default_factory=list)
@@ -62,13 +64,14 @@ async def copy_store(
     for key in keys:
         scope = Scope.of_stored(*key)
         try:
-            is_new = await _copied(source, target, scope)
+            is_new, is_renewed = await _copied(source, target, scope)
         except ContextEngineError as error:
             report.problems.append(
                 f"session {scope.session_id!r} of user {scope.user_id!r}: {error}"
             )
         else:
             report.copied += is_new
+            report.renewed += is_renewed
             report.there += not is_new
         advance()
     await _copy_settings(_base(source), _base(target), owners, report)
@@ -82,13 +85,14 @@ def _base(engine: Verifying) -> BaseStore:
     return store
 
 
-async def _copied(source: Verifying, target: Verifying, scope: Scope) -> bool:
-    """Copy one session; false if it was there already."""
+async def _copied(source: Verifying, target: Verifying, scope: Scope) -> tuple[bool, bool]:
+    """Copy one session: whether it was not there already, and whether an earlier state of it was."""
     session, scope, status = await _genuine(source, scope)
     there = await _base(target).whole(scope)
-    is_new = there is None
+    is_renewed = there is not None and _is_earlier(there, session)
+    is_new = there is None or is_renewed
     if is_new:
-        await _base(target).put_whole(scope, session)
+        await _base(target).put_whole(scope, session, there.head.version if there else 0)
         there = await _base(target).whole(scope)
     if wrong := differences(session, there):
         raise StoreError(
@@ -97,7 +101,7 @@ async def _copied(source: Verifying, target: Verifying, scope: Scope) -> bool:
         )
     if (found := await target.verify(scope)).status != status:
         raise StoreError(f"it was copied, and is {found.status} there, {status} here")
-    return is_new
+    return is_new, is_renewed
 
 
 async def _genuine(source: Verifying, scope: Scope) -> tuple[StoredSession, Scope, str]:
@@ -119,6 +123,20 @@ async def _genuine(source: Verifying, scope: Scope) -> tuple[StoredSession, Scop
             raise StoreError(f"it was not copied: `ce verify` finds it {found.status} ({why})")
         return session, scope, found.status
     raise StoreError("the app writes to it all the time; run the copy again")
+
+
+def _is_earlier(there: StoredSession, session: StoredSession) -> bool:
+    """Whether what is there is nothing but what the session was once: its log is the beginning of this one's."""
+    head, events = there.head, session.events
+    if head.version >= session.head.version or head.salt != session.head.salt or not there.events:
+        return False
+    last = head.last_event_seq
+    if last > len(events) or events[last - 1].hash != head.chain_head:
+        return False
+    if there.messages != session.messages[: len(there.messages)]:
+        return False
+    parts = ("evidence", "calls", "usages", "tasks", "turns")
+    return all(getattr(there, name).keys() <= getattr(session, name).keys() for name in parts)
 
 
 def differences(one: StoredSession, other: StoredSession | None) -> list[str]:

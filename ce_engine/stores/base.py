@@ -130,13 +130,15 @@ class BaseStore(ABC):
         """All that is kept of a session, of a deleted one too, read in one state; not to be changed."""
         raise self._no_copies(scope)
 
-    async def put_whole(self, scope: Scope, session: StoredSession) -> None:
+    async def put_whole(
+        self, scope: Scope, session: StoredSession, expected_version: int = 0
+    ) -> None:
         """Put a session of another store with the same secret into its place, at once.
 
         Raises:
-            VersionConflictError: there is, or was, a session of this key.
+            VersionConflictError: what is, or was, there has not the expected version; 0 is nothing.
         """
-        raise self._no_copies(scope, session)
+        raise self._no_copies(scope, session, expected_version)
 
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
         """By account, user, project and name what all owners set."""

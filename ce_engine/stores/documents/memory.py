@@ -90,10 +90,12 @@ class MemoryStore(DocumentStore):
             of_account = (item for item in self._sessions.items() if item[0][0] == account_id)
             return listed(of_account, user_id, ephemeral)
 
-    async def put_whole(self, scope: Scope, session: StoredSession) -> None:
+    async def put_whole(
+        self, scope: Scope, session: StoredSession, expected_version: int = 0
+    ) -> None:
         with self._open():
             old = self._sessions.get(scope.key)
-            self._sessions[scope.key], _ = put_whole(scope, old, session.draft())
+            self._sessions[scope.key], _ = put_whole(scope, old, session.draft(), expected_version)
 
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
         with self._open():

@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ce_engine.errors import VersionConflictError
 from ce_engine.schema.document import (
     ContextBlock,
     Meta,
@@ -127,15 +126,14 @@ def copy_summary(row: SummaryRow) -> SummaryRow:
 
 
 def put_whole(
-    scope: Scope, old: StoredSession | None, session: StoredSession
+    scope: Scope, old: StoredSession | None, session: StoredSession, expected_version: int
 ) -> tuple[StoredSession, PutResult]:
-    """The session of another store in the place of none.
+    """The session of another store in the place of none, or of one of this version.
 
     Raises:
-        VersionConflictError: there is, or was, one.
+        VersionConflictError: what is, or was, there has another one.
     """
-    if old is not None:
-        raise VersionConflictError(f"there is a session {scope.session_id!r} already")
+    rules.check_place(scope, 0 if old is None else old.head.version, expected_version)
     return session, PutResult(success=True, version=session.head.version)
 
 

@@ -88,6 +88,10 @@ class SqlStore(BaseStore):
     def url(self) -> str:
         return self._url
 
+    def use_secret(self, value: bytes) -> None:
+        """Have another store's secret, and no key file: for an archive."""
+        self._secret = value
+
     @property
     def secret(self) -> bytes:
         if self._secret is None:
@@ -186,8 +190,12 @@ class SqlStore(BaseStore):
     async def whole(self, scope: Scope) -> StoredSession | None:
         return await self._read(lambda c: whole.whole(c, scope), None)
 
-    async def put_whole(self, scope: Scope, session: StoredSession) -> None:
-        await self._write(lambda c: whole.put_whole(c, scope, session, self.secret))
+    async def put_whole(
+        self, scope: Scope, session: StoredSession, expected_version: int = 0
+    ) -> None:
+        await self._write(
+            lambda c: whole.put_whole(c, scope, session, expected_version, self.secret)
+        )
 
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
         return await self._read(whole.list_settings, {})

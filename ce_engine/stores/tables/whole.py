@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, delete, select
 
-from ce_engine.errors import VersionConflictError
 from ce_engine.schema.document import Meta, Summary
 from ce_engine.schema.ids import session_key
 from ce_engine.schema.rows import CutMark, EvidenceRow, Placeholder, SessionHead
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting
-from ce_engine.stores import sealing
+from ce_engine.stores import rules, sealing
 from ce_engine.stores.codec import compact, from_json
 from ce_engine.stores.documents.session import StoredSession
 from ce_engine.stores.tables import reads, rows, tables
@@ -29,6 +28,8 @@ _SESSION = select(
     *(_s.c[n] for n in ("frameworks", "summary", "meta")),
     *rows.HEAD,
 ).where(reads.of_key())
+_REMOVE = delete(_s).where(_s.c.id == bindparam("this"))
+"""With all rows that hang on it."""
 _SETTINGS = select(_t.c.account_id, _t.c.user_id, _t.c.project_id, _t.c.name, _t.c.version)
 _VALUE = select(_t.c.value).where(
     *(_t.c[name] == bindparam(name) for name in ("account_id", "user_id", "project_id", "name"))
@@ -79,14 +80,22 @@ def _without_copy(row: EvidenceRow) -> EvidenceRow:
     return replace(row, evidence=row.evidence.model_copy(update={"content": ""}))
 
 
-def put_whole(connection: Connection, scope: Scope, kept: StoredSession, secret: bytes) -> None:
-    """Put a session into its place, which is empty, its events as they are, with MACs of all its rows.
+def put_whole(
+    connection: Connection,
+    scope: Scope,
+    kept: StoredSession,
+    expected_version: int,
+    secret: bytes,
+) -> None:
+    """Put a session into its place, its events as they are, with MACs of all its rows.
 
     Raises:
-        VersionConflictError: there is, or was, a session of this key.
+        VersionConflictError: what is, or was, there has not the expected version; 0 is nothing.
     """
-    if head_of(connection, scope) is not None:
-        raise VersionConflictError(f"there is a session {scope.session_id!r} already")
+    known = head_of(connection, scope)
+    rules.check_place(scope, 0 if known is None else known["version"], expected_version)
+    if known is not None:
+        connection.execute(_REMOVE, {"this": known["id"]})
     sql.NEW_SESSION.run(connection, _head_values(scope, kept))
     found = head_of(connection, scope)
     assert found is not None

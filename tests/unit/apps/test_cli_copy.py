@@ -61,7 +61,7 @@ def test_a_copy_is_what_was_there(one: str, other: str, tmp_path: Path) -> None:
     assert seen(target) == before
     assert before[0] == ["intact", "intact", "deleted"]  # type: ignore[index]
     again = json.loads(ce("copy", url, target, "--json").stdout)
-    assert again == {"copied": 0, "there": 3, "settings": 0, "problems": []}
+    assert again == {"copied": 0, "there": 3, "settings": 0, "problems": [], "renewed": 0}
 
 
 @WAYS
@@ -78,6 +78,20 @@ def test_the_app_goes_on_in_the_copy(one: str, other: str, tmp_path: Path) -> No
     assert refused.exit_code == 1
     assert "differs" in refused.stderr
     assert "then spring" in ce("show", SCOPE.session_id, "--store", target, "--account", "a").stdout
+
+
+@WAYS
+def test_what_the_app_went_on_with_is_brought_by_the_next_copy(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    url, target = filled(one, tmp_path), url_of(other, tmp_path, "copy")
+    assert ce("copy", url, target).exit_code == 0
+    engine = create_context_engine(url, config=PATIENT)
+    HostApp(engine, SCOPE).ask("and then?", "then spring")
+    engine.sync.close()
+    done = json.loads(ce("copy", url, target, "--json").stdout)
+    assert done == {"copied": 1, "renewed": 1, "there": 2, "settings": 0, "problems": []}
+    assert seen(target) == seen(url)
 
 
 def test_what_was_forged_is_not_copied(tmp_path: Path) -> None:

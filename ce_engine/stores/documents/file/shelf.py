@@ -70,7 +70,9 @@ class Shelf:
             if kept is not None and mac_key is not None:
                 is_deleted = kept.head.is_deleted
                 log.with_verdict(None if is_deleted else old, kept)
-                write = log.write_snapshot if result.removed else log.write
+                version = old.kept.head.version + 1 if old else kept.head.version
+                is_whole = result.removed or kept.head.version != version  # a line adds one
+                write = log.write_snapshot if is_whole else log.write
                 self._remember(folder, write(folder, scope.key, old, kept, mac_key))
                 _put_last(self.written, folder, None)
             return result

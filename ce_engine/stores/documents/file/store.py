@@ -145,12 +145,14 @@ class FileStore(DocumentStore):
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return await self._run(self._readers, lambda: _checked(self._shelf.look_anew(scope)))
 
-    async def put_whole(self, scope: Scope, session: StoredSession) -> None:
+    async def put_whole(
+        self, scope: Scope, session: StoredSession, expected_version: int = 0
+    ) -> None:
         self.secret  # noqa: B018 - to be made, if this is the first write
         deadline = self._deadline()
 
         def change(old: StoredSession | None) -> tuple[StoredSession | None, PutResult]:
-            return put_whole(scope, old, session)
+            return put_whole(scope, old, session, expected_version)
 
         await self._run(self._writer, lambda: self._shelf.change(scope, change, deadline))
 
