@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ConstraintNotFoundError,
         ContextEngineError,
         EmbedderError,
+        EncryptionKeyError,
         EvidenceNotFoundError,
         FileDamagedError,
         InputTooLargeError,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from ce_engine.ports.blocks import BlockDeriver, DeriveOptions
     from ce_engine.ports.context import ContextPiece, ContextSource, Judge
     from ce_engine.ports.embedder import Embedder
+    from ce_engine.ports.encryption import ContentCipher
     from ce_engine.ports.events import EventBus
     from ce_engine.ports.evidence import (
         EvidenceDraft,
@@ -247,6 +249,7 @@ __all__ = [
     "Constraint",
     "ConstraintLimitError",
     "ConstraintNotFoundError",
+    "ContentCipher",
     "ContextBlock",
     "ContextEngine",
     "ContextEngineError",
@@ -258,6 +261,7 @@ __all__ = [
     "DeriveOptions",
     "Embedder",
     "EmbedderError",
+    "EncryptionKeyError",
     "Event",
     "EventBus",
     "EventType",
@@ -422,11 +426,12 @@ _HOMES = {
     "audit.judges": "LlmJudge RuleJudge",
     "config": "BudgetConfig CollectConfig CompactionConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
-    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EncryptionKeyError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
     "memory.rolling_summarizer": "RollingSummarizer",
     "ports.blocks": "BlockDeriver DeriveOptions",
     "ports.context": "ContextPiece ContextSource Judge",
     "ports.embedder": "Embedder",
+    "ports.encryption": "ContentCipher",
     "ports.events": "EventBus",
     "ports.evidence": "EvidenceDraft EvidenceIngestor",
     "ports.ids": "Clock Hasher IdGenerator",
