@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ConstraintNotFoundError,
         ContextEngineError,
         EmbedderError,
+        EncryptionKeyError,
         EvidenceNotFoundError,
         FileDamagedError,
         InputTooLargeError,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from ce_engine.ports.blocks import BlockDeriver, DeriveOptions
     from ce_engine.ports.context import ContextPiece, ContextSource, Judge
     from ce_engine.ports.embedder import Embedder
+    from ce_engine.ports.encryption import ContentCipher
     from ce_engine.ports.events import EventBus
     from ce_engine.ports.evidence import (
         EvidenceDraft,
@@ -259,6 +261,7 @@ __all__ = [
     "Constraint",
     "ConstraintLimitError",
     "ConstraintNotFoundError",
+    "ContentCipher",
     "ContextBlock",
     "ContextEngine",
     "ContextEngineError",
@@ -270,6 +273,7 @@ __all__ = [
     "DeriveOptions",
     "Embedder",
     "EmbedderError",
+    "EncryptionKeyError",
     "Event",
     "EventBus",
     "EventType",
@@ -444,12 +448,13 @@ _HOMES = {
     "audit.otel_logs": "OpenTelemetryAudit",
     "config": "BudgetConfig CollectConfig CompactionConfig HandoverConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
-    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
+    "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EncryptionKeyError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
     "memory.rolling_summarizer": "RollingSummarizer",
     "ports.audit": "AuditSink Authorize",
     "ports.blocks": "BlockDeriver DeriveOptions",
     "ports.context": "ContextPiece ContextSource Judge",
     "ports.embedder": "Embedder",
+    "ports.encryption": "ContentCipher",
     "ports.events": "EventBus",
     "ports.evidence": "EvidenceDraft EvidenceIngestor",
     "ports.ids": "Clock Hasher IdGenerator",

@@ -352,12 +352,17 @@ class StoreConfig(_Config):
     sessions meanwhile, which is busy and not away. `buffer_bytes` bounds records that wait while the store
     is away, `view_bytes` what is remembered of sessions between calls; a session that is forgotten is read
     from the store again.
+
+    `encryption` seals content at rest: a key, a list of keys (the first seals, all open), a `ContentCipher`,
+    or a callable that gives one of these; without it the keys in `CE_ENCRYPTION_KEY`, with commas between
+    them. It is for stores that are opened by their URL; see docs/security.md.
     """
 
     deadline_s: float = Field(default=0.25, gt=0)
     breaker_s: float = Field(default=5.0, ge=0)
     buffer_bytes: int = Field(default=32_000_000, ge=0)
     view_bytes: int = Field(default=128_000_000, ge=0)
+    encryption: Any = Field(default=None, exclude=True, repr=False)
 
 
 class RenderConfig(_Config):

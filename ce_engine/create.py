@@ -56,10 +56,19 @@ def create_context_engine(
 
     Raises:
         StoreUrlError: the URL is not understood.
+        ConfigError: `config.store.encryption` is no key, or comes with a store that is open already.
     """
     if components.get("audit") is None and (log := os.environ.get(AUDIT_LOG)):
         components["audit"] = JsonLinesAudit(log)
-    opened = open_store(store) if store is None or isinstance(store, str) else store
+    if store is None or isinstance(store, str):
+        opened = open_store(store, encryption=config.store.encryption if config else None)
+    elif config is not None and config.store.encryption is not None:
+        raise ConfigError(
+            "store.encryption is for a store that is opened by its URL, and a store was handed over: "
+            "open it with open_store(url, encryption=...)"
+        )
+    else:
+        opened = store
     return ContextEngine(
         opened,
         token_estimator=token_estimator,

@@ -28,7 +28,8 @@ ContextEngineError
 ├── StoreError                   the store failed
 │   ├── StoreUrlError            the store's URL is not understood
 │   └── StoreUnavailableError    the store is down, locked, full, read-only, or too slow
-│       └── FileDamagedError     a file of one session or user is damaged; the store's others are not
+│       ├── FileDamagedError     a file of one session or user is damaged; the store's others are not
+│       └── EncryptionKeyError   what is stored is encrypted with a key that is not here
 └── AdapterError                 an adapter cannot do what was asked
     ├── UnsupportedTargetError   this object cannot be governed
     ├── UnsupportedVersionError  the framework's installed release is out of range
@@ -210,6 +211,12 @@ class StoreUnavailableError(StoreError):
 
 class FileDamagedError(StoreUnavailableError):
     """A file of one session or user is damaged: for them the store is away, for all others it is not."""
+
+
+class EncryptionKeyError(StoreUnavailableError):
+    """What is stored is encrypted with a key that is not configured here; nothing was changed (19 B.9)."""
+
+    code = "CONTEXT_ENCRYPTION_KEY"
 
 
 class AdapterError(ContextEngineError):

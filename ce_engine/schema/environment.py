@@ -10,6 +10,7 @@ PREFIX = "CE_"
 STORE_URL = "CE_STORE_URL"
 ORIGINALS_URL = "CE_ORIGINALS_URL"
 SECRET = "CE_SECRET"  # noqa: S105 - the name of it
+ENCRYPTION_KEY = "CE_ENCRYPTION_KEY"
 GUARD = "CE_GUARD"
 PRICES = "CE_PRICES"
 AUDIT_LOG = "CE_AUDIT_LOG"
@@ -18,6 +19,7 @@ KNOWN = {
     STORE_URL: "where sessions are kept",
     ORIGINALS_URL: "where originals of redacted content are kept, if anywhere",
     SECRET: "the install's secret, a long random text",
+    ENCRYPTION_KEY: "what content is encrypted with at rest; several keys with commas, the first seals",
     PRICES: "what models cost, a file of TOML or JSON",
     AUDIT_LOG: "who looked at what, a file of JSON lines",
     GUARD: "`raise` lets faults of ours reach the app, for tests",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ce_engine.errors import MissingDependencyError
 from ce_engine.stores.urls import DEFAULT, VARIABLE, scheme_of
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ce_engine.ports.store import Store
 
 
-def open_store(url: str | None = None) -> Store:
+def open_store(url: str | None = None, *, encryption: Any = None) -> Store:
     """The store that `url` names.
 
     - `memory://`: in this process only;
@@ -22,12 +22,24 @@ def open_store(url: str | None = None) -> Store:
     - `redis://host:6379/0?prefix=ce&expire=7d`, `rediss://` with TLS: hot sessions in a Redis server.
 
     Without one it is `CE_STORE_URL`, else `sqlite:///ce.db`. No file is touched before the first
-    read or write.
+    read or write. Content is sealed at rest with `encryption` (see `StoreConfig`), or with the key in
+    `CE_ENCRYPTION_KEY`; `memory://` keeps nothing at rest.
 
     Raises:
         StoreUrlError: the URL is not understood.
-        MissingDependencyError: what the store is made of is not installed.
+        ConfigError: `encryption` is no key, or a short one.
+        MissingDependencyError: what the store, or the encryption, is made of is not installed.
     """
+    from ce_engine.stores.base import BaseStore  # noqa: PLC0415
+    from ce_engine.stores.encryption import cipher_of  # noqa: PLC0415
+
+    store = _opened(url)
+    if isinstance(store, BaseStore):
+        store.encryption = cipher_of(encryption)
+    return store
+
+
+def _opened(url: str | None) -> Store:
     url = url or os.environ.get(VARIABLE) or DEFAULT
     scheme = scheme_of(url)
     # Each is imported where it is used: SQLAlchemy alone takes longer than all else.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError
 
-from ce_engine.errors import SchemaValidationError, ScopeViolationError
+from ce_engine.errors import SchemaValidationError, ScopeViolationError, StoreError
+from ce_engine.ports.encryption import ContentCipher
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.arguments import scoped
 from ce_engine.schema.document import (
@@ -41,7 +44,13 @@ from ce_engine.schema.rows import (
     Write,
 )
 from ce_engine.schema.scope import Scope
+from ce_engine.schema.settings import Setting
+from ce_engine.stores import sealing
 from ce_engine.stores.rules import plain_row
+
+
+if TYPE_CHECKING:
+    from ce_engine.stores.documents.session import StoredSession
 
 
 class TransactionWrites:
@@ -66,13 +75,90 @@ class BaseStore(ABC):
     url_has_no_password: ClassVar[bool] = True
     """So that logs may name the store."""
 
+    keeps_bytes: ClassVar[bool] = True
+    """Outside this process: then content may be sealed."""
+
+    encryption: ContentCipher | None = None
+    """What seals content at rest; to be set before the store is used (19 B.9)."""
+    _is_admitted = False
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        for name, method in list(vars(cls).items()):
+            if not name.startswith("_") and inspect.iscoroutinefunction(method):
+                setattr(cls, name, _sealing(method))
         scoped(cls)
 
     def __init__(self, *, clock: Clock | None = None, ids: IdGenerator | None = None) -> None:
         self._clock: Clock = clock or SystemClock()
         self._ids: IdGenerator = ids or UuidV4Generator()
+
+    async def _admit(self) -> None:
+        """See, before the first write, that this process has the key of a store that is sealed.
+
+        Raises:
+            EncryptionKeyError: it has not: what it wrote could not be read with the rest.
+        """
+        mark = await self.get_setting(SEALED_BY, _MARK)
+        if mark is None and self.encryption is not None:
+            self._is_admitted = True
+            await self.put_setting(SEALED_BY, _MARK, value=True)
+        self._is_admitted = True
+
+    async def reseal(self, scope: Scope) -> bool:
+        """Seal a session, a deleted one too, under the key that seals now; false if all of it is already.
+
+        Raises:
+            EncryptionKeyError: it is sealed with a key that is not here.
+        """
+        return self._nothing_is_sealed(scope)
+
+    async def reseal_settings(self) -> int:
+        """Seal what owners set anew; how many settings were not yet."""
+        return int(self._nothing_is_sealed(None))
+
+    def _nothing_is_sealed(self, scope: Scope | None) -> bool:
+        del scope
+        if self.keeps_bytes:
+            raise StoreError(
+                f"the store {self.url!r} cannot seal anew what it has: copy it to another one, "
+                "which is sealed with the new key, with `ce copy`"
+            )
+        return False
+
+    async def whole(self, scope: Scope) -> StoredSession | None:
+        """All that is kept of a session, of a deleted one too, read in one state; not to be changed."""
+        raise self._no_copies(scope)
+
+    async def put_whole(
+        self, scope: Scope, session: StoredSession, expected_version: int = 0
+    ) -> None:
+        """Put a session of another store with the same secret into its place, at once.
+
+        Raises:
+            VersionConflictError: what is, or was, there has not the expected version; 0 is nothing.
+        """
+        raise self._no_copies(scope, session, expected_version)
+
+    async def list_settings(self) -> dict[tuple[str, ...], Setting]:
+        """By account, user, project and name what all owners set."""
+        raise self._no_copies()
+
+    def _no_copies(self, *what: object) -> StoreError:
+        del what
+        return StoreError(f"sessions of the store {self.url!r} cannot be copied: it has no way to")
+
+    @property
+    @abstractmethod
+    def url(self) -> str: ...
+
+    @abstractmethod
+    async def get_setting(self, scope: Scope, name: str) -> Setting | None: ...
+
+    @abstractmethod
+    async def put_setting(
+        self, scope: Scope, name: str, value: Any, expected_version: int | None = None
+    ) -> int: ...
 
     @abstractmethod
     async def apply(
@@ -188,6 +274,31 @@ class BaseStore(ABC):
                 found.append(message)
             before = found[-1].message_id
         return found
+
+
+SEALED_BY = Scope.of_stored("ce:store", "encryption", "")
+"""An owner of nobody's, whose one setting is sealed: who can read it has the store's key."""
+_MARK = "sealed"
+_WRITING = frozenset({"apply", "put_setting", "reseal", "put_whole"})
+
+
+def _sealing(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The method, in which it is known whose content is sealed and opened."""
+    of_session = list(inspect.signature(method).parameters)[1:2] == ["scope"]
+    is_writing = method.__name__ in _WRITING
+
+    @wraps(method)
+    async def bound(self: BaseStore, *args: Any, **more: Any) -> Any:
+        if not self.keeps_bytes:
+            return await method(self, *args, **more)
+        scope = (more.get("scope") or args[0]) if of_session else None
+        key = scope.key if isinstance(scope, Scope) else ("", "", "")
+        with sealing.using(self.encryption, key):
+            if is_writing and not self._is_admitted:
+                await self._admit()
+            return await method(self, *args, **more)
+
+    return bound
 
 
 def _check_scope(scope: Scope, session_id: object) -> None:

@@ -14,6 +14,9 @@ M = TypeVar("M", bound=BaseModel)
 _ESCAPED = "\x02json:"
 """Stands before a text that is kept as JSON because it holds NUL or half a surrogate pair."""
 
+SEALED = "\x02seal:"
+"""Stands before a text that is sealed; see `sealing.py`."""
+
 _ASCII = json.JSONEncoder(separators=(",", ":"), default=str)
 _PLAIN = json.JSONEncoder(separators=(",", ":"), default=str, ensure_ascii=False)
 
@@ -50,7 +53,7 @@ def fresh_data(value: Any) -> Any:
 
 def escape(text: str) -> str:
     """The text in a form that every database takes; equal texts have equal forms."""
-    if _is_storable(text) and not text.startswith(_ESCAPED):
+    if _is_storable(text) and not text.startswith((_ESCAPED, SEALED)):
         return text
     return _ESCAPED + json.dumps(text)
 

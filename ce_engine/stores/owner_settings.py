@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ce_engine.errors import VersionConflictError
@@ -22,12 +23,27 @@ def owner_of(scope: Scope) -> Owner:
     return scope.account_id, scope.user_id
 
 
+def key_of(scope: Scope) -> tuple[str, str, str]:
+    """What an owner's settings are sealed for: any session of the owner's reads them."""
+    return scope.account_id, scope.user_id, ""
+
+
 def found(owned: Owned, scope: Scope, name: str) -> Setting | None:
     """A copy of the setting; `None` if there is none, or none any more."""
     setting = owned.get((scope.project_id, name))
     if setting is None or setting.value is None:
         return None
     return Setting(fresh_data(setting.value), setting.version)
+
+
+def listed(owners: Mapping[Owner, Owned]) -> dict[tuple[str, ...], Setting]:
+    """By account, user, project and name all that is there."""
+    return {
+        (*owner, *key): Setting(fresh_data(setting.value), setting.version)
+        for owner, settings in owners.items()
+        for key, setting in settings.items()
+        if setting.value is not None
+    }
 
 
 def version_of(owned: Owned, project_id: str) -> int:

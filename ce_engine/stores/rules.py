@@ -32,6 +32,18 @@ from ce_engine.schema.scope import Scope, check_project
 from ce_engine.schema.times import parse_time
 
 
+def check_place(scope: Scope, version: int, expected: int) -> None:
+    """See that a session that is put whole takes the place that it is meant for, a deleted one's too.
+
+    Raises:
+        VersionConflictError: it would take another one's.
+    """
+    if version != expected:
+        raise VersionConflictError(
+            f"the place of session {scope.session_id!r} has version {version}, expected {expected}"
+        )
+
+
 def check_version(scope: Scope, expected: int | None, found: int) -> None:
     """Raise `VersionConflictError` if `expected` is given and not `found`; 0 means no session."""
     if expected is not None and expected != found:

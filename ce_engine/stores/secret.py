@@ -73,12 +73,27 @@ def beside(database: Path) -> bytes:
     return secret
 
 
-def _make(path: Path) -> None:
+def put_beside(database: Path, secret: bytes) -> None:
+    """Give a local store, which has none, the secret of another one.
+
+    Raises:
+        StoreUnavailableError: its key file cannot be made.
+    """
+    path = _file(database)
+    try:
+        _make(path, secret.hex())
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"the key file {str(path)!r} cannot be made ({error.strerror}). Make its folder writable."
+        ) from error
+
+
+def _make(path: Path, key: str = "") -> None:
     """Write a new key aside (mode 0600) and link it into place: the first of several stands."""
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(_BYTES) + "\n")
+            file.write((key or secrets.token_hex(_BYTES)) + "\n")
             file.flush()
             os.fsync(file.fileno())
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -41,7 +42,7 @@ class WorkerQueue(Generic[W]):
         self._threads: list[threading.Thread] = []
 
     def submit(self, job: Callable[[W], T]) -> Future[T]:
-        """Accept a job; jobs start in the order of their submission.
+        """Accept a job, which runs in the caller's context; jobs start in the order of their submission.
 
         Raises:
             StoreUnavailableError: the lane was stopped.
@@ -52,7 +53,8 @@ class WorkerQueue(Generic[W]):
                 raise StoreUnavailableError("the store was closed; open it again with open_store()")
             if not self._threads:
                 self._start()
-            self._jobs.put((future, job))
+            context = copy_context()
+            self._jobs.put((future, lambda tool: context.run(job, tool)))
         return future
 
     def _start(self) -> None:

@@ -27,6 +27,10 @@ COMMANDS = (
     "schema",
     "migrate",
     "verify",
+    "copy",
+    "backup",
+    "restore",
+    "rotate-key",
     "delete",
     "constraints",
 )
@@ -48,7 +52,7 @@ class Commands(TyperGroup):
 
 
 def _made(name: str) -> Any:
-    word = f"{name}_" if iskeyword(name) else name
+    word = f"{name}_" if iskeyword(name) else name.replace("-", "_")
     from ce_engine.apps.cli.audited import audited  # noqa: PLC0415 - only where a command is run
 
     found = getattr(import_module(f"ce_engine.apps.cli.{word}"), word)

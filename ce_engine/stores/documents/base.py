@@ -109,6 +109,9 @@ class DocumentStore(BaseStore):
     async def list_events(self, scope: Scope) -> list[Event]:
         return rules.own_events(scope, await self.chain(scope))
 
+    async def whole(self, scope: Scope) -> StoredSession | None:
+        return await self._look(scope, lambda kept: kept and kept.draft())
+
     async def chain(self, scope: Scope) -> EventChain | None:
         return await self._look(scope, lambda kept: None if kept is None else _chain(kept))
 

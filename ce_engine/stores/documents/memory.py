@@ -17,7 +17,7 @@ from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import secret
 from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
-from ce_engine.stores.documents.session import StoredSession, changed
+from ce_engine.stores.documents.session import StoredSession, changed, put_whole
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.urls import MEMORY
 
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 class MemoryStore(DocumentStore):
     """Sessions of this process; thread-safe. See `ports.Store` for the contract."""
+
+    keeps_bytes = False
 
     def __init__(self, *, clock: Clock | None = None, ids: IdGenerator | None = None) -> None:
         super().__init__(clock=clock, ids=ids)
@@ -87,6 +89,17 @@ class MemoryStore(DocumentStore):
         with self._open():
             of_account = (item for item in self._sessions.items() if item[0][0] == account_id)
             return listed(of_account, user_id, ephemeral)
+
+    async def put_whole(
+        self, scope: Scope, session: StoredSession, expected_version: int = 0
+    ) -> None:
+        with self._open():
+            old = self._sessions.get(scope.key)
+            self._sessions[scope.key], _ = put_whole(scope, old, session.draft(), expected_version)
+
+    async def list_settings(self) -> dict[tuple[str, ...], Setting]:
+        with self._open():
+            return owned.listed(self._settings)
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         """Nothing but this process can change it."""

@@ -13,7 +13,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, TypeAdapter
 
 from ce_engine.schema.rows import SessionHead
-from ce_engine.stores.codec import compact
+from ce_engine.stores import sealing
+from ce_engine.stores.codec import compact, from_json, to_json
 from ce_engine.stores.documents.session import StoredSession
 
 
@@ -21,6 +22,14 @@ Data = dict[str, Any]
 
 NOTHING = StoredSession(SessionHead())
 """What a session is compared with that is written whole."""
+
+OPEN = frozenset(
+    {
+        *("head", "made_at", "last_evidence", "last_accessed_at", "access_count", "frameworks"),
+        *("cuts", "placeholders", "forged", "older"),
+    }
+)
+"""What stays readable where content is sealed: numbers, times and names; of all else an item is one text."""
 
 _KEYS: dict[str, Callable[[Any], Any]] = {
     "evidence": lambda row: row.evidence.evidence_id,
@@ -47,14 +56,14 @@ def difference(old: StoredSession, new: StoredSession) -> Data:
         before, after = getattr(old, name), getattr(new, name)
         if part.single:
             if after != before:
-                record[name] = _plain(after)
+                record[name] = _sealed(name, _plain(after))
             continue
         added = _added(before, after)
         if added is None:
             restart.append(name)
             added = list(after.values() if part.key else after)
         if added:
-            record[name] = [_plain(item) for item in added]
+            record[name] = [_sealed(name, _plain(item)) for item in added]
     return {**record, "restart": restart} if restart else record
 
 
@@ -78,7 +87,7 @@ def absorb(kept: StoredSession, record: Data) -> None:
         setattr(kept, name, type(getattr(kept, name))())
     for name, data in record.items():
         part = _parts()[name]
-        found = part.adapter.validate_python(_with_bytes(part.bytes, data))
+        found = part.adapter.validate_python(_with_bytes(part.bytes, _opened(name, data)))
         if part.single:
             setattr(kept, name, found)
         elif part.key:
@@ -99,6 +108,27 @@ def _plain(value: Any) -> Any:
         return value
     found = ((f, getattr(value, f.name)) for f in fields(value))
     return {f.name: _plain(item) for f, item in found if item != _default(f)}
+
+
+def _sealed(name: str, data: Any) -> Any:
+    """One value or item as it is kept: as sealed text where the store has a key."""
+    if name in OPEN or data is None or sealing.active().cipher is None:
+        return data
+    return sealing.seal_text(name, to_json(data))
+
+
+def _opened(name: str, data: Any) -> Any:
+    """A value, or a list of items, as they were."""
+    if isinstance(data, list):
+        return [_opened(name, item) for item in data]
+    return from_json(sealing.unseal_text(name, data)) if sealing.is_sealed(data) else data
+
+
+def sealed_by(record: Data) -> set[str]:
+    """What sealed the content of a record; with an empty id if some of it is in the open."""
+    values = (value for name, value in record.items() if name not in OPEN and name in _parts())
+    items = (item for value in values for item in (value if isinstance(value, list) else [value]))
+    return {sealing.key_id_of(item) if isinstance(item, str) else "" for item in items}
 
 
 def _default(field: Any) -> Any:

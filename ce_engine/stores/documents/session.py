@@ -125,6 +125,18 @@ def copy_summary(row: SummaryRow) -> SummaryRow:
     return replace(row, summary=fresh(row.summary), tips=list(row.tips))
 
 
+def put_whole(
+    scope: Scope, old: StoredSession | None, session: StoredSession, expected_version: int
+) -> tuple[StoredSession, PutResult]:
+    """The session of another store in the place of none, or of one of this version.
+
+    Raises:
+        VersionConflictError: what is, or was, there has another one.
+    """
+    rules.check_place(scope, 0 if old is None else old.head.version, expected_version)
+    return session, PutResult(success=True, version=session.head.version)
+
+
 def changed(
     scope: Scope,
     old: StoredSession | None,

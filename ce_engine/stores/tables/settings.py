@@ -10,6 +10,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting
 from ce_engine.stores import owner_settings as owned
+from ce_engine.stores import sealing
 from ce_engine.stores.codec import from_json, to_json
 from ce_engine.stores.tables import deleting, tables
 from ce_engine.stores.tables.command import Command, inserting
@@ -52,7 +53,8 @@ def get(connection: Connection, scope: Scope, name: str) -> Setting | None:
 
 
 def _known(connection: Connection, scope: Scope, name: str) -> Setting | None:
-    row = connection.execute(_GET, _values(scope, name)).first()
+    with sealing.of_session(owned.key_of(scope)):
+        row = connection.execute(_GET, _values(scope, name)).first()
     return None if row is None else Setting(None if row[0] is None else from_json(row[0]), row[1])
 
 
@@ -63,7 +65,8 @@ def put(
     known = _known(connection, scope, name)
     version = owned.next_version(name, known, value, expected_version)
     values = _values(scope, name)
-    _PUT.run(connection, values | {"version": version, "value": to_json(value)})
+    with sealing.of_session(owned.key_of(scope)):
+        _PUT.run(connection, values | {"version": version, "value": to_json(value)})
     return version
 
 

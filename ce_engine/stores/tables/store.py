@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
 
 from sqlalchemy import Connection, update
@@ -18,10 +18,10 @@ from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
 from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
-from ce_engine.stores import path_checks, rules, secret
+from ce_engine.stores import path_checks, rules, sealing, secret
 from ce_engine.stores.base import BaseStore
 from ce_engine.stores.fork import survive_fork
-from ce_engine.stores.tables import checking, deleting, reads, settings, tables
+from ce_engine.stores.tables import checking, deleting, reads, resealing, settings, tables
 from ce_engine.stores.tables.database import Database
 from ce_engine.stores.tables.faults import damaged, locked
 from ce_engine.stores.tables.link import Link, Work
@@ -29,6 +29,9 @@ from ce_engine.stores.tables.writes import apply as apply_group
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
 from ce_engine.stores.urls import sqlite_path
 
+
+if TYPE_CHECKING:
+    from ce_engine.stores.documents.session import StoredSession
 
 T = TypeVar("T")
 
@@ -86,6 +89,10 @@ class SqlStore(BaseStore):
     @property
     def url(self) -> str:
         return self._url
+
+    def use_secret(self, value: bytes) -> None:
+        """Have another store's secret, and no key file: for an archive."""
+        self._secret = value
 
     @property
     def secret(self) -> bytes:
@@ -181,6 +188,33 @@ class SqlStore(BaseStore):
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return await self._read(lambda c: checking.check(c, scope, self.secret), None)
+
+    async def whole(self, scope: Scope) -> StoredSession | None:
+        from ce_engine.stores.tables import whole  # noqa: PLC0415 - for copies alone
+
+        return await self._read(lambda c: whole.whole(c, scope), None)
+
+    async def put_whole(
+        self, scope: Scope, session: StoredSession, expected_version: int = 0
+    ) -> None:
+        from ce_engine.stores.tables import whole  # noqa: PLC0415
+
+        await self._write(
+            lambda c: whole.put_whole(c, scope, session, expected_version, self.secret)
+        )
+
+    async def list_settings(self) -> dict[tuple[str, ...], Setting]:
+        from ce_engine.stores.tables import whole  # noqa: PLC0415
+
+        return await self._read(whole.list_settings, {})
+
+    async def reseal(self, scope: Scope) -> bool:
+        now, key_id = self._clock.now_iso(), sealing.key_id()
+        return await self._write(lambda c: resealing.reseal(c, scope, now, self.secret, key_id))
+
+    async def reseal_settings(self) -> int:
+        key_id = sealing.key_id()
+        return await self._write(lambda c: resealing.reseal_settings(c, key_id))
 
     async def purge(self) -> None:
         await outcome(self._writer.submit(self._purge))

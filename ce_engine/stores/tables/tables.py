@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import Text as PlainText
 
+from ce_engine.stores import sealing
 from ce_engine.stores.codec import escape, from_json, to_json, unescape
 from ce_engine.stores.tables.packing import lengthen, pack, shorten, unpack
 
@@ -71,6 +72,49 @@ class Packed(StoredForm):
     cache_ok = True
     impl, read = LargeBinary, staticmethod(unpack)
     write = staticmethod(lambda value: pack(value) if value else None)
+
+
+class Sealed(StoredForm):
+    """Content: in the form of another type, and sealed where the store has a key (19 B.9)."""
+
+    cache_ok = True
+    form: type[StoredForm]
+    kind: type
+
+    def __init__(self, field: str) -> None:
+        super().__init__()
+        self.field = field
+        form, seal, unseal = self.form, self.seal, self.unseal
+        self.write = lambda value: (
+            None if (kept := form.write(value)) is None else seal(field, kept)
+        )
+        self.read = lambda kept: form.read(
+            unseal(field, kept) if isinstance(kept, self.kind) else kept
+        )
+
+
+class SealedText(Sealed):
+    """Any text."""
+
+    cache_ok = True
+    impl, kind = PlainText, str
+    form: type[StoredForm] = Text
+    seal, unseal = staticmethod(sealing.seal_text), staticmethod(sealing.unseal_text)
+
+
+class SealedJson(SealedText):
+    """Plain data as JSON."""
+
+    cache_ok = True
+    form = Json
+
+
+class SealedPacked(Sealed):
+    """Plain data in few bytes."""
+
+    cache_ok = True
+    impl, form, kind = LargeBinary, Packed, bytes
+    seal, unseal = staticmethod(sealing.seal), staticmethod(sealing.unseal)
 
 
 def raw(column: Column[Any], value: Any) -> Any:
@@ -122,7 +166,7 @@ def _items(table: str, name: str, *more: Column[Any]) -> Table:
         _session(),
         _short(name),
         *more,
-        Column("body", Packed, nullable=False),
+        Column("body", SealedPacked(f"{table}.body"), nullable=False),
         UniqueConstraint("session", name),
     )
 
@@ -149,8 +193,8 @@ sessions = Table(
     _text("last_accessed_at"),
     _number("access_count"),
     Column("frameworks", Json),
-    Column("summary", Json),
-    Column("meta", Json),
+    Column("summary", SealedJson("ce_sessions.summary")),
+    Column("meta", SealedJson("ce_sessions.meta")),
     Column("macs", LargeBinary),
     Column("macs_mac", LargeBinary),
     Column("head_mac", LargeBinary),
@@ -185,8 +229,8 @@ messages = Table(
     _flag("withheld"),
     _flag("late"),
     _short("redactor_version"),
-    Column("extra", Packed),
-    _text("content"),
+    Column("extra", SealedPacked("ce_messages.extra")),
+    Column("content", SealedText("ce_messages.content"), nullable=False),
     PrimaryKeyConstraint("session", "seq"),
     UniqueConstraint("session", "message_id"),
 )
@@ -205,8 +249,8 @@ evidence = Table(
     _text("project_id"),
     _flag("shared"),
     _short("redactor_version"),
-    Column("body", Packed, nullable=False),
-    _text("content"),
+    Column("body", SealedPacked("ce_evidence.body"), nullable=False),
+    Column("content", SealedText("ce_evidence.content"), nullable=False),
     PrimaryKeyConstraint("session", "seq"),
     UniqueConstraint("session", "evidence_id"),
 )
@@ -243,8 +287,8 @@ turns = Table(
     _maybe_short("tip_message_id"),
     _maybe_short("answer_message_id"),
     _maybe_short("model_usage_id"),
-    Column("attempts", Packed),
-    Column("report", Packed),
+    Column("attempts", SealedPacked("ce_turns.attempts")),
+    Column("report", SealedPacked("ce_turns.report")),
     UniqueConstraint("session", "turn_id"),
 )
 OPEN_TURN: ColumnElement[bool] = literal_column("status = 'open'")
@@ -285,8 +329,8 @@ events = Table(
     _short("nonce"),
     _short("payload_mac"),
     _short("hash"),
-    Column("extra", Packed),
-    Column("payload", Packed),
+    Column("extra", SealedPacked("ce_events.extra")),
+    Column("payload", SealedPacked("ce_events.payload")),
     Column("macs", LargeBinary),
     PrimaryKeyConstraint("session", "seq"),
     UniqueConstraint("session", "event_id"),
@@ -313,7 +357,7 @@ settings = Table(
     _text("project_id"),
     _text("name"),
     _number("version"),
-    _maybe("value"),
+    Column("value", SealedText("ce_settings.value")),
     PrimaryKeyConstraint("account_id", "user_id", "project_id", "name"),
 )
 """What owners set, beside all sessions; a value is JSON, `NULL` if it was deleted."""

@@ -60,7 +60,7 @@ def apply(
     Raises:
         IntegrityError: a message or event is there already and `repeats` is false.
     """
-    found = _head(connection, scope)
+    found = head_of(connection, scope)
     new = found is None or not found["salt"]
     there = 0 if found is None or new else found["version"]
     rules.check_version(scope, expected_version, there)
@@ -71,11 +71,11 @@ def apply(
     if found is None or new:
         asked_for = asked or _by_itself(scope, secret())
         _begin(connection, scope, asked_for, now, found["id"] if found else None)
-        found = _head(connection, scope)
+        found = head_of(connection, scope)
     assert found is not None
     head = Head(*(found[name] for name in ("id", *sql.MOVING)))
     rules.check_key(scope, writes, found["key_id"], head.epoch)
-    macs = _macs(scope, secret(), found, known)
+    macs = macs_of(scope, secret(), found, known)
     frameworks, made = set(from_json(found["frameworks"] or "[]")), new and asked is None
     salt = bytes(found["salt"])
     change = TableChange(
@@ -83,16 +83,16 @@ def apply(
     )
     for write in writes:
         HANDLERS[type(write)](change, write)
-    return _finish(change, found, not WHOLE.isdisjoint(map(type, writes)))
+    return finish(change, found, not WHOLE.isdisjoint(map(type, writes)))
 
 
-def _head(connection: Connection, scope: Scope) -> rows.Values | None:
+def head_of(connection: Connection, scope: Scope) -> rows.Values | None:
     """The session's row, as the database has it."""
     found = sql.HEAD.first(connection, reads.key_values(scope))
     return None if found is None else found._asdict()
 
 
-def _macs(scope: Scope, secret: bytes, found: rows.Values, before: rows.Values | None) -> Macs:
+def macs_of(scope: Scope, secret: bytes, found: rows.Values, before: rows.Values | None) -> Macs:
     """The group's MACs, with what is to be said of the session's row as it was before."""
     made = Macs(session_key(secret, bytes(found["salt"]), scope))
     if before is None:
@@ -141,7 +141,7 @@ def _begin(
     sql.NEW_SESSION.run(connection, values)
 
 
-def _finish(change: TableChange, row: rows.Values, is_other: bool) -> PutResult:
+def finish(change: TableChange, row: rows.Values, is_other: bool) -> PutResult:
     """Write the events and the session's row; `is_other` if a write changed that row besides."""
     head, keys = change.head, chain_keys(change.secret, change.scope.key)
     head.version += 1
@@ -155,7 +155,7 @@ def _finish(change: TableChange, row: rows.Values, is_other: bool) -> PutResult:
         "macs_mac": total,
     }
     if is_other:
-        row = _head(change.connection, change.scope) or row
+        row = head_of(change.connection, change.scope) or row
     row = row | values | {name: write(values[name]) for name, write in _WRITES.items()}
     values |= {"this": change.this, "head_mac": of_head(row, keys.own)}
     change.put(sql.UPDATE_HEAD, [values])

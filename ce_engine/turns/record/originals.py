@@ -274,7 +274,7 @@ def second_store(config: RuntimeConfig, store: Store, given: Store | None) -> St
             'redaction.mode="dual_store" needs a second store: name it in redaction.originals_url, in '
             f"{ORIGINALS_VARIABLE}, or hand one over as originals="
         )
-    opened = given if given is not None else open_store(url)
+    opened = given if given is not None else open_store(url, encryption=config.store.encryption)
     check_apart(store.url, opened.url)
     if opened is store:
         raise ConfigError("originals is the store itself; hand over another one, with other rights")

@@ -27,10 +27,11 @@ from pydantic import ValidationError
 
 from ce_engine.schema.event_chain import is_older
 from ce_engine.schema.rows import SessionHead
+from ce_engine.stores import sealing
 from ce_engine.stores.codec import to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults
-from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference
+from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference, sealed_by
 from ce_engine.stores.documents.session import StoredSession
 from ce_engine.stores.private import opener
 
@@ -122,7 +123,8 @@ def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> Loade
         record.pop("mac", None)
         account, user, session = (str(record.pop(name)) for name in _KEY)
         kept = StoredSession(SessionHead())
-        absorb(kept, record)
+        with sealing.of_session((account, user, session)):
+            absorb(kept, record)
         if not kept.head.version:
             raise KeyError("head")
     except _NO_RECORD as error:
@@ -162,7 +164,8 @@ def _with_line(
             raise faults.damaged(path, f"version {version} follows version {last}")
         if version <= last:  # its writer was killed between the two files
             return replace(loaded, passed=True)
-        absorb(loaded.kept, record)
+        with sealing.of_session(loaded.key):
+            absorb(loaded.kept, record)
     except _NO_RECORD as error:
         raise faults.damaged(path, f"after version {last}: {_where(error)}") from None
     stands = _LINE_MAC.search(line)
@@ -187,7 +190,8 @@ def write(
     """Put the session's new state to its files; the caller holds its lock and has loaded `old`."""
     if old is None or old.torn or old.passed or not old.mac:
         return write_snapshot(folder, key, old, kept, mac_key)
-    text = to_json(difference(old.kept, kept)).encode()
+    with sealing.of_session(key):
+        text = to_json(difference(old.kept, kept)).encode()
     made = mac(mac_key, old.mac, text)
     line = text[:-1] + b',"mac":"%s"}\n' % made.encode()
     if old.offset + len(line) > max(JOURNAL_BYTES, old.snapshot[-1]):
@@ -204,7 +208,8 @@ def write_snapshot(
     path = folder / SNAPSHOT
     draft = folder / _DRAFT
     names: Data = dict(zip(_KEY, key, strict=True))
-    text = page({"format": FORMAT, **names, **difference(NOTHING, kept)})
+    with sealing.of_session(key):
+        text = page({"format": FORMAT, **names, **difference(NOTHING, kept)})
     made = mac(mac_key, "", text)
     try:
         with open(draft, "wb", buffering=0, opener=opener) as file:
@@ -246,6 +251,13 @@ def remove_remains(folder: Path, found: LoadedSession | None, keys: MacKeys) -> 
     if found is not None and (found.torn or found.passed):
         anew(folder, found, keys)
         _empty_journal(folder)
+
+
+def key_ids(folder: Path) -> set[str]:
+    """What sealed the content of both files; with an empty id if some of it is in the open."""
+    lines = (content(folder / JOURNAL) or b"").split(b"\n")[:-1]
+    texts = [content(folder / SNAPSHOT) or b"{}", *lines]
+    return set().union(*(sealed_by(json.loads(text)) for text in texts))
 
 
 def anew(folder: Path, found: LoadedSession, keys: MacKeys) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ce_engine.schema.settings import Setting
-from ce_engine.stores import private
+from ce_engine.stores import private, sealing
+from ce_engine.stores.codec import from_json, to_json
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.names import safe
 from ce_engine.stores.documents.file.shelf import Shelf
@@ -66,6 +67,28 @@ class SettingsFiles:
                 _write(folder, owner, new)
             return result
 
+    def of_all(self) -> dict[Owner, Owned]:
+        """The settings of all owners."""
+        pages = [
+            json.loads(log.content(path) or b"{}") for path in self._shelf.root.glob(f"*/*/{FILE}")
+        ]
+        owners = [(str(page["account_id"]), str(page["user_id"])) for page in pages]
+        return {owner: self.read(owner) for owner in owners}
+
+    def reseal(self, key_id: str, deadline: float) -> int:
+        """Write files anew whose values are not under the key that seals now; how many values were not."""
+        count = 0
+        for path in sorted(self._shelf.root.glob(f"*/*/{FILE}")):
+            with self._shelf.locked(path.parent, deadline):
+                page = json.loads(log.content(path) or b"{}")
+                values = [item.get("value") for item in page["settings"]]
+                old = [v for v in values if v is not None and not _is_current(v, key_id)]
+                if old:
+                    owner = str(page["account_id"]), str(page["user_id"])
+                    _write(path.parent, owner, _load(path, owner))
+                count += len(old)
+        return count
+
     def remove_remains(self, deadline: float) -> None:
         """Take away what killed writers left."""
         for draft in list(self._shelf.root.glob(f"*/*/{_DRAFT}")):
@@ -88,7 +111,7 @@ def _load(path: Path, owner: Owner) -> Owned:
             raise faults.damaged(path, "it is of another user")
         return {
             (str(item["project_id"]), str(item["name"])): Setting(
-                item.get("value"), int(item["version"])
+                _value(item.get("value"), owner), int(item["version"])
             )
             for item in record["settings"]
         }
@@ -96,10 +119,34 @@ def _load(path: Path, owner: Owner) -> Owned:
         raise faults.damaged(path, type(error).__name__) from None
 
 
+def _value(data: Any, owner: Owner) -> Any:
+    """A setting's value of what is kept of it."""
+    if not sealing.is_sealed(data):
+        return data
+    with sealing.of_session((*owner, "")):
+        return from_json(sealing.unseal_text("settings", data))
+
+
+def _is_current(data: Any, key_id: str) -> bool:
+    return sealing.is_sealed(data) and sealing.key_id_of(data) == key_id
+
+
+def _sealed(value: Any, owner: Owner) -> Any:
+    if value is None or sealing.active().cipher is None:
+        return value
+    with sealing.of_session((*owner, "")):
+        return sealing.seal_text("settings", to_json(value))
+
+
 def _write(folder: Path, owner: Owner, owned: Owned) -> None:
     path, draft = folder / FILE, folder / _DRAFT
     lines = [
-        {"project_id": project, "name": name, **setting._asdict()}
+        {
+            "project_id": project,
+            "name": name,
+            "value": _sealed(setting.value, owner),
+            "version": setting.version,
+        }
         for (project, name), setting in owned.items()
     ]
     account_id, user_id = owner

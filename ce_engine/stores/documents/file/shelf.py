@@ -70,7 +70,9 @@ class Shelf:
             if kept is not None and mac_key is not None:
                 is_deleted = kept.head.is_deleted
                 log.with_verdict(None if is_deleted else old, kept)
-                write = log.write_snapshot if result.removed else log.write
+                version = old.kept.head.version + 1 if old else kept.head.version
+                is_whole = result.removed or kept.head.version != version  # a line adds one
+                write = log.write_snapshot if is_whole else log.write
                 self._remember(folder, write(folder, scope.key, old, kept, mac_key))
                 _put_last(self.written, folder, None)
             return result
@@ -114,6 +116,18 @@ class Shelf:
                 continue
             with self.locked(folder, deadline):
                 log.remove_remains(folder, self._load(folder, remember=False), self._keys)
+
+    def reseal(self, scope: Scope, key_id: str, deadline: float) -> bool:
+        """Write a session anew under the key that seals now; false if it is already."""
+        folder = folder_of(self.root, scope.key)
+        if not folder.is_dir():
+            return False
+        with self.locked(folder, deadline):
+            found = self._load(folder, remember=False)
+            if found is None or log.key_ids(folder) <= {key_id}:
+                return False
+            log.anew(folder, found, self._keys)
+            return True
 
     def tidy(self, deadline: float) -> None:
         """Bring the snapshots of sessions that were written here up to date: people open those."""

@@ -19,13 +19,13 @@ from ce_engine.schema.rows import SessionInfo, Write
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
-from ce_engine.stores import path_checks, secret
+from ce_engine.stores import path_checks, sealing, secret
 from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.file.log import LoadedSession, with_verdict
 from ce_engine.stores.documents.file.settings import SettingsFiles
 from ce_engine.stores.documents.file.shelf import Shelf
-from ce_engine.stores.documents.session import StoredSession, changed
+from ce_engine.stores.documents.session import StoredSession, changed, put_whole
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
 from ce_engine.stores.urls import folder_path
@@ -144,6 +144,28 @@ class FileStore(DocumentStore):
 
     async def check_content(self, scope: Scope) -> ContentCheck | None:
         return await self._run(self._readers, lambda: _checked(self._shelf.look_anew(scope)))
+
+    async def put_whole(
+        self, scope: Scope, session: StoredSession, expected_version: int = 0
+    ) -> None:
+        self.secret  # noqa: B018 - to be made, if this is the first write
+        deadline = self._deadline()
+
+        def change(old: StoredSession | None) -> tuple[StoredSession | None, PutResult]:
+            return put_whole(scope, old, session, expected_version)
+
+        await self._run(self._writer, lambda: self._shelf.change(scope, change, deadline))
+
+    async def list_settings(self) -> dict[tuple[str, ...], Setting]:
+        return await self._run(self._readers, lambda: owned.listed(self._settings.of_all()))
+
+    async def reseal(self, scope: Scope) -> bool:
+        key_id, deadline = sealing.key_id(), monotonic() + max(self._timeout_s, _PURGE_S)
+        return await self._run(self._writer, lambda: self._shelf.reseal(scope, key_id, deadline))
+
+    async def reseal_settings(self) -> int:
+        key_id, deadline = sealing.key_id(), monotonic() + max(self._timeout_s, _PURGE_S)
+        return await self._run(self._writer, lambda: self._settings.reseal(key_id, deadline))
 
     async def purge(self) -> None:
         deadline = monotonic() + max(self._timeout_s, _PURGE_S)

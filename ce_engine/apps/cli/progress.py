@@ -1,0 +1,32 @@
+"""How far a command is, on a terminal's stderr; nothing anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def bar(what: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[], None]]:
+    """A bar of `total` steps; the function makes one."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    screen = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=screen, transient=True, disable=hidden or not screen.is_terminal
+    ) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)

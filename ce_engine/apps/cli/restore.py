@@ -1,0 +1,114 @@
+"""`ce restore`: a backup as a store again, in a place where nothing is (19 B.8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ce_engine.apps.cli.copy import Quiet, copied, patient, tell
+from ce_engine.apps.cli.options import AsJson, StoreUrl
+from ce_engine.apps.cli.progress import bar
+from ce_engine.apps.present.output import number, print_json
+from ce_engine.errors import ConfigError, StoreError, StoreUnavailableError
+from ce_engine.schema.scope import Scope
+from ce_engine.stores import open_store, secret
+from ce_engine.stores.urls import DEFAULT, local_path, scheme_of
+
+
+if TYPE_CHECKING:
+    from ce_engine.audit.copying import CopyReport
+    from ce_engine.stores.tables import SqlStore
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="What `ce backup` wrote.")]
+
+
+def restore(
+    file: File, *, url: StoreUrl = None, quiet: Quiet = False, as_json: AsJson = False
+) -> None:
+    """Make a store of a backup. Every session is verified first, and nothing that is there is overwritten.
+
+    The secret that the backup was made with is needed: in CE_SECRET, beside the backup (`--with-secret`), or
+    in the key file beside the place where the store is going to be. So is the key of a store that was sealed.
+    """
+    file, url = file.absolute(), url or DEFAULT
+    if not file.is_file():
+        raise StoreUnavailableError(f"there is no backup at {str(file)!r}")
+    if scheme_of(url) == "sqlite":
+        count = asyncio.run(_restored_file(file, local_path(url), quiet=quiet or as_json))
+        if as_json:
+            print_json({"store": url, "sessions": count})
+        else:
+            typer.echo(f"{url}: {number(count)} sessions, verified")
+        return
+    tell(asyncio.run(_restored(file, url, quiet=quiet or as_json)), as_json=as_json)
+
+
+async def _restored_file(file: Path, target: Path, *, quiet: bool) -> int:
+    from ce_engine.audit.copying import GENUINE  # noqa: PLC0415
+    from ce_engine.stores.tables.archives import draft_of, refuse_to_overwrite, snapshot  # noqa: PLC0415
+
+    refuse_to_overwrite(target)
+    async with _archive(file, target) as store:
+        engine, keys = patient(store), await store.list_keys()
+        with bar("verifying", len(keys), hidden=quiet) as advance:
+            for key in keys:
+                chain = await store.chain(Scope.of_stored(*key))
+                project = chain.head.project_id if chain else ""
+                found = await engine.verify(Scope.of_stored(*key, project))
+                if found.status not in {*GENUINE, "unverified"}:
+                    raise StoreError(
+                        f"session {key[2]!r} of the backup is {found.status}: {'; '.join(found.wrong)}. Nothing "
+                        f"was restored; `ce copy sqlite:///{file} TO` copies the others."
+                    )
+                advance()
+        with draft_of(target) as draft:
+            await asyncio.to_thread(snapshot, file, draft)
+            _give_secret(target, store.secret)
+        return len(keys)
+
+
+async def _restored(file: Path, url: str, *, quiet: bool) -> CopyReport:
+    target = local_path(url)
+    if target.exists() and any(target.iterdir()):
+        raise ConfigError(
+            f"{str(target)!r} is there already, and is left as it is; name another place"
+        )
+    async with _archive(file, target) as store:
+        _give_secret(target, store.secret)
+        into = open_store(url)
+        try:
+            return await copied(store, into, None, None, quiet=quiet)
+        finally:
+            await into.close()
+
+
+def _give_secret(target: Path, value: bytes) -> None:
+    if not secret.is_there(target):
+        secret.put_beside(target, value)
+
+
+@asynccontextmanager
+async def _archive(file: Path, target: Path) -> AsyncIterator[SqlStore]:
+    """The backup as a store that knows the secret, and makes none."""
+    from ce_engine.stores.tables import SqlStore  # noqa: PLC0415
+
+    holder = next((place for place in (file, target) if secret.is_there(place)), None)
+    if holder is None:
+        raise ConfigError(
+            f"the secret that the backup was made with is not here, and it was not put into it. Set CE_SECRET, or "
+            f"put the key file back as {str(target) + '.key'!r}, and restore again."
+        )
+    store = open_store(f"sqlite:///{file}")
+    if not isinstance(store, SqlStore):
+        raise StoreError("a backup is an SQLite store")
+    store.check_place()
+    store.use_secret(secret.from_environment() or secret.beside(holder))
+    try:
+        yield store
+    finally:
+        await store.close()

@@ -1,0 +1,179 @@
+"""Copies sessions from one store to another, so that what cannot be copied whole is not there at all (19 B.8).
+
+Everything keyed goes along as it is: salts, fingerprints, the events and their chain. So both stores must
+have the same secret. MACs of rows are over the very bytes of a store: a copy makes them anew, and nothing is
+copied that its own store does not verify, lest what was forged become genuine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from ce_engine.audit.verifying import Verifying
+from ce_engine.errors import ContextEngineError, StoreError
+from ce_engine.schema.scope import Scope
+from ce_engine.stores.base import SEALED_BY, BaseStore
+from ce_engine.stores.codec import compact
+
+
+if TYPE_CHECKING:
+    from ce_engine.stores.documents.session import StoredSession
+
+
+_TRIES = 20
+"""How often a session is read again that the app goes on writing."""
+_OWN = {"made_at", "access_count", "last_accessed_at", "forged", "older"}
+"""What each store says for itself."""
+GENUINE = frozenset({"intact", "deleted"})
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """What a copy did.
+
+    Attributes:
+        copied: sessions that were put into the target, and read and verified there.
+        renewed: those of them of which an earlier state was there.
+        there: sessions that were there already, just so.
+        settings: settings of owners that were put there.
+        problems: what was left out or is not equal, and why; no content.
+    """
+
+    copied: int = 0
+    renewed: int = 0
+    there: int = 0
+    settings: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+async def copy_store(
+    source: Verifying,
+    target: Verifying,
+    keys: Sequence[tuple[str, str, str]],
+    owners: Callable[[str, str], bool],
+    advance: Callable[[], None],
+) -> CopyReport:
+    """Copy the sessions of these keys, and the settings of these owners.
+
+    Raises:
+        StoreError: a store has no way to copy, or cannot be read or written at all.
+    """
+    report = CopyReport()
+    for key in keys:
+        scope = Scope.of_stored(*key)
+        try:
+            is_new, is_renewed = await _copied(source, target, scope)
+        except ContextEngineError as error:
+            report.problems.append(
+                f"session {scope.session_id!r} of user {scope.user_id!r}: {error}"
+            )
+        else:
+            report.copied += is_new
+            report.renewed += is_renewed
+            report.there += not is_new
+        advance()
+    await _copy_settings(_base(source), _base(target), owners, report)
+    return report
+
+
+def _base(engine: Verifying) -> BaseStore:
+    store: Any = engine.store
+    if not isinstance(store, BaseStore):
+        raise StoreError(f"the store {store.url!r} has no way to copy sessions")
+    return store
+
+
+async def _copied(source: Verifying, target: Verifying, scope: Scope) -> tuple[bool, bool]:
+    """Copy one session: whether it was not there already, and whether an earlier state of it was."""
+    session, scope, status = await _genuine(source, scope)
+    there = await _base(target).whole(scope)
+    is_renewed = there is not None and _is_earlier(there, session)
+    is_new = there is None or is_renewed
+    if is_new:
+        await _base(target).put_whole(scope, session, there.head.version if there else 0)
+        there = await _base(target).whole(scope)
+    if wrong := differences(session, there):
+        raise StoreError(
+            f"what is in the target differs in {', '.join(wrong)}. It was left as it is: copy to another "
+            "store, or compare the two with `ce show`."
+        )
+    if (found := await target.verify(scope)).status != status:
+        raise StoreError(f"it was copied, and is {found.status} there, {status} here")
+    return is_new, is_renewed
+
+
+async def _genuine(source: Verifying, scope: Scope) -> tuple[StoredSession, Scope, str]:
+    """A session in one state that was verified."""
+    store = _base(source)
+    for _ in range(_TRIES):
+        chain = await store.chain(scope)
+        if chain is None:
+            raise StoreError("it is not there any more")
+        scope = Scope.of_stored(*scope.key, chain.head.project_id)
+        found = await source.verify(scope)
+        session = await store.whole(scope)
+        if session is None or session.head.version != chain.head.version:
+            continue
+        if found.status not in GENUINE:
+            why = (
+                "; ".join((*found.wrong, *found.unverified)) or "an event is not what was recorded"
+            )
+            raise StoreError(f"it was not copied: `ce verify` finds it {found.status} ({why})")
+        return session, scope, found.status
+    raise StoreError("the app writes to it all the time; run the copy again")
+
+
+def _is_earlier(there: StoredSession, session: StoredSession) -> bool:
+    """Whether what is there is nothing but what the session was once: its log is the beginning of this one's."""
+    head, events = there.head, session.events
+    if head.version >= session.head.version or head.salt != session.head.salt or not there.events:
+        return False
+    last = head.last_event_seq
+    if last > len(events) or events[last - 1].hash != head.chain_head:
+        return False
+    if there.messages != session.messages[: len(there.messages)]:
+        return False
+    parts = ("evidence", "calls", "usages", "tasks", "turns")
+    return all(getattr(there, name).keys() <= getattr(session, name).keys() for name in parts)
+
+
+def differences(one: StoredSession, other: StoredSession | None) -> list[str]:
+    """The parts in which two sessions differ, each with its counts."""
+    if other is None:
+        return ["everything: it is not there"]
+    found = []
+    for name in (each.name for each in fields(one) if each.name not in _OWN):
+        mine, its = _comparable(getattr(one, name)), _comparable(getattr(other, name))
+        if mine != its:
+            counts = f" ({len(mine)}, {len(its)})" if isinstance(mine, list) else ""
+            found.append(f"{name}{counts}")
+    return found
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return list(value.items())
+    if type(value).__name__ == "Meta":
+        return compact(value, {"created_at", "updated_at"})
+    return sorted(value - {""}) if isinstance(value, set) else value
+
+
+async def _copy_settings(
+    source: BaseStore, target: BaseStore, owners: Callable[[str, str], bool], report: CopyReport
+) -> None:
+    for (account, user, project, name), setting in (await source.list_settings()).items():
+        if (account, user) == (SEALED_BY.account_id, SEALED_BY.user_id) or not owners(
+            account, user
+        ):
+            continue
+        scope = Scope.of_stored(account, user, "", project)
+        there = await target.get_setting(scope, name)
+        if there is None:
+            await target.put_setting(scope, name, setting.value, 0)
+            report.settings += 1
+        elif there.value != setting.value:
+            report.problems.append(
+                f"setting {name!r} of user {user!r}: another value is in the target, and was left"
+            )

@@ -1,0 +1,78 @@
+"""A store's SQLite file as an archive: whole or not there, and never in the place of another (19 B.8)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from ce_engine.errors import ConfigError, StoreUnavailableError
+from ce_engine.stores import private
+from ce_engine.stores.tables import faults
+from ce_engine.stores.tables.database import BESIDE
+
+
+def refuse_to_overwrite(path: Path) -> None:
+    """See that nothing is at a path.
+
+    Raises:
+        ConfigError: something is, or there is no folder for it.
+    """
+    if os.path.lexists(path):
+        raise ConfigError(
+            f"{str(path)!r} is there already, and is left as it is; name another place"
+        )
+    if not path.parent.is_dir():
+        raise ConfigError(f"there is no folder {str(path.parent)!r}; make it first")
+
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """A path beside this one, whose file is moved here at the end, whole; nothing stays if that fails.
+
+    Raises:
+        ConfigError: something came to this path meanwhile.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield draft
+        _sync(draft)
+        os.link(draft, path)
+    except FileExistsError:
+        refuse_to_overwrite(path)
+        raise
+    finally:
+        for end in ("", *BESIDE, ".key"):
+            with suppress(FileNotFoundError):
+                draft.with_name(draft.name + end).unlink()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def snapshot(source: Path, target: Path) -> None:
+    """One state of a database file, while others read and write it, as a file of its own.
+
+    Raises:
+        StoreUnavailableError: it cannot be read or written.
+    """
+    try:
+        private.make_file(target)
+        with (
+            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as one,
+            closing(sqlite3.connect(target)) as other,
+        ):
+            one.backup(other)  # in one step: begun again at every write, it might never end
+            if (said := other.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+                raise StoreUnavailableError(
+                    f"{str(source)!r} is damaged: {said}. Restore an older backup."
+                )
+    except sqlite3.Error as error:
+        raise faults.explain(error, source) from error

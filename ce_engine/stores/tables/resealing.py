@@ -1,0 +1,120 @@
+"""What is stored, sealed anew under the key that seals now (19 B.9): a session in one transaction."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Table, bindparam, select, update
+
+from ce_engine.schema.scope import Scope
+from ce_engine.stores import sealing
+from ce_engine.stores.codec import from_json, unescape
+from ce_engine.stores.tables import deleting, tables
+from ce_engine.stores.tables import statements as sql
+from ce_engine.stores.tables.change import Head, TableChange
+from ce_engine.stores.tables.command import Command, Query
+from ce_engine.stores.tables.macs import CONTENT
+from ce_engine.stores.tables.writes import finish, head_of, macs_of
+
+
+_s, _t = tables.sessions, tables.settings
+
+
+def sealed_columns(table: Table) -> list[str]:
+    """The columns of content."""
+    return [column.name for column in table.c if isinstance(column.type, tables.Sealed)]
+
+
+class _Rows:
+    """The sealed columns of a session's rows in one table, which a key of theirs finds again."""
+
+    def __init__(self, table: Table, *key: str, of: str = "session") -> None:
+        names = sealed_columns(table)
+        here = table.c[of] == bindparam("this", type_=table.c[of].type)
+        self._names = [*key, *names]
+        self._kept = Query(select(*(table.c[name] for name in names)).where(here))
+        self._select = select(*(table.c[name] for name in self._names)).where(here)
+        self._update = Command(
+            update(table)
+            .where(here, *(table.c[name] == bindparam(f"of_{name}") for name in key))
+            .values({name: bindparam(name) for name in names})
+        )
+        self._key = key
+
+    def reseal(self, connection: Connection, this: int) -> None:
+        """Open and seal them all, in place."""
+        found = connection.execute(self._select, {"this": this})
+        rows = [dict(zip(self._names, row, strict=True)) for row in found]
+        of = [{f"of_{name}": row[name] for name in self._key} for row in rows]
+        values = [{**row, **key, "this": this} for row, key in zip(rows, of, strict=True)]
+        self._update.run(connection, *values)
+
+    def are_current(self, connection: Connection, this: int, key_id: str) -> bool:
+        """Whether nothing is in the open, or under another key."""
+        kept = self._kept.all(connection, {"this": this})
+        return all(_is_current(value, key_id) for row in kept for value in row)
+
+
+_ROWS = (
+    *(
+        _Rows(table, *(content.names[place] for place in content.key))
+        for table, content in CONTENT.items()
+        if sealed_columns(table)
+    ),
+    _Rows(tables.events, "seq"),
+    _Rows(tables.sessions, of="id"),
+)
+_KEY = ("account_id", "user_id", "project_id", "name")
+_PUT = Command(
+    update(_t)
+    .where(*(_t.c[n] == bindparam(f"of_{n}") for n in _KEY))
+    .values(value=bindparam("value"))
+)
+_RAW = Query(select(_t.c.account_id, _t.c.user_id, _t.c.project_id, _t.c.name, _t.c.value))
+
+
+def _is_current(value: bytes | str | None, key_id: str) -> bool:
+    return not value or sealing.key_id_of(value) == key_id
+
+
+def reseal(connection: Connection, scope: Scope, now: str, secret: bytes, key_id: str) -> bool:
+    """Seal a session anew, with MACs of what is there then; false if all of it is already."""
+    found = head_of(connection, scope)
+    if found is None:
+        return False
+    old = [rows for rows in _ROWS if not rows.are_current(connection, found["id"], key_id)]
+    if not old:
+        return False
+    change = TableChange(
+        connection,
+        scope,
+        Head(*(found[name] for name in ("id", *sql.MOVING))),
+        secret,
+        bytes(found["salt"]),
+        macs_of(scope, secret, found, found),
+        now,
+        set(from_json(found["frameworks"] or "[]")),
+        made=False,
+        updated_at=unescape(found["updated_at"]),
+        repeats=False,
+    )
+    with change.compared():
+        for rows in old:
+            rows.reseal(connection, change.this)
+    finish(change, found, is_other=True)
+    deleting.mark(connection)
+    return True
+
+
+def reseal_settings(connection: Connection, key_id: str) -> int:
+    """Seal what owners set anew; how many were not yet."""
+    count = 0
+    for row in _RAW.all(connection, {}):
+        *key, value = row
+        account_id, user_id, *_ = owner = [unescape(name) for name in key]
+        if _is_current(value, key_id):
+            continue
+        with sealing.of_session((account_id, user_id, "")):
+            of = {f"of_{name}": text for name, text in zip(_KEY, owner, strict=True)}
+            count += _PUT.run(connection, {**of, "value": _t.c.value.type.read(value)})  # type: ignore[attr-defined]
+    if count:
+        deleting.mark(connection)
+    return count

@@ -1,0 +1,131 @@
+"""`ce backup` and `ce restore`: a store as one file, and the file as a store, nothing overwritten."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ce_engine import Scope, create_context_engine
+from ce_engine.stores.encryption import VARIABLE
+from ce_engine.stores.urls import local_path
+from ce_engine.testing.host import HostApp
+from tests.hosts.cli_host import ce
+from tests.unit.apps.test_cli_copy import PATIENT, filled, seen
+from tests.unit.stores.test_sealed_stores import KEY, OTHER_KEY, bytes_at, url_of
+
+
+WAYS = pytest.mark.parametrize(
+    ("one", "other"),
+    [("sqlite", "sqlite"), ("file", "sqlite"), ("sqlite", "file"), ("file", "file")],
+)
+
+
+@WAYS
+def test_what_was_backed_up_comes_back(one: str, other: str, tmp_path: Path) -> None:
+    url, target, archive = filled(one, tmp_path), url_of(other, tmp_path, "new"), tmp_path / "b.ce"
+    done = ce("backup", str(archive), "--store", url, "--with-secret")
+    assert done.exit_code == 0, done.stderr
+    assert "3 sessions" in done.stdout
+    assert archive.stat().st_mode & 0o077 == 0
+    done = ce("restore", str(archive), "--store", target)
+    assert done.exit_code == 0, done.stderr
+    assert seen(target) == seen(url)
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_the_secret_stays_out_and_is_asked_for(kind: str, tmp_path: Path) -> None:
+    url, archive = filled(kind, tmp_path), tmp_path / "b.ce"
+    key = local_path(url).with_name(f"{local_path(url).name}.key")
+    assert ce("backup", str(archive), "--store", url).exit_code == 0
+    assert key.read_bytes().strip() not in archive.read_bytes()
+    assert bytes.fromhex(key.read_text().strip()) not in archive.read_bytes()
+    assert not (tmp_path / "b.ce.key").exists()
+    target = url_of("sqlite", tmp_path, "new")
+    refused = ce("restore", str(archive), "--store", target)
+    assert refused.exit_code == 1
+    assert "CE_SECRET" in refused.stderr
+    assert not local_path(target).exists()
+    assert not (tmp_path / "b.ce.key").exists()
+    (tmp_path / "new.db.key").write_bytes(key.read_bytes())
+    assert ce("restore", str(archive), "--store", target).exit_code == 0
+    assert seen(target) == seen(url)
+
+
+def test_another_secret_restores_nothing(tmp_path: Path) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url).exit_code == 0
+    (tmp_path / "new.db.key").write_text("ab" * 32)
+    refused = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+    assert refused.exit_code == 1
+    assert "another secret" in refused.stderr
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    before = archive.read_bytes(), bytes_at(url)
+    for done in (
+        ce("backup", str(archive), "--store", url),
+        ce("restore", str(archive), "--store", url),
+        ce("backup", str(tmp_path / "nowhere" / "b.ce"), "--store", url),
+        ce("restore", str(tmp_path / "none.ce"), "--store", url_of("sqlite", tmp_path, "new")),
+    ):
+        assert done.exit_code == 1
+        assert "CONTEXT_" in done.stderr
+    assert (archive.read_bytes(), bytes_at(url)) == before
+
+
+def test_a_forged_backup_is_not_restored(tmp_path: Path) -> None:
+    url, archive = filled("sqlite", tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    with closing(sqlite3.connect(archive)) as connection, connection:
+        connection.execute(
+            "UPDATE ce_messages SET content = 'forged' WHERE session = 1 AND seq = 1"
+        )
+    refused = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+    assert refused.exit_code == 1
+    assert "tampered" in refused.stderr
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_backup_while_the_app_goes_on(kind: str, tmp_path: Path) -> None:
+    url, archive = url_of(kind, tmp_path), tmp_path / "b.ce"
+    engine = create_context_engine(url, config=PATIENT)
+    app = HostApp(engine, Scope(session_id="s"))
+    app.ask("one?", "first")
+    engine.sync.flush()
+    done = ce("backup", str(archive), "--store", url, "--with-secret")
+    assert done.exit_code == 0, done.stderr
+    app.ask("two?", "second")
+    engine.sync.close()
+    target = url_of(kind, tmp_path, "new")
+    assert ce("restore", str(archive), "--store", target).exit_code == 0
+    shown = json.loads(ce("show", "s", "--store", target, "--json").stdout)
+    assert "first" in str(shown)
+    assert "second" not in str(shown)
+    assert ce("verify", "--store", target).exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_what_is_sealed_stays_sealed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, KEY)
+    url, archive = filled(kind, tmp_path), tmp_path / "b.ce"
+    assert ce("backup", str(archive), "--store", url, "--with-secret").exit_code == 0
+    assert b"weather" not in archive.read_bytes()
+    monkeypatch.setenv(VARIABLE, OTHER_KEY)
+    refused = ce("restore", str(archive), "--store", url_of("sqlite", tmp_path, "new"))
+    assert refused.exit_code == 1
+    assert VARIABLE in refused.stderr
+    monkeypatch.setenv(VARIABLE, KEY)
+    target = url_of("sqlite", tmp_path, "new")
+    assert ce("restore", str(archive), "--store", target).exit_code == 0
+    assert seen(target) == seen(url)

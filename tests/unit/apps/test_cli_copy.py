@@ -1,0 +1,143 @@
+"""`ce copy`: whole sessions in another store, verified, resumable, and nothing overwritten."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ce_engine import RuntimeConfig, Scope, StoreConfig, create_context_engine
+from ce_engine.stores.encryption import VARIABLE
+from ce_engine.stores.urls import local_path
+from ce_engine.testing.host import HostApp
+from tests.hosts.cli_host import ce
+from tests.unit.audit.forged_store import GONE, OTHER, SCOPE
+from tests.unit.audit.forged_store import fill as fill_file
+from tests.unit.stores.test_sealed_stores import KEY, bytes_at, url_of
+
+
+WAYS = pytest.mark.parametrize(
+    ("one", "other"),
+    [("sqlite", "file"), ("file", "sqlite"), ("sqlite", "sqlite"), ("file", "file")],
+)
+PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=20))
+
+
+def filled(kind: str, folder: Path) -> str:
+    """Two sessions of everything, a deleted one, and a rule."""
+    url = url_of(kind, folder)
+    fill_file(local_path(url))
+    engine = create_context_engine(url, config=PATIENT)
+    engine.sync.constraints.create(SCOPE, "Be polite.")
+    engine.sync.close()
+    return url
+
+
+def seen(url: str) -> object:
+    """What an app finds: documents, rules, statuses and logs."""
+    engine = create_context_engine(url, config=PATIENT)
+    run, store = engine.loop.run, engine.store
+    try:
+        statuses = [engine.sync.verify(scope).status for scope in (SCOPE, OTHER, GONE)]
+        documents = [run(store.get_session(scope)) for scope in (SCOPE, OTHER, GONE)]
+        logs = [run(store.chain(scope)) for scope in (SCOPE, OTHER, GONE)]
+        turns = [run(store.list_turns(scope)) for scope in (SCOPE, OTHER)]
+        rules = [rule.text for rule in engine.sync.constraints.list(SCOPE)]
+        return statuses, documents, logs, turns, rules
+    finally:
+        engine.sync.close()
+
+
+@WAYS
+def test_a_copy_is_what_was_there(one: str, other: str, tmp_path: Path) -> None:
+    url, target = filled(one, tmp_path), url_of(other, tmp_path, "copy")
+    done = ce("copy", url, target)
+    assert done.exit_code == 0, done.stderr
+    assert "3 sessions copied" in done.stdout
+    before = seen(url)
+    assert seen(target) == before
+    assert before[0] == ["intact", "intact", "deleted"]  # type: ignore[index]
+    again = json.loads(ce("copy", url, target, "--json").stdout)
+    assert again == {"copied": 0, "there": 3, "settings": 0, "problems": [], "renewed": 0}
+
+
+@WAYS
+def test_the_app_goes_on_in_the_copy(one: str, other: str, tmp_path: Path) -> None:
+    url, target = filled(one, tmp_path), url_of(other, tmp_path, "copy")
+    assert ce("copy", url, target).exit_code == 0
+    engine = create_context_engine(target, config=PATIENT)
+    HostApp(engine, SCOPE).ask("and then?", "then spring")
+    HostApp(engine, GONE).ask("anew?", "anew")
+    engine.sync.flush()
+    assert [engine.sync.verify(scope).status for scope in (SCOPE, GONE)] == ["intact", "deleted"]
+    engine.sync.close()
+    refused = ce("copy", url, target)
+    assert refused.exit_code == 1
+    assert "differs" in refused.stderr
+    assert "then spring" in ce("show", SCOPE.session_id, "--store", target, "--account", "a").stdout
+
+
+@WAYS
+def test_what_the_app_went_on_with_is_brought_by_the_next_copy(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    url, target = filled(one, tmp_path), url_of(other, tmp_path, "copy")
+    assert ce("copy", url, target).exit_code == 0
+    engine = create_context_engine(url, config=PATIENT)
+    HostApp(engine, SCOPE).ask("and then?", "then spring")
+    engine.sync.close()
+    done = json.loads(ce("copy", url, target, "--json").stdout)
+    assert done == {"copied": 1, "renewed": 1, "there": 2, "settings": 0, "problems": []}
+    assert seen(target) == seen(url)
+
+
+def test_what_was_forged_is_not_copied(tmp_path: Path) -> None:
+    url, target = filled("sqlite", tmp_path), url_of("sqlite", tmp_path, "copy")
+    with closing(sqlite3.connect(local_path(url))) as connection, connection:
+        connection.execute(
+            "UPDATE ce_messages SET content = 'forged' WHERE session = 1 AND seq = 1"
+        )
+    done = ce("copy", url, target)
+    assert done.exit_code == 1
+    assert "tampered" in done.stderr
+    listed = json.loads(ce("sessions", "--store", target, "--account", "a", "--json").stdout)
+    assert [info["session_id"] for info in listed] == [OTHER.session_id]
+
+
+def test_one_users_sessions_alone(tmp_path: Path) -> None:
+    url, target = url_of("sqlite", tmp_path), url_of("file", tmp_path, "copy")
+    engine = create_context_engine(url, config=PATIENT)
+    for user in ("ada", "eve"):
+        HostApp(engine, Scope(session_id="s", user_id=user)).ask("hello?", "hi")
+        engine.sync.constraints.create(Scope(session_id="s", user_id=user), f"Rule of {user}.")
+    engine.sync.close()
+    assert ce("copy", url, target, "--user", "ada").exit_code == 0
+    listed = json.loads(ce("sessions", "--store", target, "--json").stdout)
+    assert [info["user_id"] for info in listed] == ["ada"]
+    assert b"Rule of ada" in bytes_at(target)
+    assert b"Rule of eve" not in bytes_at(target)
+
+
+def test_a_copy_is_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, target = filled("sqlite", tmp_path), url_of("sqlite", tmp_path, "copy")
+    monkeypatch.setenv(VARIABLE, KEY)
+    assert ce("copy", url, target).exit_code == 0
+    assert b"weather" in bytes_at(url)
+    assert b"weather" not in bytes_at(target)
+    assert ce("verify", "--store", target).exit_code == 0
+
+
+def test_another_secret_is_refused(tmp_path: Path) -> None:
+    url, target = filled("sqlite", tmp_path), url_of("sqlite", tmp_path, "copy")
+    engine = create_context_engine(target)
+    HostApp(engine, Scope(session_id="mine")).ask("a?", "b")
+    engine.sync.close()
+    refused = ce("copy", url, target)
+    assert refused.exit_code == 1
+    assert "CE_SECRET" in refused.stderr
+    same = ce("copy", url, url)
+    assert same.exit_code == 1
+    assert ce("copy", url, "memory://").exit_code == 1

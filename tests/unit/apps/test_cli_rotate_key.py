@@ -1,0 +1,115 @@
+"""`ce rotate-key`: all content under a new key, nothing lost, and it may be stopped half-way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from ce_engine import (
+    EvidenceType,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    create_context_engine,
+    open_store,
+)
+from ce_engine.errors import EncryptionKeyError
+from ce_engine.stores.encryption import VARIABLE, AesGcmCipher
+from ce_engine.testing.host import HostApp
+from tests.hosts.cli_host import ce
+from tests.unit.audit.forged_store import BOOK
+from tests.unit.stores.test_sealed_stores import KEY, OTHER_KEY, WORD, bytes_at, url_of
+
+
+GONE = Scope(session_id="gone", user_id="u")
+TALKS = [Scope(session_id=name, user_id="u") for name in ("one", "two")]
+KINDS = pytest.mark.parametrize("kind", ["sqlite", "file"])
+
+
+def fill(url: str, key: str | None) -> None:
+    """Two talks, a deleted one, a rule, and evidence."""
+    config = RuntimeConfig(store=StoreConfig(encryption=key, deadline_s=20))
+    engine = create_context_engine(url, config=config)
+    for scope in (*TALKS, GONE):
+        HostApp(engine, scope).ask(f"what does the {WORD} sing?", f"the {WORD} croaks")
+        engine.sync.record_evidence(scope, f"{WORD}s are grey", BOOK, EvidenceType.RAG_DOC)
+    engine.sync.constraints.create(TALKS[0], f"Speak of the {WORD}.")
+    engine.sync.delete_session(GONE)
+    engine.sync.flush()
+    engine.sync.close()
+
+
+def statuses(url: str, key: str | list[str] | None) -> list[str]:
+    config = RuntimeConfig(store=StoreConfig(encryption=key, deadline_s=20))
+    engine = create_context_engine(url, config=config)
+    try:
+        rules = engine.sync.constraints.list(TALKS[0])
+        assert WORD in str(rules)
+        for scope in TALKS:
+            found = engine.loop.run(engine.store.get_session(scope))
+            assert found is not None
+            assert WORD in found.session.messages[-1].content
+        return [engine.sync.verify(scope).status for scope in (*TALKS, GONE)]
+    finally:
+        engine.sync.close()
+
+
+@KINDS
+@pytest.mark.parametrize("before", [None, KEY])
+def test_all_is_sealed_with_the_new_key(
+    kind: str, before: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of(kind, tmp_path)
+    fill(url, before)
+    assert (WORD.encode() in bytes_at(url)) == (before is None) or kind == "sqlite"
+    monkeypatch.setenv(VARIABLE, f"{OTHER_KEY},{KEY}")
+    done = ce("rotate-key", "--store", url)
+    assert done.exit_code == 0, done.stderr
+    assert AesGcmCipher([OTHER_KEY]).key_id in done.stdout
+    again = json.loads(ce("rotate-key", "--store", url, "--json").stdout)
+    assert (again["sealed"], again["settings"]) == (0, 0)
+    monkeypatch.delenv(VARIABLE)
+    assert statuses(url, OTHER_KEY) == ["intact", "intact", "deleted"]
+    left = bytes_at(url)
+    assert WORD.encode() not in left
+    assert AesGcmCipher([KEY]).key_id.encode() not in left
+
+
+@KINDS
+def test_a_run_that_was_stopped_goes_on(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of(kind, tmp_path)
+    fill(url, KEY)
+
+    async def half() -> None:
+        store = open_store(url, encryption=[OTHER_KEY, KEY])
+        assert await store.reseal(TALKS[1])  # type: ignore[attr-defined]
+        await store.close()
+
+    asyncio.run(half())
+    assert statuses(url, [OTHER_KEY, KEY]) == ["intact", "intact", "deleted"]
+    monkeypatch.setenv(VARIABLE, f"{OTHER_KEY},{KEY}")
+    done = json.loads(ce("rotate-key", "--store", url, "--json").stdout)
+    assert done["sealed"] == done["sessions"] - 1 == 2
+    monkeypatch.delenv(VARIABLE)
+    assert statuses(url, OTHER_KEY) == ["intact", "intact", "deleted"]
+
+
+@KINDS
+def test_without_the_old_key_nothing_is_lost(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of(kind, tmp_path)
+    fill(url, KEY)
+    monkeypatch.setenv(VARIABLE, OTHER_KEY)
+    refused = ce("rotate-key", "--store", url)
+    assert refused.exit_code == 1
+    assert EncryptionKeyError.code in refused.stderr
+    assert VARIABLE in refused.stderr
+    monkeypatch.delenv(VARIABLE)
+    assert ce("rotate-key", "--store", url).exit_code == 1  # no key at all
+    assert statuses(url, KEY) == ["intact", "intact", "deleted"]
