@@ -30,6 +30,7 @@ from ce_engine.stores.urls import local_path
 from ce_engine.testing import StoreContract
 from ce_engine.testing.host import HostApp
 from ce_engine.testing.samples import SCOPE, evidence
+from tests.hosts import redis_host
 
 
 KEY, OTHER_KEY = "k1-" * 20, "k2-" * 20
@@ -68,6 +69,21 @@ class TestSealedSqliteStore(_Sealed):
 
 class TestSealedFileStore(_Sealed):
     kind = "file"
+
+
+class TestSealedRedisStore(StoreContract):
+    @pytest.fixture
+    async def store(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+        monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+        url = redis_host.fresh_url()
+        store = open_store(url, encryption=KEY)
+        store._timeout_s = 20  # type: ignore[attr-defined]
+        yield store
+        await store.close()
+        redis_host.forget(url)
+
+    def bytes_of(self, store: Store) -> bytes:
+        return redis_host.bytes_of(store.url)
 
 
 async def fill(store: Store) -> None:
@@ -110,6 +126,23 @@ async def test_no_byte_of_content_is_in_the_files(kind: str, tmp_path: Path) -> 
     assert mine is not None
     assert mine.value == {"text": CANARY}
     await store.close()
+
+
+async def test_no_byte_of_content_is_at_a_redis_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    url = redis_host.fresh_url()
+    store = open_store(url, encryption=KEY)
+    await fill(store)
+    assert WORD.encode() not in redis_host.bytes_of(url)
+    await store.close()
+    store = open_store(url, encryption=KEY)
+    found, mine = await store.get_session(SCOPE), await store.get_setting(SCOPE, "constraints")
+    assert found is not None
+    assert found.session.messages[0].content == CANARY
+    assert mine is not None
+    assert mine.value == {"text": CANARY}
+    await store.close()
+    redis_host.forget(url)
 
 
 @KINDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ce_engine.stores.documents.file.record import OPEN
+from ce_engine.stores.documents.record import OPEN
 from ce_engine.stores.tables import tables
 
 

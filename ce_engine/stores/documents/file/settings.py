@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ce_engine.schema.settings import Setting
-from ce_engine.stores import private, sealing
-from ce_engine.stores.codec import from_json, to_json
+from ce_engine.stores import private
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.names import safe
 from ce_engine.stores.documents.file.shelf import Shelf
+from ce_engine.stores.documents.setting_values import is_current, open_value, seal_value
 from ce_engine.stores.owner_settings import Owned, Owner
 
 
@@ -82,7 +82,7 @@ class SettingsFiles:
             with self._shelf.locked(path.parent, deadline):
                 page = json.loads(log.content(path) or b"{}")
                 values = [item.get("value") for item in page["settings"]]
-                old = [v for v in values if v is not None and not _is_current(v, key_id)]
+                old = [v for v in values if v is not None and not is_current(v, key_id)]
                 if old:
                     owner = str(page["account_id"]), str(page["user_id"])
                     _write(path.parent, owner, _load(path, owner))
@@ -111,31 +111,12 @@ def _load(path: Path, owner: Owner) -> Owned:
             raise faults.damaged(path, "it is of another user")
         return {
             (str(item["project_id"]), str(item["name"])): Setting(
-                _value(item.get("value"), owner), int(item["version"])
+                open_value(item.get("value"), owner), int(item["version"])
             )
             for item in record["settings"]
         }
     except _NO_RECORD as error:
         raise faults.damaged(path, type(error).__name__) from None
-
-
-def _value(data: Any, owner: Owner) -> Any:
-    """A setting's value of what is kept of it."""
-    if not sealing.is_sealed(data):
-        return data
-    with sealing.of_session((*owner, "")):
-        return from_json(sealing.unseal_text("settings", data))
-
-
-def _is_current(data: Any, key_id: str) -> bool:
-    return sealing.is_sealed(data) and sealing.key_id_of(data) == key_id
-
-
-def _sealed(value: Any, owner: Owner) -> Any:
-    if value is None or sealing.active().cipher is None:
-        return value
-    with sealing.of_session((*owner, "")):
-        return sealing.seal_text("settings", to_json(value))
 
 
 def _write(folder: Path, owner: Owner, owned: Owned) -> None:
@@ -144,7 +125,7 @@ def _write(folder: Path, owner: Owner, owned: Owned) -> None:
         {
             "project_id": project,
             "name": name,
-            "value": _sealed(setting.value, owner),
+            "value": seal_value(setting.value, owner),
             "version": setting.version,
         }
         for (project, name), setting in owned.items()

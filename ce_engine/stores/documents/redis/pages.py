@@ -17,6 +17,7 @@ from typing import NamedTuple, Self
 from pydantic import ValidationError
 
 from ce_engine.schema.rows import SessionHead
+from ce_engine.stores import sealing
 from ce_engine.stores.codec import to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference
@@ -146,7 +147,8 @@ def load(
         if tuple(record.pop(name) for name in _KEY) != key:
             raise faults.damaged(server, "it is of another session")
         kept = StoredSession(SessionHead())
-        absorb(kept, record)
+        with sealing.of_session(key):
+            absorb(kept, record)
     except (*_NO_RECORD, IndexError) as error:
         raise faults.damaged(server, f"a page: {_where(error)}") from None
     last, is_wrong = _compared(mac_key, "", page)
@@ -174,7 +176,8 @@ def with_lines(
             record = json.loads(line[_MAC:])
             if record["head"]["version"] != version + 1:
                 raise faults.damaged(server, f"a line is missing after version {version}")
-            absorb(kept, record)
+            with sealing.of_session(loaded.key):
+                absorb(kept, record)
         except _NO_RECORD as error:
             raise faults.damaged(server, f"after version {version}: {_where(error)}") from None
         last, is_wrong = _compared(mac_key, last, line)
@@ -223,14 +226,17 @@ def text_write(
     if old is not None and not kept.head.is_deleted:
         kept.forged = kept.forged or old.wrong
     if old is not None and not anew:
-        text = _with_mac(mac_key, old.mac, difference(old.kept, kept))
+        with sealing.of_session(key):
+            text = _with_mac(mac_key, old.mac, difference(old.kept, kept))
         if old.line_bytes + len(text) <= max(LINES_BYTES, old.page_bytes):
             stamp = _stamp(old.stamp.page, old.stamp.lines + 1, kept.head)
             size = old.line_bytes + len(text)
             new = replace(old, stamp=stamp, kept=kept, line_bytes=size, mac=_mac_of(text), wrong="")
             return TextWrite(new, text, is_page=False)
     names: Data = dict(zip(_KEY, key, strict=True))
-    text = _with_mac(mac_key, "", {"format": FORMAT, **names, **difference(NOTHING, kept)})
+    with sealing.of_session(key):
+        record = {"format": FORMAT, **names, **difference(NOTHING, kept)}
+    text = _with_mac(mac_key, "", record)
     stamp = _stamp(nonce(), 0, kept.head)
     new = LoadedSession(key, stamp, kept, len(text), 0, _mac_of(text), "", checked=True)
     return TextWrite(new, text, is_page=True)

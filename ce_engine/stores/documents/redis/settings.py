@@ -14,6 +14,7 @@ from ce_engine.stores.codec import to_json
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.place import Place
+from ce_engine.stores.documents.setting_values import open_value, seal_value
 from ce_engine.stores.owner_settings import Owned, Owner
 
 
@@ -93,7 +94,7 @@ def _owned(owner: Owner, texts: list[bytes], server: str) -> Owned:
             raise faults.damaged(server, "settings are of another user")
         return {
             (str(item["project_id"]), str(item["name"])): Setting(
-                item.get("value"), int(item["version"])
+                open_value(item.get("value"), owner), int(item["version"])
             )
             for item in record["settings"]
         }
@@ -103,7 +104,12 @@ def _owned(owner: Owner, texts: list[bytes], server: str) -> Owned:
 
 def _page(owner: Owner, owned: Owned) -> bytes:
     items = [
-        {"project_id": project, "name": name, **setting._asdict()}
+        {
+            "project_id": project,
+            "name": name,
+            "value": seal_value(setting.value, owner),
+            "version": setting.version,
+        }
         for (project, name), setting in owned.items()
     ]
     account_id, user_id = owner
