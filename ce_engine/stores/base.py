@@ -81,6 +81,8 @@ class BaseStore(ABC):
     encryption: ContentCipher | None = None
     """What seals content at rest; to be set before the store is used (19 B.9)."""
     _is_admitted = False
+    _admits_itself: ClassVar[bool] = False
+    """It sees to the key where it writes, before it writes first: so that what was handed over needs no second wait."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -99,11 +101,10 @@ class BaseStore(ABC):
         Raises:
             EncryptionKeyError: it has not: what it wrote could not be read with the rest.
         """
-        mark = await self.get_setting(SEALED_BY, _MARK)
+        mark = await self.get_setting(SEALED_BY, MARK)
         if mark is None and self.encryption is not None:
             self._is_admitted = True
-            await self.put_setting(SEALED_BY, _MARK, value=True)
-        self._is_admitted = True
+            await self.put_setting(SEALED_BY, MARK, value=True)
 
     async def reseal(self, scope: Scope) -> bool:
         """Seal a session, a deleted one too, under the key that seals now; false if all of it is already.
@@ -278,7 +279,7 @@ class BaseStore(ABC):
 
 SEALED_BY = Scope.of_stored("ce:store", "encryption", "")
 """An owner of nobody's, whose one setting is sealed: who can read it has the store's key."""
-_MARK = "sealed"
+MARK = "sealed"
 _WRITING = frozenset({"apply", "put_setting", "reseal", "put_whole"})
 
 
@@ -294,9 +295,13 @@ def _sealing(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
         scope = (more.get("scope") or args[0]) if of_session else None
         key = scope.key if isinstance(scope, Scope) else ("", "", "")
         with sealing.using(self.encryption, key):
-            if is_writing and not self._is_admitted:
+            if not is_writing or self._is_admitted:
+                return await method(self, *args, **more)
+            if not self._admits_itself:
                 await self._admit()
-            return await method(self, *args, **more)
+            result = await method(self, *args, **more)
+            self._is_admitted = True
+            return result
 
     return bound
 

@@ -19,7 +19,7 @@ from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionS
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import path_checks, rules, sealing, secret
-from ce_engine.stores.base import BaseStore
+from ce_engine.stores.base import MARK, SEALED_BY, BaseStore
 from ce_engine.stores.fork import survive_fork
 from ce_engine.stores.tables import checking, deleting, reads, resealing, settings, tables
 from ce_engine.stores.tables.database import Database
@@ -58,6 +58,8 @@ class SqlStore(BaseStore):
     Raises:
         StoreUrlError: the URL names no SQLite file.
     """
+
+    _admits_itself = True
 
     def __init__(
         self,
@@ -240,7 +242,19 @@ class SqlStore(BaseStore):
                 await outcome(end)
 
     async def _write(self, work: Work[T]) -> T:
-        return await outcome(self._writer.submit(self._job("BEGIN IMMEDIATE", work)))
+        job = self._job("BEGIN IMMEDIATE", work if self._is_admitted else self._admitted(work))
+        return await outcome(self._writer.submit(job))
+
+    def _admitted(self, work: Work[T]) -> Work[T]:
+        """The work, once it is seen that this process has the key of a file that is sealed."""
+        is_sealing = self.encryption is not None
+
+        def first(connection: Connection) -> T:
+            if settings.get(connection, SEALED_BY, MARK) is None and is_sealing:
+                settings.put(connection, SEALED_BY, MARK, True, None)
+            return work(connection)
+
+        return first
 
     async def _read(self, work: Work[T], if_no_file: T, *, begin: str = "BEGIN") -> T:
         """Read in one transaction; one statement of one row needs none (`begin=""`)."""

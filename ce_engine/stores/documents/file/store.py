@@ -20,6 +20,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import path_checks, sealing, secret
+from ce_engine.stores.base import MARK, SEALED_BY
 from ce_engine.stores.documents.base import DocumentStore, Key, listed, versions
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.file.log import LoadedSession, with_verdict
@@ -50,6 +51,8 @@ class FileStore(DocumentStore):
     Raises:
         StoreUrlError: the URL names no folder.
     """
+
+    _admits_itself = True
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class FileStore(DocumentStore):
         if not writes:
             return (await self._look(scope, change))[1]
         deadline = self._deadline()
-        return await self._run(self._writer, lambda: self._shelf.change(scope, change, deadline))
+        return await self._write(lambda: self._shelf.change(scope, change, deadline))
 
     async def version(self, scope: Scope) -> Versions:
         def look() -> Versions:
@@ -117,7 +120,7 @@ class FileStore(DocumentStore):
             return owned.put(old, scope, name, value, expected_version)
 
         owner, deadline = owned.owner_of(scope), self._deadline()
-        return await self._run(self._writer, lambda: self._settings.change(owner, change, deadline))
+        return await self._write(lambda: self._settings.change(owner, change, deadline))
 
     async def delete_settings(self, account_id: str, user_id: str) -> int:
         owner, deadline = (account_id, user_id), self._deadline()
@@ -154,14 +157,14 @@ class FileStore(DocumentStore):
         def change(old: StoredSession | None) -> tuple[StoredSession | None, PutResult]:
             return put_whole(scope, old, session, expected_version)
 
-        await self._run(self._writer, lambda: self._shelf.change(scope, change, deadline))
+        await self._write(lambda: self._shelf.change(scope, change, deadline))
 
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
         return await self._run(self._readers, lambda: owned.listed(self._settings.of_all()))
 
     async def reseal(self, scope: Scope) -> bool:
         key_id, deadline = sealing.key_id(), monotonic() + max(self._timeout_s, _PURGE_S)
-        return await self._run(self._writer, lambda: self._shelf.reseal(scope, key_id, deadline))
+        return await self._write(lambda: self._shelf.reseal(scope, key_id, deadline))
 
     async def reseal_settings(self) -> int:
         key_id, deadline = sealing.key_id(), monotonic() + max(self._timeout_s, _PURGE_S)
@@ -174,6 +177,7 @@ class FileStore(DocumentStore):
 
     async def check(self) -> None:
         await self._run(self._writer, self._shelf.check)
+        await self._write(lambda: None)
 
     async def close(self) -> None:
         if self._shelf.written:
@@ -186,6 +190,28 @@ class FileStore(DocumentStore):
 
     async def _look(self, scope: Scope, look: Callable[[StoredSession | None], T]) -> T:
         return await self._run(self._readers, lambda: look(self._shelf.read(scope)))
+
+    async def _write(self, work: Callable[[], T]) -> T:
+        is_admitted, is_sealing, deadline = (
+            self._is_admitted,
+            self.encryption is not None,
+            self._deadline(),
+        )
+
+        def job() -> T:
+            if not is_admitted:
+                self._admit_here(deadline, is_sealing=is_sealing)
+            return work()
+
+        return await self._run(self._writer, job)
+
+    def _admit_here(self, deadline: float, *, is_sealing: bool) -> None:
+        """See that this process has the key of a folder that is sealed."""
+        owner = owned.owner_of(SEALED_BY)
+        if owned.found(self._settings.read(owner), SEALED_BY, MARK) is None and is_sealing:
+            self._settings.change(
+                owner, lambda old: owned.put(old, SEALED_BY, MARK, True, None), deadline
+            )
 
     async def _run(self, lane: WorkerQueue[_Hand], work: Callable[[], T]) -> T:
         root = self._shelf.root
