@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from ce_engine.ports.ids import Clock, Hasher, IdGenerator
     from ce_engine.ports.llm import LlmAdapter, LlmRequest, LlmResponse
     from ce_engine.ports.pruner import Pruner
-    from ce_engine.ports.redaction import Redactor, RedactResult
+    from ce_engine.ports.redaction import PiiDetector, PiiSpan, Redactor, RedactResult
     from ce_engine.ports.rendering import Assembler, EvidenceResolver, Renderer, RenderHints
     from ce_engine.ports.store import Store
     from ce_engine.ports.tokens import TokenEstimator
@@ -317,6 +317,8 @@ __all__ = [
     "Original",
     "OriginalRefusedError",
     "OriginalsReport",
+    "PiiDetector",
+    "PiiSpan",
     "PrepareResult",
     "Prepared",
     "Priority",
@@ -432,7 +434,7 @@ _HOMES = {
     "ports.ids": "Clock Hasher IdGenerator",
     "ports.llm": "LlmAdapter LlmRequest LlmResponse",
     "ports.pruner": "Pruner",
-    "ports.redaction": "RedactResult Redactor",
+    "ports.redaction": "PiiDetector PiiSpan RedactResult Redactor",
     "ports.rendering": "Assembler EvidenceResolver RenderHints Renderer",
     "ports.store": "Store",
     "ports.tokens": "TokenEstimator",

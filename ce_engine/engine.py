@@ -14,7 +14,7 @@ from ce_engine.audit.reading import ReadMethods
 from ce_engine.audit.replay import ReplayMethods
 from ce_engine.audit.trace import TraceMethods
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import BackpressureError
+from ce_engine.errors import BackpressureError, ConfigError
 from ce_engine.memory.compaction import CompactionMethods
 from ce_engine.memory.embedding import EmbeddingMethods
 from ce_engine.ports.blocks import BlockDeriver
@@ -134,7 +134,12 @@ class Engine(
     ) -> None:
         self.store, self.config = store, config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
-        self.redactor: Redactor = redactor or PatternRedactor.of(self.config.redaction.rules)
+        if redactor is not None and self.config.redaction.detector is not None:
+            raise ConfigError(
+                "the engine has a redactor of your own and RedactionConfig.detector, which it would not "
+                "ask: leave one of them out"
+            )
+        self.redactor: Redactor = redactor or PatternRedactor.configured(self.config.redaction)
         self.pruner = pruner or GreedyPriorityPruner()
         self.selectors = ref_selector or RefSelector()
         self._use(deriver, renderer)

@@ -15,19 +15,19 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
-    "ce_engine": 1450,
+    "ce_engine": 1490,
     "ce_engine/apps": 3570,
     "ce_engine/audit": 1920,
     "ce_engine/memory": 750,
-    "ce_engine/ports": 330,
+    "ce_engine/ports": 350,
     "ce_engine/prepare": 4470,
     "ce_engine/runtime": 1150,
     "ce_engine/schema": 2460,
     "ce_engine/sessions": 1410,
     "ce_engine/stores": 5280,
     "ce_engine/testing": 2420,
-    "ce_engine/text": 4960,
-    "ce_engine/turns": 5270,
+    "ce_engine/text": 5250,
+    "ce_engine/turns": 5320,
     "ce_integrations": 40,
     "ce_integrations/calls": 1580,
     "ce_integrations/demo": 570,
