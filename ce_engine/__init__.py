@@ -202,6 +202,7 @@ if TYPE_CHECKING:
     from ce_engine.stores import open_store
     from ce_engine.stores.documents.memory import MemoryStore
     from ce_engine.sync import SyncEngine
+    from ce_engine.text.redaction.presidio import PresidioDetector
     from ce_engine.text.relevance.minilm import MiniLmEmbedder
     from ce_engine.text.tokens import (
         CharBasedEstimator,
@@ -321,6 +322,7 @@ __all__ = [
     "PiiSpan",
     "PrepareResult",
     "Prepared",
+    "PresidioDetector",
     "Priority",
     "ProviderKind",
     "PruneBudget",
@@ -465,6 +467,7 @@ _HOMES = {
     "stores": "open_store",
     "stores.documents.memory": "MemoryStore",
     "sync": "SyncEngine",
+    "text.redaction.presidio": "PresidioDetector",
     "text.relevance.minilm": "MiniLmEmbedder",
     "text.tokens": "CharBasedEstimator TiktokenEstimator context_window image_tokens",
     "turns.evidence_tool": "EvidenceTool",

@@ -80,6 +80,20 @@ from ce_engine.turns.report.over_budget import OverBudgetLog
 logger = logging.getLogger("ce_engine")
 
 
+def _redactor(config: RuntimeConfig, own: Redactor | None) -> Redactor:
+    """The engine's redactor.
+
+    Raises:
+        ConfigError: a detector is configured that the redactor of somebody's own would not ask.
+    """
+    if own is not None and config.redaction.detector is not None:
+        raise ConfigError(
+            "the engine has a redactor of your own and RedactionConfig.detector, which it would not "
+            "ask: leave one of them out"
+        )
+    return own or PatternRedactor.configured(config.redaction)
+
+
 @doors
 class Engine(
     AdmissionMethods,
@@ -134,12 +148,7 @@ class Engine(
     ) -> None:
         self.store, self.config = store, config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
-        if redactor is not None and self.config.redaction.detector is not None:
-            raise ConfigError(
-                "the engine has a redactor of your own and RedactionConfig.detector, which it would not "
-                "ask: leave one of them out"
-            )
-        self.redactor: Redactor = redactor or PatternRedactor.configured(self.config.redaction)
+        self.redactor = _redactor(self.config, redactor)
         self.pruner = pruner or GreedyPriorityPruner()
         self.selectors = ref_selector or RefSelector()
         self._use(deriver, renderer)

@@ -222,14 +222,14 @@ class PatternRedactor:
             view, origin = substitute(text, ((start, end, HOLE) for start, end in holes))
             if spans and not any(self._scan(part) for part in around(view, HOLE, REACH)):
                 break
-            found = self._scan(view)
+            chosen = longest(self._scan(view))
             if self.detects and not spans:
-                found += self._solid(view, self._detected(view, locale))
-            if not found:
+                chosen += self._beside(chosen, view, locale)
+            if not chosen:
                 break
             fresh = [
                 SensitiveSpan(origin(start), origin(end), label, rule)
-                for start, end, label, rule in breathing(longest(found))
+                for start, end, label, rule in breathing(chosen)
             ]
             spans += fresh
             holes = sorted(holes + [(span.start, span.end) for span in fresh])
@@ -240,8 +240,18 @@ class PatternRedactor:
         spans = [*self._scan_custom(view), *found] if self._custom else list(found)
         return self._solid(view, spans)
 
-    def _detected(self, view: str, locale: str) -> list[SensitiveSpan]:
-        return self.detection.spans(view, locale) if self.detection else []
+    def _beside(self, chosen: list[SensitiveSpan], view: str, locale: str) -> list[SensitiveSpan]:
+        """What the detector finds, without the places that patterns, which are surer, have found."""
+        if self.detection is None:
+            return []
+        cuts = ((start, end, HOLE * (end - start)) for start, end, *_ in sorted(chosen))
+        rest, _ = substitute(view, cuts)
+        found = longest(self.detection.spans(view, locale))
+        return [
+            SensitiveSpan(*word.span(), span.label, span.rule)
+            for span in self._solid(rest, found)
+            for word in _WORDS.finditer(rest, span.start, span.end)
+        ]
 
     def _solid(self, view: str, spans: list[SensitiveSpan]) -> list[SensitiveSpan]:
         """The spans without what was taken out before."""
@@ -271,6 +281,7 @@ def _scan_short(view: str) -> Sequence[SensitiveSpan]:
 
 
 _NO_LABEL = re.compile(r"[^\w \-.]")
+_WORDS = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _SOLID = re.compile(f"[^{HOLE}]+")
 
 

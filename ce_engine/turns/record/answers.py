@@ -116,8 +116,7 @@ def _record_answer_message(
     counted: tuple[str, int],
 ) -> None:
     view, row = records.view, turn.row
-    broken_off = status is not TurnStatus.COMMITTED
-    stored = _answer_row(records, turn, answer, counted, broken_off=broken_off)
+    stored = _answer_row(records, turn, answer, counted, status)
     if status is not TurnStatus.COMMITTED:
         stored.message.status = str(status)
     agent = records.ingest.name(turn.handle.scope.agent_id)
@@ -180,8 +179,7 @@ def _answer_row(
     turn: OpenTurn,
     answer: Answer,
     counted: tuple[str, int],
-    *,
-    broken_off: bool,
+    status: TurnStatus,
 ) -> MessageRow:
     view, message = records.view, answer.message
     origin = Origin.TOOL_CALL if message.tool_calls else Origin.ANSWER
@@ -191,7 +189,7 @@ def _answer_row(
         keys=view.fingerprinter.message(message),
         speaker=message.author.id if message.author else turn.handle.scope.agent_id or None,
         tokens=counted,
-        broken_off=broken_off,
+        broken_off=status is not TurnStatus.COMMITTED,
     )
     stored.message.attachments = attachment_records(answer.attachments, records.ingest)
     stored.lane_key, stored.turn_id = turn.row.lane, turn.row.turn_id

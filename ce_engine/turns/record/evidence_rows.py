@@ -37,19 +37,17 @@ def evidence_row(
         ingest.degraded.append(INGEST_FAILED)
     own, metadata = draft.content if message_id is None else "", draft.metadata
     piece = RedactionTally(ingest.ids.generate())
-    is_apart = ingest.is_apart(metadata.get("sensitivity"))
+    kind, is_apart = _kind(draft.type), ingest.is_apart(metadata.get("sensitivity"))
     redacted, withheld = ingest.content(
-        own, piece, kind=_kind(draft.type), is_apart=is_apart, broken_off=broken_off
+        own, piece, kind=kind, is_apart=is_apart, broken_off=broken_off
     )
     stored = {**(_metadata(ingest, metadata, piece) if metadata else {}), **(clean or {})}
     stored["created_at"] = ingest.clock.now_iso()
-    if redacted.has_sensitive:
-        stored["has_sensitive"] = True
+    stored |= {"has_sensitive": True} if redacted.has_sensitive else {}
     if withheld:  # what recognises it, and how much it was
         mac = ingest.fingerprinter.mac("content", own).hex()
         stored |= {"withheld": True, "length": len(own), "content_mac": mac}
-    live = {"metadata": dict(metadata)} if metadata else None
-    ingest.told(piece, own, live)
+    ingest.told(piece, own, {"metadata": dict(metadata)} if metadata else None)
     evidence = Evidence(
         evidence_id=piece.id,
         type=draft.type,

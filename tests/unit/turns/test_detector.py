@@ -121,6 +121,20 @@ def test_live_names_come_back_where_the_engine_itself_puts_them_in() -> None:
     assert bound.text("Ms Xanthippe").text == "Ms Xanthippe"  # a name of a tool or an id
 
 
+class Greedy(Names):
+    """Takes half of what a pattern finds, and more beside it."""
+
+    def detect(self, text: str, locale: str) -> Iterable[PiiSpan]:
+        return [PiiSpan(0, text.index("4111") + 9, "PERSON")] if "4111" in text else []
+
+
+@pytest.mark.req("B-04")
+def test_a_detector_never_takes_from_what_patterns_find() -> None:
+    config = RedactionConfig(detector=Greedy())
+    bound = PatternRedactor.configured(config).bind(b"k" * 32, [], "en").detecting()
+    assert bound.text("Jo 4111 1111 1111 1111").text == "[PERSON_1] [CARD_1]"
+
+
 @pytest.mark.req("B-04")
 def test_what_the_detector_is_less_sure_of_is_left() -> None:
     config = RedactionConfig(detector=Names(), detector_min_score=0.7)
