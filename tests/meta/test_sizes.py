@@ -26,7 +26,7 @@ ROOMS = {
     "ce_engine/sessions": 1410,
     "ce_engine/stores": 5280,
     "ce_engine/testing": 2420,
-    "ce_engine/text": 5250,
+    "ce_engine/text": 5400,
     "ce_engine/turns": 5320,
     "ce_integrations": 40,
     "ce_integrations/calls": 1580,
