@@ -26,6 +26,7 @@ MODELS = {
 }
 """Language -> models of spaCy, the best first; the first that is installed is taken."""
 
+_NO_NAME = re.compile(r"[0-9_=/<>{}\[\]@]")
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 _STREET = (
     "street|st|avenue|ave|road|rd|boulevard|blvd|lane|ln|drive|dr|court|ct|square|sq|terrace|place|pl|way|"
@@ -129,7 +130,11 @@ class PresidioDetector:
         if language is None:
             return
         for found in self._analyzer.analyze(text, language, entities=self._entities):
-            yield PiiSpan(found.start, found.end, str(found.entity_type), float(found.score))
+            start, end, label = found.start, found.end, str(found.entity_type)
+            if label in ENTITIES:
+                end = start + len(_name(text[start:end]))
+            if start < end:
+                yield PiiSpan(start, end, label, float(found.score))
 
     def _language(self, text: str, locale: str) -> str | None:
         letters = sum(sign.isalpha() for sign in text)
@@ -139,6 +144,14 @@ class PresidioDetector:
         if spoken != "zh" and spoken in self._models:
             return spoken
         return "en" if "en" in self._models or not self._models else None
+
+
+def _name(found: str) -> str:
+    """What of a find is a name: models take hashes, `Order 4412` and `status=200` for people, too."""
+    if not _NO_NAME.search(found):
+        return found
+    words = _NO_NAME.split(found, maxsplit=1)[0].rpartition(" ")[0]
+    return words if " " in words else ""
 
 
 def _addresses(text: str) -> Iterator[PiiSpan]:

@@ -53,6 +53,20 @@ def test_names_of_people_and_places_are_found() -> None:
     assert text == "My name is [PERSON_1], I moved to [LOCATION_1]. Mail [EMAIL_1]"
 
 
+@needs_model
+@pytest.mark.req("B-04")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "commit 8e6827dde66a8165b3db49504d30ea2f4b01bf8e merged, took 4412 ms",
+        "Order 01152554 shipped, invoice 472144 of 2026-03-04",
+        "trace c672a325260ebfdc409e7349f28ca442 span f72d781f7169b32d status=200",
+    ],
+)
+def test_what_has_digits_is_nobodys_name(text: str) -> None:
+    assert redacted(text, PresidioDetector(models={"en": MODEL})) == text
+
+
 @needs_presidio
 @pytest.mark.req("B-04")
 def test_what_it_cannot_do_is_refused_with_the_cure() -> None:
