@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from ce_engine.ports.ids import Clock, Hasher, IdGenerator
     from ce_engine.ports.llm import LlmAdapter, LlmRequest, LlmResponse
     from ce_engine.ports.pruner import Pruner
-    from ce_engine.ports.redaction import Redactor, RedactResult
+    from ce_engine.ports.redaction import PiiDetector, PiiSpan, Redactor, RedactResult
     from ce_engine.ports.rendering import Assembler, EvidenceResolver, Renderer, RenderHints
     from ce_engine.ports.store import Store
     from ce_engine.ports.tokens import TokenEstimator
@@ -211,6 +211,7 @@ if TYPE_CHECKING:
     from ce_engine.stores import open_store
     from ce_engine.stores.documents.memory import MemoryStore
     from ce_engine.sync import SyncEngine
+    from ce_engine.text.redaction.presidio import PresidioDetector
     from ce_engine.text.relevance.minilm import MiniLmEmbedder
     from ce_engine.text.tokens import (
         CharBasedEstimator,
@@ -338,8 +339,11 @@ __all__ = [
     "Original",
     "OriginalRefusedError",
     "OriginalsReport",
+    "PiiDetector",
+    "PiiSpan",
     "PrepareResult",
     "Prepared",
+    "PresidioDetector",
     "Priority",
     "ProviderKind",
     "PruneBudget",
@@ -460,7 +464,7 @@ _HOMES = {
     "ports.ids": "Clock Hasher IdGenerator",
     "ports.llm": "LlmAdapter LlmRequest LlmResponse",
     "ports.pruner": "Pruner",
-    "ports.redaction": "RedactResult Redactor",
+    "ports.redaction": "PiiDetector PiiSpan RedactResult Redactor",
     "ports.rendering": "Assembler EvidenceResolver RenderHints Renderer",
     "ports.store": "Store",
     "ports.tokens": "TokenEstimator",
@@ -493,6 +497,7 @@ _HOMES = {
     "stores": "open_store",
     "stores.documents.memory": "MemoryStore",
     "sync": "SyncEngine",
+    "text.redaction.presidio": "PresidioDetector",
     "text.relevance.minilm": "MiniLmEmbedder",
     "text.tokens": "CharBasedEstimator TiktokenEstimator context_window image_tokens",
     "turns.evidence_tool": "EvidenceTool",

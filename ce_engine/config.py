@@ -211,6 +211,12 @@ class RedactionRules(_Config):
         return value
 
 
+ContentKind = Literal[
+    "messages", "tool_arguments", "tool_results", "evidence", "metadata", "payloads"
+]
+FieldPolicy = Literal["redact", "patterns", "pointer", "stored"]
+
+
 class RedactionConfig(_Config):
     """What is taken out before anything is stored, and where the original goes, if anywhere.
 
@@ -219,8 +225,17 @@ class RedactionConfig(_Config):
             to have rights of its own. The first store never has it (A-30).
         originals_url: that second store, as `open_store` understands it; without one, the engine's
             component `originals`, else `CE_ORIGINALS_URL`.
-        content: `pointer` stores no content of messages and evidence: length, HMAC and source stay. They
-            can be traced and recognised, but neither recalled nor replayed (A-30).
+        content: `pointer` stores no content of messages, evidence, tool arguments and results: length, HMAC
+            and source stay. They can be traced and recognised, but neither recalled nor replayed (A-30).
+            Metadata and payloads are kept, redacted; `fields` says otherwise.
+        detector: finds what patterns cannot, such as names: `PresidioDetector()`, or your own
+            (`PiiDetector`). The engine's configuration has it; that of one call cannot change it.
+        detector_min_score: what the detector is less sure of is left, 0 to 1.
+        fields: what is done with a kind of content. `redact` (the default) is patterns and the detector,
+            `patterns` the first alone, `pointer` stores nothing of it but that it was there, `stored` keeps
+            it as it is: for what nobody has to protect. What is named here is no matter of `content`.
+            `messages`, `tool_arguments`, `tool_results` (and what tools failed with), `evidence` (and blocks),
+            `metadata` (of evidence), `payloads` (of events that the app records).
         originals_only: sensitivities, words of the app's own. Evidence whose metadata has one of them under
             `sensitivity`, and blocks of such a `sensitivity`, keep their content in the second store alone
             (A-30): in the first are length and HMAC. They can be traced, and are in no input of ours.
@@ -237,10 +252,30 @@ class RedactionConfig(_Config):
     rules: RedactionRules | None = None
     originals_url: str | None = None
     content: Literal["stored", "pointer"] = "stored"
+    detector: Any = None
+    detector_min_score: float = Field(default=0.5, ge=0.0, le=1.0)
+    fields: dict[ContentKind, FieldPolicy] = Field(default_factory=dict)
     originals_only: tuple[str, ...] = ()
     audit: bool = False
     max_text_chars: int = Field(default=2_000_000, ge=1)
     timeout_s: float = Field(default=2.0, gt=0)
+
+    @field_validator("detector")
+    @classmethod
+    def _detects(cls, value: Any) -> Any:
+        whole = all(hasattr(value, name) for name in ("name", "labels", "detect"))
+        if value is not None and not whole:
+            raise ValueError("expected an object with name, labels and detect(text, locale)")
+        return value
+
+    @field_serializer("detector")
+    def _named(self, value: Any) -> str | None:
+        return None if value is None else str(value.name)
+
+    def policy_of(self, kind: ContentKind) -> FieldPolicy:
+        """What is done with content of this kind."""
+        pointed = self.content == "pointer" and kind not in ("metadata", "payloads")
+        return self.fields.get(kind, "pointer" if pointed else "redact")
 
     @model_validator(mode="after")
     def _has_use_for_originals(self) -> Self:

@@ -17,7 +17,7 @@ from ce_engine.audit.reading import ReadMethods
 from ce_engine.audit.replay import ReplayMethods
 from ce_engine.audit.trace import TraceMethods
 from ce_engine.config import RuntimeConfig
-from ce_engine.errors import BackpressureError
+from ce_engine.errors import BackpressureError, ConfigError
 from ce_engine.memory.compaction import CompactionMethods
 from ce_engine.memory.embedding import EmbeddingMethods
 from ce_engine.ports.audit import AuditSink, Authorize
@@ -84,6 +84,20 @@ from ce_engine.turns.report.over_budget import OverBudgetLog
 logger = logging.getLogger("ce_engine")
 
 
+def _redactor(config: RuntimeConfig, own: Redactor | None) -> Redactor:
+    """The engine's redactor.
+
+    Raises:
+        ConfigError: a detector is configured that the redactor of somebody's own would not ask.
+    """
+    if own is not None and config.redaction.detector is not None:
+        raise ConfigError(
+            "the engine has a redactor of your own and RedactionConfig.detector, which it would not "
+            "ask: leave one of them out"
+        )
+    return own or PatternRedactor.configured(config.redaction)
+
+
 @guarded()
 @doors
 class Engine(
@@ -141,7 +155,7 @@ class Engine(
     ) -> None:
         self.store, self.config = store, config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
-        self.redactor: Redactor = redactor or PatternRedactor.of(self.config.redaction.rules)
+        self.redactor = _redactor(self.config, redactor)
         self.pruner = pruner or GreedyPriorityPruner()
         self.selectors = ref_selector or RefSelector()
         self._use(deriver, renderer)

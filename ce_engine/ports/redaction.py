@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +35,47 @@ class RestoreResult:
     text: str
     restored: int = 0
     unresolved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PiiSpan:
+    """Something personal that a detector found.
+
+    Attributes:
+        start: offset of its first character in the text.
+        end: offset behind its last one.
+        label: what it is; one of the detector's `labels`.
+        score: how sure the detector is, 0 to 1.
+    """
+
+    start: int
+    end: int
+    label: str
+    score: float = 1.0
+
+
+class PiiDetector(Protocol):
+    """Finds what no pattern can, such as names and postal addresses (B-04, layer three).
+
+    It is asked beside the patterns, on a thread of its own, a text at a time, before anything of the text
+    is stored. One that raises, answers what is none of this, or takes longer than
+    `RedactionConfig.timeout_s` for a text costs the app nothing but that text in the store: it is
+    stored without content, its length and HMAC are kept, and the report's `degradations` say so.
+    """
+
+    @property
+    def name(self) -> str:
+        """Names the model and its version: rows say what they were redacted with."""
+        ...
+
+    @property
+    def labels(self) -> Collection[str]:
+        """The labels of its spans, in capital letters and `_`: `PERSON` becomes `[PERSON_1]`."""
+        ...
+
+    def detect(self, text: str, locale: str) -> Iterable[PiiSpan]:
+        """What is personal in a text; spans may overlap. `locale` is the engine's: `en`, `zh`."""
+        ...
 
 
 class SessionRedactor(Protocol):

@@ -59,6 +59,21 @@ def _token(rng: random.Random) -> str:
     return "ghp_" + "".join(rng.choice(string.ascii_letters + string.digits) for _ in range(36))
 
 
+@_kind
+def _mac(rng: random.Random) -> str:
+    return "02:" + ":".join(f"{rng.randrange(256):02x}" for _ in range(5))
+
+
+@_kind
+def _ipv6(rng: random.Random) -> str:
+    return "2a02:" + ":".join(f"{rng.randrange(0x1000, 0x10000):x}" for _ in range(7))
+
+
+@_kind
+def _wallet(rng: random.Random) -> str:
+    return "0x" + "".join(rng.choice("0123456789abcdef") for _ in range(40))
+
+
 AROUND = ("联系{}，谢谢", "x {} y", "（{}）", "请转告{}。", "{}")
 
 

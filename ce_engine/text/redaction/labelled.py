@@ -1,4 +1,4 @@
-"""Values that only their label makes personal or secret: passwords, student ids, keys without a form.
+"""Values that only their label makes personal or secret: student ids, phones, keys without a form.
 
 The label is a word, in English or Chinese; what may stand between it and the value is a suffix
 ("number", `号码`), closing quotes and an operator (`:`, `=`, "is", `是`).
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ce_engine.text.redaction import checksums
-from ce_engine.text.redaction.patterns import DIGITS, Bounds, has_any, looks_random, password_value
+from ce_engine.text.redaction.patterns import DIGITS, Bounds, has_any, looks_random
 
 
 class Label(NamedTuple):
@@ -60,7 +60,8 @@ _NUMBER = r"(?:[ _\-.]{0,2}(?:number|nummer|num|no|nr|#)(?![A-Za-z])[.]?|号码?
 _CLOSING = {"“": "”", "‘": "’", "「": "」", "『": "』"}
 
 
-def _tail(suffix: str, value: str) -> re.Pattern[str]:
+def tail(suffix: str, value: str) -> re.Pattern[str]:
+    """Return what matches behind a label: a suffix of it, an operator, a quote and the value."""
     return re.compile(rf"(?i:{suffix}{_OPERATOR})(?P<value>{value})")
 
 
@@ -76,12 +77,11 @@ def starts_word(text: str, start: int, length: int) -> bool:
 
 _STOPS = "\"'`<>"
 _STOPS_OF_QUERY = "\"'`<>&;|"
-_FLAG = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
 _CODE = re.compile(r"[A-Za-z_][\w.]*[(\[{]|[a-z_][a-z0-9_]*\.[A-Za-z_]")
 _NAME = re.compile(r"[A-Za-z_]+[0-9]{0,2}\Z")
 
 
-def _cut(label: Label) -> tuple[int, int, bool]:
+def cut(label: Label) -> tuple[int, int, bool]:
     """Return the bounds of a value of any signs, and whether it was quoted."""
     text, start, quote = label.text, label.tail.start("value"), label.tail["quote"]
     if quote:
@@ -95,26 +95,7 @@ def _cut(label: Label) -> tuple[int, int, bool]:
     return start, start + len(run.rstrip(".,;:)]}?")), False
 
 
-def _password(label: Label) -> Bounds | None:
-    text, word = label.text, label.text[label.start : label.end]
-    start, end, quoted = _cut(label)
-    value, behind = text[start:end], text[end : end + 2]
-    operator = label.tail["operator"]
-    flag = text[label.end].isspace() and _FLAG.search(text, max(0, label.start - 40), label.start)
-    if not (label.joined or flag) or (operator == ">" and behind != "</"):
-        return None  # `<user>:<password>@host` is no XML
-    shouted = word.isupper() and operator == "="
-    if shouted and word == "PWD":
-        return None  # the shell's working directory
-    if " " in value and not (shouted or word.lower() == "passphrase"):
-        return None  # a text of a user interface: "Enter your password"
-    if not quoted and _code(label, value, behind):
-        return None
-    explicit = quoted or shouted or (label.chinese and operator is not None)
-    return (start, end) if password_value(value, explicit=explicit) else None
-
-
-def _code(label: Label, value: str, behind: str) -> bool:
+def is_code(label: Label, value: str, behind: str) -> bool:
     """Say whether a value without quotes is an expression: `get()`, `self.key`, `f(password=pw1)`."""
     argument = label.text[label.start - 1 : label.start] in {"(", " "} and behind[:1] in {",", ")"}
     return _CODE.match(value) is not None or (argument and _NAME.match(value) is not None)
@@ -142,11 +123,11 @@ def _secret(label: Label) -> Bounds | None:
         return None
     if not label.joined or _COUNTED.search(text, before, label.start):
         return None
-    start, end, quoted = _cut(label)
+    start, end, quoted = cut(label)
     value = text[start:end]
     if len(value) < (12 if quoted else 16) or not value.isascii() or " " in value:
         return None
-    if value[0] in ".<${" or "://" in value or (not quoted and _code(label, value, "")):
+    if value[0] in ".<${" or "://" in value or (not quoted and is_code(label, value, "")):
         return None
     if value[0] == "/" and (not _BASE64.fullmatch(value) or _FOLDER.search(value)):
         return None
@@ -225,7 +206,8 @@ def _address(label: Label) -> Bounds | None:
 # The table
 
 
-def _labels(text: str) -> tuple[str, ...]:
+def labels(text: str) -> tuple[str, ...]:
+    """Return the words of a table of labels."""
     return tuple(text.split("|"))
 
 
@@ -240,17 +222,10 @@ _KIND_OF_ADDRESS = r"(?:[ _\-]?addr(?:ess)?|地址)?"
 
 LABELLED = (
     Labelled(
-        "password",
-        "PASSWORD",
-        _labels("password|passwd|pwd|pw|passphrase|passcode|密码|口令|密碼"),
-        _tail("", "[!-~]{1,256}"),
-        _password,
-    ),
-    Labelled(
         "secret",
         "SECRET",
-        _labels("secret|token|key|credential|密钥|秘钥|密鑰|令牌|凭证"),
-        _tail("", "[!-~]{8,1024}"),
+        labels("secret|token|key|credential|密钥|秘钥|密鑰|令牌|凭证"),
+        tail("", "[!-~]{8,1024}"),
         _secret,
     ),
 )
@@ -260,19 +235,19 @@ LABELLED_NUMBERS = (
     Labelled(
         "student_id",
         "STUDENT_ID",
-        _labels(
+        labels(
             "student|matric|matrikel|matr.|enrol|学号|學號|学籍|学生证|学生号|学生编|学员号|准考证"
         ),
-        _tail(_KIND_OF_STUDENT, r"[A-Za-z]{0,5}[\-/]?[0-9][A-Za-z0-9\-/]{3,20}(?![A-Za-z0-9])"),
+        tail(_KIND_OF_STUDENT, r"[A-Za-z]{0,5}[\-/]?[0-9][A-Za-z0-9\-/]{3,20}(?![A-Za-z0-9])"),
         _student,
     ),
     Labelled(
         "phone_labelled",
         "PHONE",
-        _labels(
+        labels(
             "phone|mobile|cell|tel|fax|whatsapp|电话|電話|手机|手機|座机|传真|联系方式|联系号码|热线"
         ),
-        _tail(
+        tail(
             _KIND_OF_PHONE + _NUMBER, r"[+(（]{0,2}[0-9][0-9 ()（）.\-]{5,22}[0-9](?![0-9A-Za-z_])"
         ),
         _phone,
@@ -280,35 +255,35 @@ LABELLED_NUMBERS = (
     Labelled(
         "identity_labelled",
         "ID_CARD",
-        _labels(
+        labels(
             "身份证|身分证|身份證|证件|居民证|公民身份|id card|id_card|idcard|national|identity|id_no|"
             "id no|id number"
         ),
-        _tail(_KIND_OF_IDENTITY + _NUMBER, r"[0-9][0-9 \-]{13,20}[0-9Xx](?![0-9A-Za-z])"),
+        tail(_KIND_OF_IDENTITY + _NUMBER, r"[0-9][0-9 \-]{13,20}[0-9Xx](?![0-9A-Za-z])"),
         _identity,
     ),
     Labelled(
         "social_security_labelled",
         "SSN",
-        _labels("ssn|social security|social_security|socialsecurity"),
-        _tail(_NUMBER, r"[0-9]{3}[ \-]?[0-9]{2}[ \-]?[0-9]{4}(?![0-9A-Za-z])"),
+        labels("ssn|social security|social_security|socialsecurity"),
+        tail(_NUMBER, r"[0-9]{3}[ \-]?[0-9]{2}[ \-]?[0-9]{4}(?![0-9A-Za-z])"),
         _social_security,
     ),
     Labelled(
         "card_labelled",
         "CARD",
-        _labels("card|pan|卡号|卡號|银行卡|信用卡|储蓄卡|借记卡"),
-        _tail(_NUMBER, r"[0-9](?:[ .\-]?[0-9]){11,18}(?![0-9A-Za-z])"),
+        labels("card|pan|卡号|卡號|银行卡|信用卡|储蓄卡|借记卡"),
+        tail(_NUMBER, r"[0-9](?:[ .\-]?[0-9]){11,18}(?![0-9A-Za-z])"),
         _card,
     ),
     Labelled(
         "ip_labelled",
         "IP",
-        _labels(
+        labels(
             "ip|login from|log in from|logged in from|sign-in from|signed in from|remote_addr|"
             "remote addr|x-forwarded-for|登录地址|登陆地址|来源地址"
         ),
-        _tail(_KIND_OF_ADDRESS, r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![0-9]|\.[0-9])"),
+        tail(_KIND_OF_ADDRESS, r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![0-9]|\.[0-9])"),
         _address,
     ),
 )
@@ -319,12 +294,12 @@ LABELLED_NUMBERS = (
 
 _KEY_SIGNS = re.compile(r"[^a-z0-9\u4e00-\u9fff]+")
 _KEY_ENDS = {
-    "PASSWORD": _labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼"),
-    "SECRET": _labels(
+    "PASSWORD": labels("password|passwd|passphrase|passcode|pwd|密码|口令|密碼"),
+    "SECRET": labels(
         "secret|token|apikey|secretkey|accesskey|privatekey|authorization|credential|credentials|"
         "密钥|秘钥|密鑰|令牌"
     ),
-    "STUDENT_ID": _labels("studentid|studentno|studentnumber|matriculationnumber|学号|學號"),
+    "STUDENT_ID": labels("studentid|studentno|studentnumber|matriculationnumber|学号|學號"),
 }
 _COUNTED_KEY = re.compile(
     r"(?:page|next|prev|continuation|sync|eos|bos|unk|pad|sep|cls|mask|stop)token\Z"

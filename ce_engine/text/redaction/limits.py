@@ -10,6 +10,7 @@ from ce_engine.errors import RedactionError
 from ce_engine.ports.redaction import RedactedData, RedactResult, SessionRedactor
 from ce_engine.schema.degradation import REDACTION_LIMIT
 from ce_engine.schema.time_limits import Allowance, TimeUpError
+from ce_engine.text.redaction.detection import in_call
 from ce_engine.text.redaction.pieces import text_length
 
 
@@ -29,6 +30,7 @@ class LimitedRedactor:
     ) -> None:
         self._redactor, self._degraded = redactor, degraded
         self._max_chars, self._allowance = policy.max_text_chars, Allowance(policy.timeout_s)
+        self._detecting = [Allowance.TEXTS * policy.timeout_s]
 
     def text(self, clean: str) -> tuple[RedactResult, bool]:
         """The text as it may be stored, and whether it is withheld."""
@@ -53,7 +55,7 @@ class LimitedRedactor:
     def _limited(self, length: int, work: Callable[[], T]) -> T:
         if length > self._max_chars:
             raise TimeUpError("it would take longer than it may")
-        return self._allowance.of_one(work)
+        return in_call(self._detecting, lambda: self._allowance.of_one(work))
 
     def _failed(self, error: Exception) -> str:
         given_up = isinstance(error, TimeUpError)

@@ -23,6 +23,8 @@ class RedactionTally:
     id: str
     rules: dict[str, None] = field(default_factory=dict)
     count: int = 0
+    pointed: bool = False
+    """Whether something of it is not stored, only that it was there (A-30)."""
 
     def hit(self, rules: Sequence[str], count: int) -> None:
         self.rules |= dict.fromkeys(rules)

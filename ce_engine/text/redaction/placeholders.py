@@ -18,7 +18,9 @@ MIN_SECRET_BYTES = 16
 CAPACITY = 100_000
 """Values that a session remembers; one beyond gets a new number each time it is met."""
 
-_SPELLED_IN_GROUPS = frozenset({"PHONE", "ID_CARD", "SSN", "CARD", "IBAN"})
+_SPELLED_IN_GROUPS = frozenset(
+    {"PHONE", "ID_CARD", "SSN", "CARD", "IBAN", "NATIONAL_ID", "MAC_ADDRESS"}
+)
 
 
 _NO_SIGN = re.compile(r"[\W_]+")

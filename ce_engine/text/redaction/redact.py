@@ -6,18 +6,19 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ce_engine.config import RedactionRules
-from ce_engine.errors import RedactionError
+from ce_engine.config import RedactionConfig, RedactionRules
 from ce_engine.ports.redaction import RedactedData, RedactResult, RestoreResult
 from ce_engine.schema.rows import Placeholder
 from ce_engine.schema.time_limits import breathe, breathing
+from ce_engine.text.redaction.detection import Detection
 from ce_engine.text.redaction.dictionaries import OwnerRule, dictionary_rules
 from ce_engine.text.redaction.fields import FieldPaths
-from ce_engine.text.redaction.labelled import sensitive_key
+from ce_engine.text.redaction.json_walk import JsonWalk
 from ce_engine.text.redaction.owner_patterns import pattern_rules
 from ce_engine.text.redaction.patterns import LABELS, VERSION
 from ce_engine.text.redaction.placeholders import Numbering
@@ -35,7 +36,6 @@ __all__ = [
     "SensitiveSpan",
 ]
 
-MAX_DEPTH = 1000
 MAX_ROUNDS = 8
 REACH = 512
 """Characters beside a match that may read differently once it is gone."""
@@ -74,6 +74,7 @@ class PatternRedactor:
         dictionaries: name -> words, found whatever their case, as words of their own. The names `pii`
             (what is always found) and `internal_urls` need no words.
         field_paths: JSONPaths of values that are taken out whole (see `FieldPaths`).
+        detection: finds more in what people and tools say (`BoundRedactor.detecting`).
 
     Raises:
         RedactionError: a name is no identifier, a pattern is no regular expression, a word is empty.
@@ -85,26 +86,43 @@ class PatternRedactor:
         patterns: Mapping[str, str] | None = None,
         dictionaries: Mapping[str, Sequence[str]] | None = None,
         field_paths: Sequence[str] = (),
+        detection: Detection | None = None,
     ) -> None:
+        self.detection, self.detects = detection, False
         self._custom = [*dictionary_rules(dictionaries or {}), *pattern_rules(patterns or {})]
         self._fields = FieldPaths(field_paths)
         own = (*(rule.label for rule in self._custom), *self._fields.labels)
-        names = {*LABELS, *LABELS.values(), *own}
+        names = {*LABELS, *LABELS.values(), *own, *(detection.labels if detection else ())}
         alternatives = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
         self._placeholder = re.compile(rf"\[(?:{alternatives})_[0-9]{{1,12}}\]")
-        self.version = VERSION + _digest(self._custom, self._fields.paths)
+        self.version = VERSION + _digest(self._custom, self._fields.paths, detection)
 
     @classmethod
-    def of(cls, rules: RedactionRules | None) -> PatternRedactor:
-        """The redactor of a configuration."""
-        if rules is None:
-            return cls()
-        return cls(rules.patterns, rules.dictionaries, rules.field_paths)
+    def of(
+        cls, rules: RedactionRules | None, detection: Detection | None = None
+    ) -> PatternRedactor:
+        """The redactor of some rules."""
+        rules = rules or RedactionRules()
+        return cls(rules.patterns, rules.dictionaries, rules.field_paths, detection)
+
+    @classmethod
+    def configured(cls, config: RedactionConfig) -> PatternRedactor:
+        """The redactor of a configuration, with its detector."""
+        if config.detector is None:
+            return cls.of(config.rules)
+        least, seconds = config.detector_min_score, config.timeout_s
+        return cls.of(config.rules, Detection(config.detector, least, seconds))
 
     @property
     def own_rules(self) -> bool:
         """Whether somebody added rules: how long they take is not known."""
-        return bool(self._custom or self._fields.paths)
+        return bool(self._custom or self._fields.paths or self.detection)
+
+    def detecting(self) -> PatternRedactor:
+        """This redactor as it also asks its detector."""
+        other = copy(self)
+        other.detects = self.detection is not None
+        return other
 
     def find(self, text: str) -> list[SensitiveSpan]:
         """Return what is found in order of place: the longest match wins, none overlap.
@@ -138,7 +156,7 @@ class PatternRedactor:
         Raises:
             RedactionError: something is no JSON, or nested deeper than 1,000 levels.
         """
-        walk = _JsonWalk(self, numbering, locale)
+        walk = JsonWalk(self, numbering, locale)
         walked = walk.run(walk.without_fields(value))
         return JsonRedaction(walked, tuple(walk.rules), walk.count, walk.count > 0)
 
@@ -173,7 +191,7 @@ class PatternRedactor:
         """Replace in a text that stands under `key`, which may be the label of what is in it."""
         context = f"{_NO_LABEL.sub(' ', key[-_CONTEXT:])}: " if key else ""
         view, origin = readable(context + text)
-        found = [span for span in breathing(self._find(view)) if span.start >= len(context)]
+        found = [span for span in breathing(self._find(view, locale)) if span.start >= len(context)]
         if not found:
             return Redaction(text)
         pieces: list[str] = []
@@ -192,7 +210,7 @@ class PatternRedactor:
         rules = tuple(dict.fromkeys(span.rule for span in spans))
         return Redaction("".join((*pieces, text[done:])), rules, len(spans), True, tuple(spans))
 
-    def _find(self, text: str) -> list[SensitiveSpan]:
+    def _find(self, text: str, locale: str = "en") -> list[SensitiveSpan]:
         """Search until nothing more is found: what a match hid may matter once it is gone.
 
         Each round reads a hole for every placeholder and match, so that the last one reads what a
@@ -204,12 +222,14 @@ class PatternRedactor:
             view, origin = substitute(text, ((start, end, HOLE) for start, end in holes))
             if spans and not any(self._scan(part) for part in around(view, HOLE, REACH)):
                 break
-            found = self._scan(view)
-            if not found:
+            chosen = longest(self._scan(view))
+            if self.detects and not spans:
+                chosen += self._beside(chosen, view, locale)
+            if not chosen:
                 break
             fresh = [
                 SensitiveSpan(origin(start), origin(end), label, rule)
-                for start, end, label, rule in breathing(longest(found))
+                for start, end, label, rule in breathing(chosen)
             ]
             spans += fresh
             holes = sorted(holes + [(span.start, span.end) for span in fresh])
@@ -218,6 +238,23 @@ class PatternRedactor:
     def _scan(self, view: str) -> list[SensitiveSpan]:
         found = scan(view) if len(view) > SHORT else _scan_short(view)
         spans = [*self._scan_custom(view), *found] if self._custom else list(found)
+        return self._solid(view, spans)
+
+    def _beside(self, chosen: list[SensitiveSpan], view: str, locale: str) -> list[SensitiveSpan]:
+        """What the detector finds, without the places that patterns, which are surer, have found."""
+        if self.detection is None:
+            return []
+        cuts = ((start, end, HOLE * (end - start)) for start, end, *_ in sorted(chosen))
+        rest, _ = substitute(view, cuts)
+        found = longest(self.detection.spans(view, locale))
+        return [
+            SensitiveSpan(*word.span(), span.label, span.rule)
+            for span in self._solid(rest, found)
+            for word in _WORDS.finditer(rest, span.start, span.end)
+        ]
+
+    def _solid(self, view: str, spans: list[SensitiveSpan]) -> list[SensitiveSpan]:
+        """The spans without what was taken out before."""
         if HOLE not in view:
             return spans
         return [
@@ -244,12 +281,14 @@ def _scan_short(view: str) -> Sequence[SensitiveSpan]:
 
 
 _NO_LABEL = re.compile(r"[^\w \-.]")
+_WORDS = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _SOLID = re.compile(f"[^{HOLE}]+")
 
 
-def _digest(rules: Iterable[OwnerRule], paths: Sequence[str]) -> str:
+def _digest(rules: Iterable[OwnerRule], paths: Sequence[str], detection: Detection | None) -> str:
     """Return a suffix that tells the user's rules apart, or nothing without any."""
     plain = [*([rule.rule, rule.pattern] for rule in rules), *paths]
+    plain += [["detector", detection.name]] if detection else []
     text = json.dumps(plain).encode()
     return "+" + hashlib.blake2b(text, digest_size=4).hexdigest() if plain else ""
 
@@ -264,6 +303,12 @@ class BoundRedactor:
     ) -> None:
         self._redactor, self._locale, self._vault = redactor, locale, Vault()
         self._numbering = Numbering(key, known=known, vault=self._vault)
+
+    def detecting(self) -> BoundRedactor:
+        """The same session's, as it also asks the detector: for what is said, not for names and ids."""
+        if self._redactor.detection is None:
+            return self
+        return _Detecting(self._redactor.detecting(), self._numbering, self._vault, self._locale)
 
     def text(self, text: str) -> RedactResult:
         for placeholder in self._redactor.spelled_out(text):
@@ -286,90 +331,13 @@ class BoundRedactor:
         return self._vault.held_bytes
 
 
-_Visit = tuple[Any, Any, Any, str, int]
-"""A value, the new container and the place in it, the key that labels it, the depth."""
+class _Detecting(BoundRedactor):
+    """Another that asks the detector, with the same numbers and live values."""
 
+    __slots__ = ()
 
-class _JsonWalk:
-    """One pass over nested data, without recursion: it may be nested as deep as it likes."""
-
-    def __init__(self, redactor: PatternRedactor, numbering: Numbering, locale: str) -> None:
-        self._redactor, self._numbering, self._locale = redactor, numbering, locale
-        self.count = 0
-        self.rules: dict[str, None] = {}
-
-    def without_fields(self, value: Any) -> Any:
-        """The value without what the field paths lead to."""
-        fresh, hits = self._redactor.redact_paths(value, self._numbering, self._locale)
-        self.count += len(hits)
-        self.rules |= dict.fromkeys(hits)
-        return fresh
-
-    def run(self, value: Any) -> Any:
-        root = [value]
-        todo: list[_Visit] = [(value, root, 0, "", 0)]
-        while todo:
-            item, parent, place, key, depth = todo.pop()
-            if depth > MAX_DEPTH:
-                raise RedactionError(
-                    f"the data is nested deeper than {MAX_DEPTH} levels, or holds itself: flatten it"
-                )
-            if isinstance(item, Mapping):
-                fresh: dict[Any, Any] = {}
-                parent[place] = fresh
-                children: list[_Visit] = [
-                    (v, fresh, k, k if isinstance(k, str) else "", depth + 1)
-                    for k, v in self._keyed(item)
-                ]
-            elif isinstance(item, list | tuple):
-                places: list[Any] = [None] * len(item)
-                parent[place] = places
-                children = [(v, places, at, key, depth + 1) for at, v in enumerate(item)]
-            else:
-                parent[place] = self._leaf(item, key)
-                continue
-            todo.extend(reversed(children))
-        return root[0]
-
-    def _keyed(self, item: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-        taken: set[Any] = set()
-        for key, value in item.items():
-            name = self._leaf(key, "")
-            while name in taken:
-                name = f"{name}'"  # two spellings of one value: neither entry may be lost
-            taken.add(name)
-            yield name, value
-
-    def _leaf(self, item: Any, key: str) -> Any:
-        if item is None or isinstance(item, bool):
-            return item
-        if not isinstance(item, str | int | float):
-            raise RedactionError(
-                f"{type(item).__name__!r} is no JSON value: hand over dict, list, str, int, float, bool "
-                "or None, for instance by json.loads(json.dumps(value, default=str))"
-            )
-        text = item if isinstance(item, str) else _spelled(item)
-        label = sensitive_key(key, text)
-        if label == "SECRET" and not isinstance(item, str):
-            label = None  # `{"token": 5}` counts
-        if label and text and not self._redactor.is_placeholder(text):
-            self._hit([f"key_{label.lower()}"])
-            return self._numbering.placeholder(label, text, self._locale)
-        if isinstance(item, str):
-            item = text = self.without_fields(text)
-        done = self._redactor.redact_field(key, text, self._numbering, self._locale)
-        if not done.count:
-            return item
-        self._hit(done.rules)
-        return done.text
-
-    def _hit(self, rules: Iterable[str]) -> None:
-        self.count += 1
-        self.rules |= dict.fromkeys(rules)
-
-
-def _spelled(number: float) -> str:
-    """Return a number as it would stand in a text; a phone in a column of floats ends in `.0`."""
-    if not abs(number) < 1e24:  # longer than anything here, or no number
-        return ""
-    return str(int(number)) if number == int(number) else str(number)
+    def __init__(
+        self, redactor: PatternRedactor, numbering: Numbering, vault: Vault, locale: str
+    ) -> None:
+        self._redactor, self._numbering = redactor, numbering
+        self._vault, self._locale = vault, locale

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ce_engine.schema.time_limits import breathe, breathing
+from ce_engine.text.redaction.devices import DEVICES
 from ce_engine.text.redaction.labelled import (
     LABELLED,
     LABELLED_NUMBERS,
@@ -15,6 +16,12 @@ from ce_engine.text.redaction.labelled import (
     Labelled,
     starts_word,
 )
+from ce_engine.text.redaction.labelled_personal import (
+    CODES_BEFORE_LABELS,
+    LABELLED_NATIONAL,
+    LABELLED_SHORT,
+)
+from ce_engine.text.redaction.national_ids import FORMS
 from ce_engine.text.redaction.numbers import (
     IBAN_HEAD,
     MORE_DIGITS,
@@ -25,17 +32,22 @@ from ce_engine.text.redaction.numbers import (
     iban_at,
     stands_alone,
 )
+from ce_engine.text.redaction.passwords import PASSWORDS
 from ce_engine.text.redaction.patterns import (
     MAIL_SIGN,
     SHAPES,
     TOKEN_PREFIX,
     TOKEN_RUN,
     TOKENS,
+    Shape,
     is_token,
     mail_at,
 )
+from ce_engine.text.redaction.wallets import WALLETS
 
 
+SHAPES_WITH_DIGITS = (*CODES_BEFORE_LABELS, *DEVICES, *WALLETS, *FORMS)
+SOME_DIGITS = re.compile("[0-9][0-9A-Za-z./-]{0,255}")
 LABEL_REACH = 72
 """Characters from the beginning of a label to the number that it is of, at most."""
 
@@ -53,11 +65,16 @@ def scan(text: str) -> Iterator[SensitiveSpan]:
     """Yield all that the built-in patterns find; spans may overlap, what comes first is surer."""
     lower = lowered(text)
     digits = list(_near_digits(text))
-    yield from _labelled(LABELLED, text, lower, lower)
+    yield from _labelled(_ANYWHERE, text, lower, lower)
+    some = [found.span() for found in breathing(SOME_DIGITS.finditer(text))]
+    if some:
+        yield from _labelled(_BEFORE_SOME, text, lower, _before(lower, some))
     if digits:
-        yield from _labelled(LABELLED_NUMBERS, text, lower, _before(lower, digits))
-    shapes = list(_shapes(text, lower))
+        yield from _labelled(_BEFORE_NUMBERS, text, lower, _before(lower, digits))
+    shapes = list(_shapes(SHAPES, text, lower, ((0, len(text)),)))
     yield from shapes
+    if some:
+        yield from _shapes(SHAPES_WITH_DIGITS, text, lower, list(_windows(some)))
     yield from _tokens(text)
     taken = bytearray(len(text))
     for each in breathing(shapes):
@@ -125,30 +142,64 @@ def _before(text: str, regions: Iterable[tuple[int, int]]) -> str:
     return "\n".join(pieces)
 
 
-def _labelled(
-    rules: Iterable[Labelled], text: str, lower: str, labels_in: str
-) -> Iterator[SensitiveSpan]:
-    for rule in rules:
-        breathe()
-        for word in rule.words:
-            if word not in labels_in:
+class _Table(NamedTuple):
+    """Labels with their rules, apart: a text of ASCII alone has no others."""
+
+    ascii: tuple[tuple[str, Labelled], ...]
+    others: tuple[tuple[str, Labelled], ...]
+
+    @classmethod
+    def of(cls, *rules: Labelled) -> _Table:
+        pairs = [(word, rule) for rule in rules for word in rule.words]
+        return cls(
+            tuple(pair for pair in pairs if pair[0].isascii()),
+            tuple(pair for pair in pairs if not pair[0].isascii()),
+        )
+
+
+_ANYWHERE = _Table.of(*PASSWORDS, *LABELLED)
+_BEFORE_SOME = _Table.of(*LABELLED_SHORT, *LABELLED_NATIONAL)
+_BEFORE_NUMBERS = _Table.of(*LABELLED_NUMBERS)
+
+
+def _labelled(table: _Table, text: str, lower: str, labels_in: str) -> Iterator[SensitiveSpan]:
+    tables = (table.ascii,) if labels_in.isascii() else table
+    for word, rule in breathing(
+        (word, rule) for each in tables for word, rule in each if word in labels_in
+    ):
+        for at in occurrences(lower, word):
+            if not starts_word(text, at, len(word)):
                 continue
-            for at in occurrences(lower, word):
-                if not starts_word(text, at, len(word)):
-                    continue
-                tail = rule.tail.match(text, at + len(word))
-                bounds = tail and rule.accept(Label(text, at, at + len(word), tail))
-                if bounds:
-                    yield SensitiveSpan(*bounds, rule.label, rule.rule)
+            tail = rule.tail.match(text, at + len(word))
+            bounds = tail and rule.accept(Label(text, at, at + len(word), tail))
+            if bounds:
+                yield SensitiveSpan(*bounds, rule.label, rule.rule)
 
 
-def _shapes(text: str, lower: str) -> Iterator[SensitiveSpan]:
-    for shape in SHAPES:
+def _windows(regions: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Give the stretches of a text that are near some digits."""
+    begin = end = 0
+    for first, last in breathing(regions):
+        if end and (first - LABEL_REACH > end or end - begin > _WINDOW):
+            yield begin, end
+            begin = first - LABEL_REACH
+        elif not end:
+            begin = max(0, first - LABEL_REACH)
+        end = last + LABEL_REACH
+    if end:
+        yield begin, end
+
+
+def _shapes(
+    shapes: Iterable[Shape], text: str, lower: str, windows: Iterable[tuple[int, int]]
+) -> Iterator[SensitiveSpan]:
+    for shape in shapes:
         if shape.needs not in lower:
             continue
-        for found in breathing(shape.pattern.finditer(text)):
-            if shape.accept(found[1]):
-                yield SensitiveSpan(*found.span(1), shape.label, shape.rule)
+        for begin, end in breathing(windows):
+            for found in breathing(shape.pattern.finditer(text, begin, end)):
+                if shape.accept(found[1]) and shape.beside(text, *found.span(1)):
+                    yield SensitiveSpan(*found.span(1), shape.label, shape.rule)
 
 
 def _tokens(text: str) -> Iterator[SensitiveSpan]:

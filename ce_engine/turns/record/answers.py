@@ -104,7 +104,7 @@ def record_answer(
     if (said.content or said.tool_calls or answer.attachments) and row.purpose == "chat":
         _record_answer_message(records, turn, answer, status, used, counted)
     elif said.content:
-        _record_output(records, turn, answer, used, None)
+        _record_output(records, turn, answer, used, None, status is not TurnStatus.COMMITTED)
 
 
 def _record_answer_message(
@@ -116,7 +116,7 @@ def _record_answer_message(
     counted: tuple[str, int],
 ) -> None:
     view, row = records.view, turn.row
-    stored = _answer_row(records, turn, answer, counted)
+    stored = _answer_row(records, turn, answer, counted, status)
     if status is not TurnStatus.COMMITTED:
         stored.message.status = str(status)
     agent = records.ingest.name(turn.handle.scope.agent_id)
@@ -175,7 +175,11 @@ def _question_id(view: SessionView, n: int) -> bytes | None:
 
 
 def _answer_row(
-    records: RecordGroup, turn: OpenTurn, answer: Answer, counted: tuple[str, int]
+    records: RecordGroup,
+    turn: OpenTurn,
+    answer: Answer,
+    counted: tuple[str, int],
+    status: TurnStatus,
 ) -> MessageRow:
     view, message = records.view, answer.message
     origin = Origin.TOOL_CALL if message.tool_calls else Origin.ANSWER
@@ -185,6 +189,7 @@ def _answer_row(
         keys=view.fingerprinter.message(message),
         speaker=message.author.id if message.author else turn.handle.scope.agent_id or None,
         tokens=counted,
+        broken_off=status is not TurnStatus.COMMITTED,
     )
     stored.message.attachments = attachment_records(answer.attachments, records.ingest)
     stored.lane_key, stored.turn_id = turn.row.lane, turn.row.turn_id
@@ -217,6 +222,7 @@ def _record_output(
     answer: Answer,
     used: ModelUsage | None,
     message_id: str | None,
+    broken_off: bool = False,
 ) -> str | None:
     if not answer.message.content:
         return None
@@ -230,6 +236,7 @@ def _record_output(
             "finish_reason": records.ingest.name(answer.finish_reason),
         },
         message_id=message_id,
+        broken_off=broken_off,
     )
     row.dedup_key = records.view.fingerprinter.mac(
         "evidence", f"turn\x00{turn.row.turn_id}\x00{turn.row.attempt}"

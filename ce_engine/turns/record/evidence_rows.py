@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from ce_engine.config import ContentKind
 from ce_engine.ports.evidence import EvidenceDraft
 from ce_engine.schema.degradation import INGEST_FAILED
 from ce_engine.schema.document import Evidence, EvidenceLinks, EvidenceSource
+from ce_engine.schema.enums import EvidenceType
 from ce_engine.schema.rows import EvidenceRow
 from ce_engine.text.redaction.limits import GIVEN_UP
 from ce_engine.text.redaction.pieces import RedactionTally
@@ -22,6 +25,7 @@ def evidence_row(
     links: EvidenceLinks,
     clean: Mapping[str, str | None] | None = None,
     message_id: str | None = None,
+    broken_off: bool = False,
 ) -> EvidenceRow:
     """A piece of evidence as a row; with `message_id` the content is that message's.
 
@@ -33,17 +37,17 @@ def evidence_row(
         ingest.degraded.append(INGEST_FAILED)
     own, metadata = draft.content if message_id is None else "", draft.metadata
     piece = RedactionTally(ingest.ids.generate())
-    is_apart = ingest.is_apart(metadata.get("sensitivity"))
-    redacted, withheld = ingest.content(own, piece, is_apart=is_apart)
+    kind, is_apart = _kind(draft.type), ingest.is_apart(metadata.get("sensitivity"))
+    redacted, withheld = ingest.content(
+        own, piece, kind=kind, is_apart=is_apart, broken_off=broken_off
+    )
     stored = {**(_metadata(ingest, metadata, piece) if metadata else {}), **(clean or {})}
     stored["created_at"] = ingest.clock.now_iso()
-    if redacted.has_sensitive:
-        stored["has_sensitive"] = True
+    stored |= {"has_sensitive": True} if redacted.has_sensitive else {}
     if withheld:  # what recognises it, and how much it was
         mac = ingest.fingerprinter.mac("content", own).hex()
         stored |= {"withheld": True, "length": len(own), "content_mac": mac}
-    live = {"metadata": dict(metadata)} if metadata else None
-    ingest.told(piece, own, live, is_apart=is_apart)
+    ingest.told(piece, own, {"metadata": dict(metadata)} if metadata else None)
     evidence = Evidence(
         evidence_id=piece.id,
         type=draft.type,
@@ -61,9 +65,19 @@ def evidence_row(
     )
 
 
+def _kind(of: EvidenceType) -> ContentKind:
+    if of is EvidenceType.TOOL_RESULT:
+        return "tool_results"
+    return "messages" if of is EvidenceType.LLM_OUTPUT else "evidence"
+
+
 def _metadata(ingest: Ingest, metadata: Mapping[str, Any], piece: RedactionTally) -> dict[str, Any]:
     """Metadata as it may be stored; `withheld` is said of the content alone."""
-    stored = dict(ingest.data(dict(metadata), piece) or {})
+    stored = dict(ingest.data(dict(metadata), piece, "metadata") or {})
+    if ingest.points_only("metadata"):
+        piece.pointed = True
+        kept = {"sensitivity": stored["sensitivity"]} if "sensitivity" in stored else {}
+        return {"metadata_withheld": True, "metadata_chars": len(json.dumps(stored)), **kept}
     if GIVEN_UP in piece.rules and stored.keys() == {"withheld", "chars"}:
         return {"metadata_withheld": True, "metadata_chars": stored["chars"]}
     return stored

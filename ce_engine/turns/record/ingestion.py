@@ -142,9 +142,9 @@ class IngestionMethods(ToolRunMethods):
         ingest = records.ingest
         piece = RedactionTally(ingest.id(block.block_id))
         is_apart = ingest.is_apart(block.sensitivity)
-        content = ingest.content(block.content, piece, is_apart=is_apart)[0].text
+        content = ingest.content(block.content, piece, kind="evidence", is_apart=is_apart)[0].text
         if is_apart:
-            ingest.told(piece, block.content, is_apart=True)
+            ingest.told(piece, block.content)
         hint = self.config.model_hint
         update = {
             "content": content,

@@ -216,9 +216,9 @@ def _run_key(records: RecordGroup, run: ToolRun, key: str) -> bytes:
 
 def stored_error(ingest: Ingest, text: str | None) -> str | None:
     """What a tool's error says, as it may be stored; `None` for nothing, and where no content is kept."""
-    if not text or ingest.points_only:
+    if not text or ingest.points_only("tool_results"):
         return None
-    return ingest.text(text)[0].text[:MAX_ERROR_CHARS] or None
+    return ingest.text(text, "tool_results")[0].text[:MAX_ERROR_CHARS] or None
 
 
 def record_tool_run(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ce_engine.config import RedactionConfig
+from ce_engine.config import ContentKind, RedactionConfig
 from ce_engine.errors import SchemaValidationError
 from ce_engine.ports.evidence import EvidenceIngestor
 from ce_engine.ports.ids import Clock, Hasher, IdGenerator
@@ -33,8 +33,10 @@ from ce_engine.schema.report import RedactionRecord
 from ce_engine.schema.rows import MessageRow
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.tool_runs import Original
+from ce_engine.text.redaction.broken_off import closed
 from ce_engine.text.redaction.limits import LimitedRedactor
 from ce_engine.text.redaction.pieces import RedactionTally, encodable
+from ce_engine.text.redaction.redact import BoundRedactor
 from ce_engine.turns.record.confidence import RuleIngestor
 
 
@@ -86,6 +88,8 @@ class Ingest:
     degraded: list[str] = field(default_factory=list)
     """Codes of what failed on the way to the store, for `RecordGroup` to tell."""
     _limited: LimitedRedactor | None = field(default=None, init=False)
+    _detecting: LimitedRedactor | None = field(default=None, init=False)
+    """The same for what is said: it asks the detector, too."""
     redactions: dict[str, RedactionRecord] = field(default_factory=dict, init=False)
     """What was redacted so far, by the id of the piece (A-19)."""
     originals: dict[str, Original] = field(default_factory=dict, init=False)
@@ -94,47 +98,65 @@ class Ingest:
     def __post_init__(self) -> None:
         if self.redactor is not None:
             self._limited = LimitedRedactor(self.redactor, self.policy, self.degraded)
+            asking = self.redactor  # one of somebody else's, which may wrap ours, is asked itself
+            if isinstance(asking, BoundRedactor):
+                asking = asking.detecting()
+            self._detecting = LimitedRedactor(asking, self.policy, self.degraded)
 
-    @property
-    def points_only(self) -> bool:
-        """Whether content is not stored, only what recognises it and where it is from (A-30)."""
-        return self.policy.content == "pointer"
+    def points_only(self, kind: ContentKind) -> bool:
+        """Whether content of a kind is not stored, only what recognises it and where it is from (A-30)."""
+        return self.policy.policy_of(kind) == "pointer"
 
-    def text(self, text: str) -> tuple[RedactResult, bool]:
+    def text(self, text: str, kind: ContentKind = "messages") -> tuple[RedactResult, bool]:
         """The text as it may be stored, and whether it is withheld because redaction failed.
 
         Lone surrogates become U+FFFD: no encoding of a store can hold them.
         """
-        clean = encodable(text)
+        clean, redactor = encodable(text), self._redactor_of(kind)
         if not clean:
             return _EMPTY, False
-        if self._limited is None:
-            return RedactResult(clean), False
-        return self._limited.text(clean)
+        return redactor.text(clean) if redactor is not None else (RedactResult(clean), False)
+
+    def _redactor_of(self, kind: ContentKind | None) -> LimitedRedactor | None:
+        """What redacts content of a kind; none for names and ids, where a detector would find people."""
+        policy = self.policy.policy_of(kind) if kind is not None else "patterns"
+        if policy == "stored":
+            return None
+        return self._limited if policy == "patterns" else self._detecting
 
     def is_apart(self, sensitivity: object) -> bool:
         """Whether content of this sensitivity goes to the second store alone (A-30)."""
         return isinstance(sensitivity, str) and sensitivity in self.policy.originals_only
 
     def content(
-        self, text: str, piece: RedactionTally, *, is_apart: bool = False
+        self,
+        text: str,
+        piece: RedactionTally,
+        *,
+        kind: ContentKind,
+        is_apart: bool = False,
+        broken_off: bool = False,
     ) -> tuple[RedactResult, bool]:
-        """The content of a piece as it may be stored, and whether it is withheld."""
-        redacted, withheld = self.text(text)
+        """The content of a piece as it may be stored, and whether it is withheld.
+
+        `broken_off`: it goes on, and nobody knows how.
+        """
+        redacted, withheld = self.text(text, kind)
+        if broken_off and self.policy.policy_of(kind) != "stored" and self._limited is not None:
+            redacted = closed(redacted)
         piece.hit(redacted.rules, redacted.count)
-        if self.points_only or is_apart:
+        if self.points_only(kind) or is_apart:
+            piece.pointed = True
             return replace(redacted, text=""), bool(text)
         return redacted, withheld
 
-    def told(
-        self, piece: RedactionTally, content: str = "", data: Any = None, *, is_apart: bool = False
-    ) -> None:
+    def told(self, piece: RedactionTally, content: str = "", data: Any = None) -> None:
         """A piece is ready to be stored: keep what was redacted in it, and its original if that is wanted."""
         if piece.rules:
             self.redactions[piece.id] = RedactionRecord(
                 evidence_id=piece.id, rules_applied=[*piece.rules], fields_redacted=piece.count
             )
-        wanted = self.policy.mode == "dual_store" and (piece.rules or self.points_only or is_apart)
+        wanted = self.policy.mode == "dual_store" and (piece.rules or piece.pointed)
         if wanted and (content or data):
             self.originals[piece.id] = Original(piece.id, encodable(content), self.plain(data))
 
@@ -143,12 +165,20 @@ class Ingest:
         self.redactions.pop(piece_id or "", None)
         self.originals.pop(piece_id or "", None)
 
-    def data(self, value: Any, piece: RedactionTally | None = None) -> Any:
-        """Plain JSON data as it may be stored (see `LimitedRedactor`); `None` where it is none."""
-        plain = self.plain(value)
-        if self._limited is None:
+    def data(
+        self,
+        value: Any,
+        piece: RedactionTally | None = None,
+        kind: ContentKind | None = None,
+    ) -> Any:
+        """Plain JSON data as it may be stored (see `LimitedRedactor`); `None` where it is none.
+
+        Without a kind it is names, tags and settings.
+        """
+        plain, redactor = self.plain(value), self._redactor_of(kind)
+        if redactor is None:
             return plain
-        done = self._limited.data(plain)
+        done = redactor.data(plain)
         if piece is not None:
             piece.hit(done.rules, done.count)
         return done.value
@@ -168,8 +198,12 @@ class Ingest:
         """
         known = self.names.get(text)
         if known is None:
-            known = self.names[text] = self.text(text)[0].text
+            known = self.names[text] = self._short(text)
         return known[:most]
+
+    def _short(self, text: str) -> str:
+        clean = encodable(text)
+        return self._limited.text(clean)[0].text if clean and self._limited is not None else clean
 
     def id(self, text: OptionalText) -> OptionalText:
         """An id of the host's as it may be stored: a caller may put anything into one.
@@ -213,11 +247,14 @@ class Ingest:
         self, args: Mapping[str, Any] | str, piece: RedactionTally | None = None
     ) -> dict[str, Any]:
         """Tool arguments, redacted and bounded."""
-        value = self.data(dict(args) if isinstance(args, Mapping) else {"input": args}, piece)
+        given = dict(args) if isinstance(args, Mapping) else {"input": args}
+        value = self.data(given, piece, "tool_arguments")
         if not isinstance(value, dict):
             return {}
         text = json.dumps(value, ensure_ascii=False)
-        if self.points_only:
+        if self.points_only("tool_arguments"):
+            if piece is not None:
+                piece.pointed = True
             return {"chars": len(text)} if value else {}
         if len(text) <= MAX_ARGS_CHARS:
             return value
@@ -238,13 +275,15 @@ class Ingest:
         keys: tuple[bytes, bytes],
         speaker: str | None,
         tokens: tuple[str, int],
+        broken_off: bool = False,
     ) -> MessageRow:
         """A host message as a row; parent, lane and turn are the caller's to set.
 
         `speaker` is the live name: the row has what `name` makes of it, and so must whoever compares.
+        `broken_off`: a stream of it was cut off.
         """
         live = host.message
-        redacted, withheld, requests = self._said(message_id, live)
+        redacted, withheld, requests = self._said(message_id, host, broken_off=broken_off)
         author = live.author
         stored = Message(
             role=live.role,
@@ -277,10 +316,14 @@ class Ingest:
         estimator, _, model = name.partition("/")
         return f"{estimator}/{self.name(model)}"
 
-    def _said(self, message_id: str, live: Message) -> tuple[RedactResult, bool, list[ToolRequest]]:
+    def _said(
+        self, message_id: str, host: HostMessage, *, broken_off: bool
+    ) -> tuple[RedactResult, bool, list[ToolRequest]]:
         """What a message says and asks for as it may be stored, and whether its content is withheld."""
+        live = host.message
         piece, asked = RedactionTally(message_id), live.tool_calls or ()
-        redacted, withheld = self.content(live.content, piece)
+        kind: ContentKind = "tool_results" if host.origin is Origin.TOOL_RESULT else "messages"
+        redacted, withheld = self.content(live.content, piece, kind=kind, broken_off=broken_off)
         requests = [
             ToolRequest(name=self.name(c.name), id=self.id(c.id), args=self.args(c.args, piece))
             for c in asked

@@ -252,10 +252,13 @@ class ToolRunMethods(ABC):
 
         def record(records: RecordGroup) -> None:
             ingest = records.ingest
-            clean = ingest.data(dict(payload)) or {}
+            clean = ingest.data(dict(payload), kind="payloads") or {}
             word = ingest.code(kind, "recorded")
             text = json.dumps(clean, ensure_ascii=False)
-            if len(text) > MAX_PAYLOAD_CHARS:
+            if ingest.points_only("payloads"):
+                digest = records.view.fingerprinter.mac("payload", text).hex()
+                clean = {"chars": len(text), "digest": digest} if clean else {}
+            elif len(text) > MAX_PAYLOAD_CHARS:
                 stored = record_content(records, text, PAYLOAD, EvidenceType.OTHER)
                 digest = records.view.fingerprinter.mac("payload", text).hex()
                 clean = {"chars": len(text), "digest": digest, "evidence_id": stored.evidence_id}

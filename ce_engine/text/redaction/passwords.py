@@ -1,0 +1,147 @@
+"""Passwords behind their label, in many languages; with spaces in them where quotes or the line end them."""
+
+from __future__ import annotations
+
+import re
+
+from ce_engine.text.redaction.labelled import Label, Labelled, cut, is_code, labels, tail
+from ce_engine.text.redaction.patterns import DIGITS, Bounds, has_any, password_value, words
+
+
+_FLAG = re.compile(r"--[a-z0-9\-]*\Z", re.IGNORECASE)
+_VALUE = "[!-~\u00a1-\u024f]{1,256}"
+
+_PROSE = words(
+    "a an and any are as ask at be been before below between but by can cannot change changed character "
+    "characters check click confirm contact contain contains could current default details did different do "
+    "does don't email empty enter entered error every expired expires fail failed field for forgot forgotten "
+    "from had has have help here hint how if in incorrect input into invalid is it its least length letters "
+    "line link login long lowercase manager match matches maximum minimum missing months must need needs "
+    "never new no none not of off old on one only optional or our page phrase please policy prompt protected "
+    "provided recover required reset rules same secret see send sent set should show shown sign still strength "
+    "strong symbols that the their then there these they this to too try type unknown update updated upper "
+    "uppercase use used user username using valid via was weak were when where which will with without wrong "
+    "you your days day hashed encrypted stored rotation rotated oder und nicht ist die der das le la les el los"
+)
+"""Words of sentences about passwords: whoever makes one of words takes others."""
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_TO_LINE_END = re.compile(r"[^\n\r\"'`<>{}()|;,，。；]{1,120}+(?=[\n\r]|\Z)")
+_SAID_OF_MINE = re.compile(r"(?i)\b(?:my|our|the|mi|mein|mon|meu|mijn)[ ](?:[a-z\-]{2,12}[ ])?\Z")
+
+
+def _several_words(text: str, least: int) -> bool:
+    """Say whether a text of several words can be a password: no word of it is of a sentence about one."""
+    parts = text.split(" ")
+    if not least <= len(parts) <= 12 or any(len(part) > 24 for part in parts) or "" in parts:
+        return False
+    if text[-1] in ".:?!" and not has_any(text, DIGITS):
+        return False
+    return not any(word.lower() in _PROSE for word in _WORD.findall(text))
+
+
+def _to_line_end(label: Label) -> Bounds | None:
+    """Return the rest of the line where it is a password with spaces: `password: correct horse battery staple`."""
+    start = label.tail.start("value")
+    found = _TO_LINE_END.match(label.text, start)
+    if found is None or label.tail["operator"] is None or label.tail["quote"]:
+        return None
+    rest = found[0].rstrip()
+    if any(sign > "\u024f" for sign in rest):
+        return None
+    lower = rest.replace(" ", "").isalpha() and rest.islower()
+    signed = has_any(rest, DIGITS) and has_any(rest, "!@#$%^&*?~+")
+    if " " not in rest or not _several_words(rest, 4 if lower else 2):
+        return None
+    marked = label.tail["operator"].strip() in {":", "=", "："}
+    return (start, start + len(rest)) if marked and (lower or signed) else None
+
+
+def password(label: Label) -> Bounds | None:
+    """Return the bounds of a password behind its label, or `None` for prose, code and templates."""
+    text, word = label.text, label.text[label.start : label.end]
+    start, end, quoted = cut(label)
+    value, behind = text[start:end], text[end : end + 2]
+    operator = label.tail["operator"]
+    flag = text[label.end].isspace() and _FLAG.search(text, max(0, label.start - 40), label.start)
+    if not (label.joined or flag) or (operator == ">" and behind != "</"):
+        return None  # `<user>:<password>@host` is no XML
+    shouted = word.isupper() and operator == "="
+    if shouted and word == "PWD":
+        return None  # the shell's working directory
+    if longer := _to_line_end(label):
+        return longer
+    if " " in value and not (shouted or word.lower() == "passphrase"):
+        # Else a text of a user interface: "Enter your password".
+        return (start, end) if quoted and _several_words(value, 2) else None
+    if not quoted and is_code(label, value, behind):
+        return None
+    explicit = quoted or shouted or (label.chinese and operator is not None)
+    return (start, end) if password_value(value, explicit=explicit) else None
+
+
+_FOREIGN_OPERATOR = (
+    r"(?:[ ](?:for|für|de|del|da|do|pour|van|para|от|для)[ ][\w.'\-][\w.'\- ]{0,28}?(?=[ ](?:is|ist|es|est|é|è)[ ]|:))?"
+    r"[\"'`”’」』】]?\*{0,2}"
+    r"(?P<operator>[ \t]?(?:[:：=＝](?![=:])|=>)"
+    r"|[ \t]{1,2}(?:ist|lautet|es|está|est|é|è|to|jest|är|er|on|olarak|adalah|là|—|–|-)[ ][ ]?:?|[ ]?(?:は|が|은|는|이|가)[ ]?)"
+    r"[ \t]{0,8}\*{0,2}(?P<quote>[\"'`“‘「『«]?)"
+)
+_FOREIGN = labels(
+    "passwort|kennwort|contraseña|contrasena|mot de passe|mdp|senha|palavra-passe|parola d'ordine|parola|"
+    "wachtwoord|hasło|haslo|lösenord|passord|adgangskode|kodeord|salasana|şifre|heslo|jelszó|lozinka|geslo|"
+    "parool|slaptažodis|kata sandi|mật khẩu|пароль|κωδικός|パスワード|暗証番号|비밀번호|암호|패스워드|"
+    "كلمة المرور|كلمة السر|पासवर्ड|รหัสผ่าน|סיסמה|clave de acceso|kata laluan"
+)
+_FOREIGN_PROSE = re.compile(
+    r"(?i:falsch|vergessen|incorrect|incorrecta|oublié|obligatoire|requis|inválida|esqueci|erforderlich|"
+    r"неверн|забыл|неправильн|sbagliata|vergeten|wrong)"
+)
+
+
+def _foreign(label: Label) -> Bounds | None:
+    start, end, quoted = cut(label)
+    value, behind = label.text[start:end], label.text[end : end + 2]
+    if longer := _to_line_end(label):
+        return longer
+    if _FOREIGN_PROSE.match(value) or (not quoted and is_code(label, value, behind)):
+        return None
+    if " " in value:
+        return (start, end) if quoted and _several_words(value, 2) else None
+    asian = label.text[label.start] > "\u0e00"
+    return (start, end) if password_value(value, explicit=quoted or asian) else None
+
+
+_PHRASE_WORDS = re.compile(r"[a-z]{3,8}(?:[ ,\n]{1,3}[a-z]{3,8}){11,23}(?![a-z])")
+
+
+def _seed_phrase(label: Label) -> Bounds | None:
+    start = label.tail.start("value")
+    found = _PHRASE_WORDS.match(label.text, start)
+    if found is None or len(found[0].split()) not in {12, 15, 18, 21, 24}:
+        return None
+    return found.span()
+
+
+PASSWORDS = (
+    Labelled(
+        "password",
+        "PASSWORD",
+        labels("password|passwd|pwd|pw|passphrase|passcode|密码|口令|密碼"),
+        tail("", _VALUE),
+        password,
+    ),
+    Labelled(
+        "password",
+        "PASSWORD",
+        _FOREIGN,
+        re.compile(rf"(?i:{_FOREIGN_OPERATOR})(?P<value>{_VALUE})"),
+        _foreign,
+    ),
+    Labelled(
+        "seed_phrase",
+        "SECRET",
+        labels("seed phrase|recovery phrase|seed words|mnemonic|助记词|助記詞"),
+        tail("(?: phrase)?", "[a-z]{3,8}(?=[ ,\n])"),
+        _seed_phrase,
+    ),
+)
