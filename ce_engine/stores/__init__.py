@@ -18,7 +18,8 @@ def open_store(url: str | None = None) -> Store:
 
     - `memory://`: in this process only;
     - `sqlite:///relative.db`, `sqlite:////absolute.db`: an SQLite file;
-    - `file:folder`, `file:///absolute/folder`: a folder with readable files a session.
+    - `file:folder`, `file:///absolute/folder`: a folder with readable files a session;
+    - `postgresql+psycopg://user@host/database`: PostgreSQL, with the extra `postgres`.
 
     Without one it is `CE_STORE_URL`, else `sqlite:///ce.db`. No file is touched before the first
     read or write.
@@ -45,7 +46,13 @@ def open_store(url: str | None = None) -> Store:
             f"{scheme}:// stores need {missing.name}, which is not installed here. Install SQLAlchemy "
             "in a Python that has SQLite, or name a store that needs neither, such as file:sessions."
         ) from missing
-    return SqlStore(url)
+    try:
+        return SqlStore(url)
+    except ImportError as missing:
+        raise MissingDependencyError(
+            f"{scheme}:// stores need {missing.name}, which is not installed here. Install it: "
+            "pip install 'ce-integrations[postgres]'"
+        ) from missing
 
 
 __all__ = ["open_store"]

@@ -17,14 +17,15 @@ MEMORY = "memory://"
 
 _KNOWN = (
     "Known here: memory://, sqlite:///relative.db and sqlite:////absolute.db (three slashes, then "
-    "the path), file:folder and file:///absolute/folder."
+    "the path), file:folder, file:///absolute/folder and postgresql+psycopg://user@host/database."
 )
-_LATER = ("postgres", "postgresql", "redis", "rediss")
+_LATER = ("redis", "rediss")
+_POSTGRES = ("postgres", "postgresql")
 _DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 
 def scheme_of(url: str) -> str:
-    """`memory`, `sqlite` or `file`.
+    """`memory`, `sqlite`, `file` or `postgresql`.
 
     Raises:
         StoreUrlError: another scheme, or none.
@@ -39,12 +40,19 @@ def scheme_of(url: str) -> str:
         if rest.strip("/"):
             raise StoreUrlError(f"memory:// takes no path; found {url!r}")
         return scheme
+    if mark and scheme.partition("+")[0] in _POSTGRES:
+        return "postgresql"
     if mark and scheme.partition("+")[0] in _LATER:
         raise StoreUrlError(
             f"{scheme}:// stores come in a later release; found {_masked(url)!r}. {_KNOWN}"
         )
     hint = "" if mark else f" For a file, write sqlite:///{url or 'ce.db'}."
     raise StoreUrlError(f"no store is known for {_masked(url)!r}. {_KNOWN}{hint}")
+
+
+def is_local(url: str) -> bool:
+    """Whether the URL means a file or a folder, which `local_path` names."""
+    return scheme_of(url) in ("sqlite", "file")
 
 
 def local_path(url: str) -> Path:
