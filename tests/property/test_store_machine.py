@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -47,6 +48,7 @@ from ce_engine.stores.documents.file import FileStore, log, shelf
 from ce_engine.stores.documents.memory import MemoryStore
 from ce_engine.stores.tables import SqlStore
 from ce_engine.testing import samples
+from tests.postgres_server import IS_THERE, new_schema
 
 
 Call = Callable[[Store, Scope], Awaitable[Any]]
@@ -241,23 +243,33 @@ async def unverified(store: Store, scope: Scope) -> tuple[str, ...]:
     return content.wrong + content.unverified
 
 
-def open_all(folder: Path, clocks: list[Ticking]) -> list[Store]:
-    memory, sql, file = [{"clock": clock, "ids": clock} for clock in clocks]
+@pytest.fixture
+def server() -> Iterator[str | None]:
+    """The URL of a schema of a PostgreSQL, where there is one."""
+    with new_schema() if IS_THERE else nullcontext() as url:
+        yield url
+
+
+def open_all(folder: Path, server: str | None, clocks: list[Ticking]) -> list[Store]:
+    memory, sql, file, more = [{"clock": clock, "ids": clock} for clock in clocks]
     return [
         MemoryStore(**memory),
         SqlStore(f"sqlite:///{folder / 'ce.db'}", lock_timeout_s=30, **sql),
         FileStore((folder / "sessions").as_uri(), lock_timeout_s=30, **file),
+        *([SqlStore(server, lock_timeout_s=30, **more)] if server else []),
     ]
 
 
 @pytest.mark.req("A-07")
-def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_store_is_the_memory_store(
+    tmp_path: Path, server: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CE_SECRET", "the same for all stores")
     monkeypatch.setattr(log, "JOURNAL_BYTES", 3000)  # so that snapshots are replaced
     monkeypatch.setattr(shelf, "_KEPT_SESSIONS", 2)  # and files are read
     accounts = count()
-    clocks = [Ticking() for _ in range(3)]
-    stores = open_all(tmp_path, clocks)
+    clocks = [Ticking() for _ in range(4)]
+    stores = open_all(tmp_path, server, clocks)
 
     @settings(max_examples=EXAMPLES)
     @given(st.lists(st.tuples(st.sampled_from(SCOPES), steps), max_size=12))
@@ -270,23 +282,23 @@ def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.Monke
             for (user, session), call in run:
                 scope = Scope(session_id=session, user_id=user, account_id=account)
                 expected, *found = [await outcome(call(store, scope)) for store in stores]
-                assert found == [expected] * 2
+                assert found == [expected] * len(found)
             for user, session in SCOPES:
                 scope = Scope(session_id=session, user_id=user, account_id=account)
                 expected, *found = [await everything(store, scope) for store in stores]
-                assert found == [expected] * 2
-                assert [await unverified(store, scope) for store in stores] == [()] * 3
+                assert found == [expected] * len(found)
+                assert [await unverified(store, scope) for store in stores] == [()] * len(stores)
             for who in ("u", "", None):
                 listed = [
                     await store.list_sessions(account_id=account, user_id=who, ephemeral=not who)
                     for store in stores
                 ]
-                assert listed == [listed[0]] * 3
+                assert listed == [listed[0]] * len(stores)
 
         asyncio.run(main())
 
     compare()
     keys = [asyncio.run(store.list_keys()) for store in stores]
-    assert keys == [sorted(keys[0])] * 3
+    assert keys == [sorted(keys[0])] * len(stores)
     for store in stores:
         asyncio.run(store.close())

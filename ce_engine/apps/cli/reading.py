@@ -17,7 +17,7 @@ from ce_engine.errors import (
 )
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store
-from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, local_path, scheme_of
+from ce_engine.stores.urls import DEFAULT, MEMORY, VARIABLE, is_local, local_path, scheme_of
 
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ async def reading(url: str | None) -> AsyncIterator[Store]:
             f"{MEMORY} ends with its process, so there is nothing to show. Name the store that the "
             f"app writes to with --store or {VARIABLE}, for example --store {DEFAULT}."
         )
-    path = local_path(url)
-    if not path.exists():
+    path = local_path(url) if is_local(url) else None
+    if path is not None and not path.exists():
         raise StoreUnavailableError(
             f"there is no store at {str(path)!r} yet. Run `ce demo`, or your app with install_ce, "
             f"which makes one; or name another with --store URL or {VARIABLE}."

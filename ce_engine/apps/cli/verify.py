@@ -19,7 +19,7 @@ from ce_engine.errors import ConfigError, FileDamagedError
 from ce_engine.schema.events import Deletion, Verification
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import secret
-from ce_engine.stores.urls import local_path
+from ce_engine.stores.urls import is_local, local_path
 
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ async def _verify(
 
     anchors = anchors_of(lines)
     async with engine_over(*urls) as engine:
-        if not secret.is_there(local_path(engine.store.url)):
+        place = engine.store.url
+        if is_local(place) and not secret.is_there(local_path(place)):
             raise ConfigError(
                 "the secret is not there, without which nothing can be verified: set CE_SECRET, or put "
                 "the key file back beside the store"

@@ -35,7 +35,7 @@ from ce_engine.stores.tables.dialect import Database
 from ce_engine.stores.tables.link import Link, Work
 from ce_engine.stores.tables.writes import apply as apply_group
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
-from ce_engine.stores.urls import scheme_of, sqlite_path
+from ce_engine.stores.urls import masked, scheme_of, sqlite_path
 
 
 T = TypeVar("T")
@@ -107,7 +107,8 @@ class SqlStore(BaseStore):
 
     @property
     def url(self) -> str:
-        return self._url
+        """Where the sessions are; `***` stands for a password."""
+        return masked(self._url)
 
     @property
     def secret(self) -> bytes:
@@ -231,7 +232,9 @@ class SqlStore(BaseStore):
 
     async def _write(self, work: Work[T], key: Hashable = None) -> T:
         """Write; what has the same key is written in the order of the calls."""
-        writer = self._writers[hash(key) % len(self._writers)] if key else self._writers[0]
+        writer = (
+            self._writers[hash(key) % len(self._writers)] if key is not None else self._writers[0]
+        )
         return await outcome(writer.submit(self._job(self._database.WRITE, work)))
 
     async def _read(self, work: Work[T], if_no_file: T, *, begin: str | None = None) -> T:
