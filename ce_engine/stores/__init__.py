@@ -39,19 +39,19 @@ def open_store(url: str | None = None) -> Store:
         from ce_engine.stores.documents.file import FileStore  # noqa: PLC0415
 
         return FileStore(url)
+    cure = (
+        "Install it: pip install 'ce-integrations[postgres]'"
+        if scheme == "postgresql"
+        else "Install SQLAlchemy in a Python that has SQLite, or name a store that needs neither, such "
+        "as file:sessions."
+    )
     try:
         from ce_engine.stores.tables import SqlStore  # noqa: PLC0415
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"{scheme}:// stores need {missing.name}, which is not installed here. Install SQLAlchemy "
-            "in a Python that has SQLite, or name a store that needs neither, such as file:sessions."
-        ) from missing
-    try:
+
         return SqlStore(url)
     except ImportError as missing:
         raise MissingDependencyError(
-            f"{scheme}:// stores need {missing.name}, which is not installed here. Install it: "
-            "pip install 'ce-integrations[postgres]'"
+            f"{scheme}:// stores need {missing.name}, which is not installed here. {cure}"
         ) from missing
 
 

@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1150,
     "ce_engine/schema": 2450,
     "ce_engine/sessions": 1410,
-    "ce_engine/stores": 5260,
+    "ce_engine/stores": 5600,
     "ce_engine/testing": 2390,
     "ce_engine/text": 3950,
     "ce_engine/turns": 5270,

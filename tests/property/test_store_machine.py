@@ -260,6 +260,14 @@ def open_all(folder: Path, server: str | None, clocks: list[Ticking]) -> list[St
     ]
 
 
+def check_keys(stores: list[Store]) -> None:
+    """All have the same keys; and they are closed."""
+    keys = [asyncio.run(store.list_keys()) for store in stores]
+    assert keys == [sorted(keys[0])] * len(stores)
+    for store in stores:
+        asyncio.run(store.close())
+
+
 @pytest.mark.req("A-07")
 def test_any_store_is_the_memory_store(
     tmp_path: Path, server: str | None, monkeypatch: pytest.MonkeyPatch
@@ -298,7 +306,4 @@ def test_any_store_is_the_memory_store(
         asyncio.run(main())
 
     compare()
-    keys = [asyncio.run(store.list_keys()) for store in stores]
-    assert keys == [sorted(keys[0])] * len(stores)
-    for store in stores:
-        asyncio.run(store.close())
+    check_keys(stores)

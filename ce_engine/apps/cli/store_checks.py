@@ -48,7 +48,7 @@ def _answer(url: str) -> Check:
     async def ask() -> None:
         opened = open_store(url)
         try:
-            opened.check_place()
+            assert opened.secret  # or it says what to set
             await opened.check()
         finally:
             await opened.close()
