@@ -20,6 +20,7 @@ def open_store(url: str | None = None, *, encryption: Any = None) -> Store:
     - `sqlite:///relative.db`, `sqlite:////absolute.db`: an SQLite file;
     - `file:folder`, `file:///absolute/folder`: a folder with readable files a session;
     - `redis://host:6379/0?prefix=ce&expire=7d`, `rediss://` with TLS: hot sessions in a Redis server.
+    - `postgresql+psycopg://user@host/database`: PostgreSQL, with the extra `postgres`.
 
     Without one it is `CE_STORE_URL`, else `sqlite:///ce.db`. No file is touched before the first
     read or write. Content is sealed at rest with `encryption` (see `StoreConfig`), or with the key in
@@ -53,14 +54,20 @@ def _opened(url: str | None) -> Store:
         return FileStore(url)
     if scheme == "redis":
         return _redis_store(url)
+    cure = (
+        "Install it: pip install 'ce-integrations[postgres]'"
+        if scheme == "postgresql"
+        else "Install SQLAlchemy in a Python that has SQLite, or name a store that needs neither, such "
+        "as file:sessions."
+    )
     try:
         from ce_engine.stores.tables import SqlStore  # noqa: PLC0415
+
+        return SqlStore(url)
     except ImportError as missing:
         raise MissingDependencyError(
-            f"{scheme}:// stores need {missing.name}, which is not installed here. Install SQLAlchemy "
-            "in a Python that has SQLite, or name a store that needs neither, such as file:sessions."
+            f"{scheme}:// stores need {missing.name}, which is not installed here. {cure}"
         ) from missing
-    return SqlStore(url)
 
 
 def _redis_store(url: str) -> Store:

@@ -17,18 +17,20 @@ MEMORY = "memory://"
 
 _KNOWN = (
     "Known here: memory://, sqlite:///relative.db and sqlite:////absolute.db (three slashes, then "
-    "the path), file:folder and file:///absolute/folder, redis://host:6379/0."
+    "the path), file:folder and file:///absolute/folder, postgresql+psycopg://user@host/database, "
+    "redis://host:6379/0."
 )
-_LATER = ("postgres", "postgresql")
+_POSTGRES = ("postgres", "postgresql")
 _REDIS = ("redis", "rediss")
 _PORT = 6379
 PREFIX = "ce"
 """What the keys in a Redis server begin with."""
+_SECRET = re.compile(r"(?i)((?:^|&)[a-z_]*pass[a-z]*=)[^&]*")
 _DRIVE = re.compile(r"/+[A-Za-z]:[/\\]")
 
 
 def scheme_of(url: str) -> str:
-    """`memory`, `sqlite`, `file` or `redis`.
+    """`memory`, `sqlite`, `file`, `postgresql` or `redis`.
 
     Raises:
         StoreUrlError: another scheme, or none.
@@ -45,10 +47,8 @@ def scheme_of(url: str) -> str:
         return scheme
     if mark and scheme in _REDIS:
         return "redis"
-    if mark and scheme.partition("+")[0] in _LATER:
-        raise StoreUrlError(
-            f"{scheme}:// stores come in a later release; found {masked(url)!r}. {_KNOWN}"
-        )
+    if mark and scheme.partition("+")[0] in _POSTGRES:
+        return "postgresql"
     hint = "" if mark else f" For a file, write sqlite:///{url or 'ce.db'}."
     raise StoreUrlError(f"no store is known for {masked(url)!r}. {_KNOWN}{hint}")
 
@@ -59,11 +59,11 @@ def is_server(url: str) -> bool:
     Raises:
         StoreUrlError: the URL is not understood.
     """
-    return scheme_of(url) == "redis"
+    return scheme_of(url) in ("redis", "postgresql")
 
 
 def server_place(url: str) -> str:
-    """What a server's URL leads to, whoever asks: host, port, database and prefix.
+    """What a Redis server's URL leads to, whoever asks: host, port, database and prefix.
 
     Raises:
         StoreUrlError: the URL is not understood.
@@ -135,6 +135,14 @@ def sqlite_path(url: str) -> Path:
 
 
 def masked(url: str) -> str:
-    """The URL without what may be a password."""
+    """The URL without what may be a password, in front of the host or among the options."""
     scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}***@{rest.rpartition('@')[2]}" if "@" in rest else url
+    if not mark or scheme.lower() in ("sqlite", "memory"):
+        return url
+    place, question, options = rest.partition("?")
+    who, at, host = place.rpartition("@")
+    user, colon, _ = who.partition(":")
+    if "@" in options or ":" in user:  # a password that was not escaped
+        return f"{scheme}://***@{rest.rpartition('@')[2]}"
+    options = _SECRET.sub(r"\1***", options)
+    return f"{scheme}://{user}{':***' if colon else ''}{at}{host}{question}{options}"

@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1490,
-    "ce_engine/apps": 4060,
+    "ce_engine/apps": 4080,
     "ce_engine/audit": 2510,
     "ce_engine/memory": 750,
     "ce_engine/ports": 370,
@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1150,
     "ce_engine/schema": 2530,
     "ce_engine/sessions": 1430,
-    "ce_engine/stores": 7050,
+    "ce_engine/stores": 7360,
     "ce_engine/testing": 2420,
     "ce_engine/text": 5400,
     "ce_engine/turns": 5360,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -50,6 +51,7 @@ from ce_engine.stores.documents.redis import shelf as redis_shelf
 from ce_engine.stores.tables import SqlStore
 from ce_engine.testing import samples
 from tests.hosts import redis_host
+from tests.postgres_server import IS_THERE, new_schema
 
 
 Call = Callable[[Store, Scope], Awaitable[Any]]
@@ -244,25 +246,43 @@ async def unverified(store: Store, scope: Scope) -> tuple[str, ...]:
     return content.wrong + content.unverified
 
 
-def open_all(folder: Path, clocks: list[Ticking]) -> list[Store]:
-    memory, sql, file, redis = [{"clock": clock, "ids": clock} for clock in clocks]
+@pytest.fixture
+def server() -> Iterator[str | None]:
+    """The URL of a schema of a PostgreSQL, where there is one."""
+    with new_schema() if IS_THERE else nullcontext() as url:
+        yield url
+
+
+def open_all(folder: Path, server: str | None, clocks: list[Ticking]) -> list[Store]:
+    memory, sql, file, redis, more = [{"clock": clock, "ids": clock} for clock in clocks]
     return [
         MemoryStore(**memory),
         SqlStore(f"sqlite:///{folder / 'ce.db'}", lock_timeout_s=30, **sql),
         FileStore((folder / "sessions").as_uri(), lock_timeout_s=30, **file),
         RedisStore(redis_host.fresh_url(), timeout_s=30, **redis),
+        *([SqlStore(server, lock_timeout_s=30, **more)] if server else []),
     ]
 
 
+def check_keys(stores: list[Store]) -> None:
+    """All have the same keys; and they are closed."""
+    keys = [asyncio.run(store.list_keys()) for store in stores]
+    assert keys == [sorted(keys[0])] * len(stores)
+    for store in stores:
+        asyncio.run(store.close())
+
+
 @pytest.mark.req("A-07")
-def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_store_is_the_memory_store(
+    tmp_path: Path, server: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CE_SECRET", "the same for all stores")
     for module, name in ((log, "JOURNAL_BYTES"), (pages, "LINES_BYTES")):
         monkeypatch.setattr(module, name, 3000)  # so that snapshots are replaced
     for module in (shelf, redis_shelf):
         monkeypatch.setattr(module, "_KEPT_SESSIONS", 2)  # and files are read
-    accounts, clocks = count(), [Ticking() for _ in range(4)]
-    stores = open_all(tmp_path, clocks)
+    accounts, clocks = count(), [Ticking() for _ in range(5)]
+    stores = open_all(tmp_path, server, clocks)
 
     @settings(max_examples=EXAMPLES)
     @given(st.lists(st.tuples(st.sampled_from(SCOPES), steps), max_size=12))
@@ -275,23 +295,20 @@ def test_any_store_is_the_memory_store(tmp_path: Path, monkeypatch: pytest.Monke
             for (user, session), call in run:
                 scope = Scope(session_id=session, user_id=user, account_id=account)
                 expected, *found = [await outcome(call(store, scope)) for store in stores]
-                assert found == [expected] * 3
+                assert found == [expected] * len(found)
             for user, session in SCOPES:
                 scope = Scope(session_id=session, user_id=user, account_id=account)
                 expected, *found = [await everything(store, scope) for store in stores]
-                assert found == [expected] * 3
-                assert [await unverified(store, scope) for store in stores] == [()] * 4
+                assert found == [expected] * len(found)
+                assert [await unverified(store, scope) for store in stores] == [()] * len(stores)
             for who in ("u", "", None):
                 listed = [
                     await store.list_sessions(account_id=account, user_id=who, ephemeral=not who)
                     for store in stores
                 ]
-                assert listed == [listed[0]] * 4
+                assert listed == [listed[0]] * len(stores)
 
         asyncio.run(main())
 
     compare()
-    keys = [asyncio.run(store.list_keys()) for store in stores]
-    assert keys == [sorted(keys[0])] * 4
-    for store in stores:
-        asyncio.run(store.close())
+    check_keys(stores)

@@ -18,8 +18,8 @@ from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.ids import MIN_SECRET_BYTES
 from ce_engine.stores import open_store, secret
 from ce_engine.stores.private import is_link, is_open_to_others
-from ce_engine.stores.tables.database import BESIDE
-from ce_engine.stores.urls import DEFAULT, MEMORY, local_path, scheme_of
+from ce_engine.stores.tables.sqlite import BESIDE
+from ce_engine.stores.urls import DEFAULT, MEMORY, is_server, local_path, masked, scheme_of
 from ce_engine.turns.record.originals import check_apart
 
 
@@ -52,11 +52,28 @@ def store(url: str) -> list[Check]:
             return [Check("store", Status.WARN, detail, cure), *_variable()]
         if scheme == "redis":
             return [*asyncio.run(_server(url)), *(_variable() or [_NO_SECRET])]
+        if is_server(url):
+            return [_answer(url), *_variable()]
         path = local_path(url)
     except ContextEngineError as error:
         return [failed("store", error)]
     rights = list(_rights(path))  # before they are used: SQLite makes files, and takes them away
     return [_place(scheme, path), *rights, *(_variable() or _key_file(path))]
+
+
+def _answer(url: str) -> Check:
+    """A server that answers; its tables are made by that, as an app's first call would."""
+
+    async def ask() -> None:
+        opened = open_store(url)
+        try:
+            assert opened.secret  # or it says what to set
+            await opened.check()
+        finally:
+            await opened.close()
+
+    asyncio.run(ask())
+    return Check("store", Status.OK, f"{masked(url)} answers, and can be written")
 
 
 def originals(url: str, first: str) -> Iterator[Check]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ce_engine.errors import ConfigError, StoreUnavailableError
 from ce_engine.stores import private
 from ce_engine.stores.tables import faults
-from ce_engine.stores.tables.database import BESIDE
+from ce_engine.stores.tables.sqlite import BESIDE
 
 
 def refuse_to_overwrite(path: Path) -> None:

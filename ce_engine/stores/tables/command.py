@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Select, Table, insert
+from sqlalchemy import Connection, Dialect, LargeBinary, Select, Table, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import Insert
 
@@ -59,11 +59,15 @@ class _Statement:
 
     def _made(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self._statement.compile(dialect=dialect, column_keys=self._columns)
-        names = compiled.positiontup if compiled.positional else list(compiled.binds)
+        names = (
+            compiled.positiontup
+            if compiled.positional
+            else list(dict.fromkeys(compiled.bind_names.values()))
+        )
         binds = []
         for name in names:
             bind = compiled.binds[name]
-            binds.append((bind.key, compiled.params[name], _processor(bind.type, dialect)))
+            binds.append((name, compiled.params[name], _processor(bind.type, dialect)))
         return _Compiled(str(compiled), binds, compiled.positional)
 
 
@@ -71,6 +75,8 @@ def _processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
     """What makes a value of the driver's; of our own types without a way through SQLAlchemy's, which takes longer."""
     if isinstance(kind, StoredForm):
         return kind.write
+    if isinstance(kind, LargeBinary):  # bytes, which every driver takes and a MAC is made of
+        return None
     found: Callable[[Any], Any] | None = kind.dialect_impl(dialect).bind_processor(dialect)
     return found
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import monotonic, sleep
-
-from sqlalchemy import Connection
 
 from ce_engine.schema.rows import DeleteEvidence
 from ce_engine.stores import rules
@@ -16,7 +13,6 @@ from ce_engine.stores.tables.change import TableChange
 from ce_engine.stores.tables.command import Command
 
 
-_PAUSE_S = 0.02
 _COUNTED = (tables.messages, tables.evidence, tables.tool_calls, tables.turns)
 
 
@@ -110,32 +106,3 @@ def _delete_summaries(change: TableChange) -> int:
 
 def _deleted(change: TableChange) -> None:
     change.head.epoch += 1
-    mark(change.connection)
-
-
-# What was deleted still stands in free parts of the file and in the write-ahead log. That it does is
-# marked in the transaction that deletes, so that a purge which was not made, or not to its end, is
-# made by the next.
-
-_MARK = "PRAGMA user_version = 1"
-_CLEAR_MARK = "PRAGMA user_version = 0"
-
-
-def mark(connection: Connection) -> None:
-    """Say that something was deleted."""
-    connection.exec_driver_sql(_MARK)
-
-
-def to_purge(connection: Connection) -> bool:
-    """Whether something was deleted since the last purge."""
-    return bool(connection.exec_driver_sql("PRAGMA user_version").scalar())
-
-
-def empty_log(connection: Connection, deadline: float) -> bool:
-    """Move the write-ahead log into the file, and cut it off; false if somebody reads it all the time."""
-    while connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]:
-        if monotonic() > deadline:
-            return False
-        sleep(_PAUSE_S)
-    connection.exec_driver_sql(_CLEAR_MARK)
-    return True

@@ -1,10 +1,9 @@
-"""One connection to the file, used by one thread, that others may close."""
+"""One connection to the database, used by one thread, that others may close."""
 
 from __future__ import annotations
 
-import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from time import monotonic, sleep
 from typing import TypeVar
@@ -13,8 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from ce_engine.errors import ContextEngineError
-from ce_engine.stores.tables import faults
-from ce_engine.stores.tables.database import Database, Identity
+from ce_engine.stores.tables.dialect import Database
 
 
 T = TypeVar("T")
@@ -31,7 +29,7 @@ class Link:
         self._database = database
         self._lock = threading.Lock()
         self._connection: Connection | None = None
-        self._identity: Identity | None = None
+        self._identity: Hashable = None
         self.peers: Iterable[Link] = (self,)
         """All links to the same file in this process."""
 
@@ -54,11 +52,11 @@ class Link:
                 with self._lock:
                     return self._transact(begin, work)
             except DBAPIError as error:
-                if faults.is_repeated(error):
+                if self._database.is_repeated(error):
                     raise
-                if faults.is_busy(error):
+                if self._database.is_busy(error):
                     if monotonic() + pause > deadline:
-                        raise faults.locked(self._database.path, timeout_s) from error
+                        raise self._database.locked(timeout_s) from error
                     sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE_S)
                     continue
@@ -66,8 +64,8 @@ class Link:
                 # before: start from the file again, all of them.
                 for peer in self.peers:
                     peer.close()
-                if from_file or not faults.may_be_of_before(error):
-                    raise faults.explain(error, self._database.path) from error
+                if from_file or not self._database.may_be_of_before(error):
+                    raise self._database.explain(error) from error
                 from_file = True
 
     def _transact(self, begin: str, work: Work[T]) -> T:
@@ -83,7 +81,7 @@ class Link:
                 # SQLAlchemy 2.1 sends none after a commit that failed: a reader had the file. What was begun
                 # would stay open, and the next transaction could not begin.
                 connection.connection.rollback()
-            except (DBAPIError, sqlite3.Error):
+            except (DBAPIError, self._database.DRIVER_ERROR):
                 self._close()
             if not isinstance(error, DBAPIError | ContextEngineError):
                 # A row that is none ended a query half-way: while its cursor lives, this connection

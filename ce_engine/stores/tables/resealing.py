@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Table, bindparam, select, update
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import sealing
 from ce_engine.stores.codec import from_json, unescape
-from ce_engine.stores.tables import deleting, tables
 from ce_engine.stores.tables import statements as sql
+from ce_engine.stores.tables import tables
 from ce_engine.stores.tables.change import Head, TableChange
 from ce_engine.stores.tables.command import Command, Query
 from ce_engine.stores.tables.macs import CONTENT
@@ -100,7 +100,6 @@ def reseal(connection: Connection, scope: Scope, now: str, secret: bytes, key_id
         for rows in old:
             rows.reseal(connection, change.this)
     finish(change, found, is_other=True)
-    deleting.mark(connection)
     return True
 
 
@@ -115,6 +114,4 @@ def reseal_settings(connection: Connection, key_id: str) -> int:
         with sealing.of_session((account_id, user_id, "")):
             of = {f"of_{name}": text for name, text in zip(_KEY, owner, strict=True)}
             count += _PUT.run(connection, {**of, "value": _t.c.value.type.read(value)})  # type: ignore[attr-defined]
-    if count:
-        deleting.mark(connection)
     return count

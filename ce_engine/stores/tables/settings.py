@@ -12,7 +12,7 @@ from ce_engine.schema.settings import Setting
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import sealing
 from ce_engine.stores.codec import from_json, to_json
-from ce_engine.stores.tables import deleting, tables
+from ce_engine.stores.tables import tables
 from ce_engine.stores.tables.command import Command, inserting
 
 
@@ -72,7 +72,4 @@ def put(
 
 def delete(connection: Connection, account_id: str, user_id: str) -> int:
     """Empty all settings of the user; their bytes leave the file with the next purge."""
-    gone = _EMPTY.run(connection, {"account_id": account_id, "user_id": user_id})
-    if gone:
-        deleting.mark(connection)
-    return gone
+    return _EMPTY.run(connection, {"account_id": account_id, "user_id": user_id})

@@ -19,6 +19,8 @@ _THIS: BindParameter[int] = bindparam("this")
 _s = tables.sessions
 MOVING = ("version", "epoch", "last_seq", "last_evidence", "last_event_seq", "chain_head")
 HEAD = Query(select(*_s.c).where(reads.of_key()))
+HEAD_TO_MOVE = Query(select(*_s.c).where(reads.of_key()).with_for_update())
+"""Nobody else moves it until the transaction ends; where one writes at a time, the same as `HEAD`."""
 UPDATE_HEAD = Command(
     update(_s)
     .where(_s.c.id == _THIS)

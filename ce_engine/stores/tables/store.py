@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,19 +15,27 @@ from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.document import ContextBlock, Evidence, SessionDocument, Task
 from ce_engine.schema.events import ContentCheck, Event
 from ce_engine.schema.report import BlockFilter, EvidenceFilter, PutResult
-from ce_engine.schema.rows import EventChain, EvidenceRow, SessionInfo, SessionState, TurnRow, Write
+from ce_engine.schema.rows import (
+    DeleteEvidence,
+    DeleteSession,
+    EventChain,
+    EvidenceRow,
+    SessionInfo,
+    SessionState,
+    TurnRow,
+    Write,
+)
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
-from ce_engine.stores import path_checks, rules, sealing, secret
+from ce_engine.stores import rules, sealing
 from ce_engine.stores.base import MARK, SEALED_BY, BaseStore
 from ce_engine.stores.fork import survive_fork
-from ce_engine.stores.tables import checking, deleting, reads, resealing, settings, tables
-from ce_engine.stores.tables.database import Database
-from ce_engine.stores.tables.faults import damaged, locked
+from ce_engine.stores.tables import checking, reads, resealing, settings, tables
+from ce_engine.stores.tables.dialect import Database
 from ce_engine.stores.tables.link import Link, Work
 from ce_engine.stores.tables.writes import apply as apply_group
 from ce_engine.stores.threads import WorkerQueue, outcome, stop_all
-from ce_engine.stores.urls import sqlite_path
+from ce_engine.stores.urls import masked, scheme_of, sqlite_path
 
 
 if TYPE_CHECKING:
@@ -43,20 +51,32 @@ _PURGE_S = 5.0
 _LAST_WORDS_S = 5.0
 """How long an exiting interpreter waits for writes that were accepted."""
 
+_DELETIONS = (DeleteSession, DeleteEvidence)
 _TOUCH = update(tables.revisions).values(version_num=tables.revisions.c.version_num)
 
 _never_closed: list[Link] = []
 """A forked child's copies of connections that were busy in the parent: closing them would harm it."""
 
 
+def database_of(url: str, lock_timeout_s: float) -> Database:
+    """The database that a URL names, spoken to in its own dialect."""
+    if scheme_of(url) == "postgresql":
+        from ce_engine.stores.tables.postgres import PostgresDatabase  # noqa: PLC0415 - an extra
+
+        return PostgresDatabase(url, lock_timeout_s)
+    from ce_engine.stores.tables.sqlite import SqliteDatabase  # noqa: PLC0415 - only here
+
+    return SqliteDatabase(sqlite_path(url))
+
+
 class SqlStore(BaseStore):
-    """Sessions in an SQLite file; several processes may share it. See `ports.Store` for the contract.
+    """Sessions in an SQLite file or in PostgreSQL; several processes may share it. See `ports.Store` for the contract.
 
     Opening is lazy: the file is looked at with the first read and made with the first write. A
     locked file is tried again for `lock_timeout_s` seconds.
 
     Raises:
-        StoreUrlError: the URL names no SQLite file.
+        StoreUrlError: the URL names no database.
     """
 
     _admits_itself = True
@@ -72,25 +92,28 @@ class SqlStore(BaseStore):
         super().__init__(clock=clock, ids=ids)
         self._url = url
         self._timeout_s = lock_timeout_s
-        self._database = Database(sqlite_path(url))
+        self._database = database_of(url, lock_timeout_s)
         self._secret: bytes | None = None
         self._links = self._new_links()
-        self._writer = WorkerQueue("writer", self._links[:1])
-        self._lookups = WorkerQueue("lookup", self._links[1:2])
-        self._readers = WorkerQueue("reader", self._links[2:])
+        self._lookups = WorkerQueue("lookup", self._links[:1])
+        self._readers = WorkerQueue("reader", self._links[1 : 1 + _READERS])
+        self._writers = [WorkerQueue("writer", [link]) for link in self._links[1 + _READERS :]]
         self._resting: list[Link] = []
-        finalize(self, stop_all, (self._lookups, self._readers, self._writer), _LAST_WORDS_S)
+        finalize(self, stop_all, (self._lookups, self._readers, *self._writers), _LAST_WORDS_S)
         survive_fork(self)
 
     def _new_links(self) -> list[Link]:
-        links = [Link(self._database) for _ in range(2 + _READERS)]
-        for link in links:
-            link.peers = links
+        count = 1 + _READERS + self._database.WRITERS
+        links = [Link(self._database) for _ in range(count)]
+        if self._database.SHARES:
+            for link in links:
+                link.peers = links
         return links
 
     @property
     def url(self) -> str:
-        return self._url
+        """Where the sessions are; `***` stands for a password."""
+        return masked(self._url)
 
     def use_secret(self, value: bytes) -> None:
         """Have another store's secret, and no key file: for an archive."""
@@ -99,12 +122,11 @@ class SqlStore(BaseStore):
     @property
     def secret(self) -> bytes:
         if self._secret is None:
-            self._secret = secret.from_environment() or secret.beside(self._database.path)
+            self._secret = self._database.secret()
         return self._secret
 
     def check_place(self) -> None:
-        path_checks.check_file(self._database.path)
-        self._database.check_kind()
+        self._database.check_place()
 
     async def apply(
         self, scope: Scope, writes: Sequence[Write], *, expected_version: int | None = None
@@ -112,6 +134,8 @@ class SqlStore(BaseStore):
         now = self._clock.now_iso()
 
         def work(connection: Connection, *, repeats: bool = False) -> PutResult:
+            if any(isinstance(write, _DELETIONS) for write in writes):
+                self._database.mark(connection)
             return apply_group(
                 connection,
                 scope,
@@ -123,9 +147,9 @@ class SqlStore(BaseStore):
             )
 
         try:
-            return await self._write(work)
+            return await self._write(work, scope.key)
         except IntegrityError:  # written before, by an attempt of which nobody heard
-            return await self._write(partial(work, repeats=True))
+            return await self._write(partial(work, repeats=True), scope.key)
 
     async def state(
         self, scope: Scope, *, after_seq: int = 0, after_evidence: int = 0
@@ -141,10 +165,20 @@ class SqlStore(BaseStore):
     async def put_setting(
         self, scope: Scope, name: str, value: Any, expected_version: int | None = None
     ) -> int:
-        return await self._write(lambda c: settings.put(c, scope, name, value, expected_version))
+        def work(connection: Connection) -> int:
+            self._database.lock_settings(connection)
+            return settings.put(connection, scope, name, value, expected_version)
+
+        return await self._write(work)
 
     async def delete_settings(self, account_id: str, user_id: str) -> int:
-        return await self._write(lambda c: settings.delete(c, account_id, user_id))
+        def work(connection: Connection) -> int:
+            self._database.lock_settings(connection)
+            if gone := settings.delete(connection, account_id, user_id):
+                self._database.mark(connection)
+            return gone
+
+        return await self._write(work)
 
     async def get_session(self, scope: Scope) -> SessionDocument | None:
         return await self._read(lambda c: reads.session(c, scope), None)
@@ -202,7 +236,7 @@ class SqlStore(BaseStore):
         from ce_engine.stores.tables import whole  # noqa: PLC0415
 
         await self._write(
-            lambda c: whole.put_whole(c, scope, session, expected_version, self.secret)
+            lambda c: whole.put_whole(c, scope, session, expected_version, self.secret), scope.key
         )
 
     async def list_settings(self) -> dict[tuple[str, ...], Setting]:
@@ -212,38 +246,42 @@ class SqlStore(BaseStore):
 
     async def reseal(self, scope: Scope) -> bool:
         now, key_id = self._clock.now_iso(), sealing.key_id()
-        return await self._write(lambda c: resealing.reseal(c, scope, now, self.secret, key_id))
+        return await self._write(
+            lambda c: self._marked(c, resealing.reseal(c, scope, now, self.secret, key_id)),
+            scope.key,
+        )
 
     async def reseal_settings(self) -> int:
         key_id = sealing.key_id()
-        return await self._write(lambda c: resealing.reseal_settings(c, key_id))
+        return await self._write(lambda c: self._marked(c, resealing.reseal_settings(c, key_id)))
+
+    def _marked(self, connection: Connection, done: T) -> T:
+        """What was done; where it is anything, what was there before is to be purged."""
+        if done:
+            self._database.mark(connection)
+        return done
 
     async def purge(self) -> None:
-        await outcome(self._writer.submit(self._purge))
+        await outcome(self._writers[0].submit(self._purge))
 
     def _purge(self, link: Link) -> None:
-        """Write the file anew without what is free in it, and empty the write-ahead log."""
-        path, timeout_s = self._database.path, max(self._timeout_s, _PURGE_S)
-        deadline = monotonic() + timeout_s
-        if not self._database.exists():
-            return
-        if not link.run("BEGIN", deleting.to_purge, deadline, timeout_s):
-            return
-        empty_log = partial(deleting.empty_log, deadline=deadline)
-        if not link.run("VACUUM", empty_log, deadline, timeout_s):
-            raise locked(path, timeout_s)
+        self._database.purge(link.run, max(self._timeout_s, _PURGE_S))
 
     async def check(self) -> None:
         await self._write(lambda connection: connection.execute(_TOUCH).rowcount)
 
     async def close(self) -> None:
-        for lane in (self._lookups, self._readers, self._writer):
+        for lane in (self._lookups, self._readers, *self._writers):
             for end in lane.stop():
                 await outcome(end)
 
-    async def _write(self, work: Work[T]) -> T:
-        job = self._job("BEGIN IMMEDIATE", work if self._is_admitted else self._admitted(work))
-        return await outcome(self._writer.submit(job))
+    async def _write(self, work: Work[T], key: Hashable = None) -> T:
+        """Write; what has the same key is written in the order of the calls."""
+        writer = (
+            self._writers[hash(key) % len(self._writers)] if key is not None else self._writers[0]
+        )
+        admitted = work if self._is_admitted else self._admitted(work)
+        return await outcome(writer.submit(self._job(self._database.WRITE, admitted)))
 
     def _admitted(self, work: Work[T]) -> Work[T]:
         """The work, once it is seen that this process has the key of a file that is sealed."""
@@ -256,15 +294,16 @@ class SqlStore(BaseStore):
 
         return first
 
-    async def _read(self, work: Work[T], if_no_file: T, *, begin: str = "BEGIN") -> T:
+    async def _read(self, work: Work[T], if_no_file: T, *, begin: str | None = None) -> T:
         """Read in one transaction; one statement of one row needs none (`begin=""`)."""
+        begin = self._database.READ if begin is None else begin
         job, database = self._job(begin, work), self._database
 
         def read(link: Link) -> T:
             try:
                 return job(link) if database.exists() else if_no_file
             except (ValueError, TypeError, LookupError) as error:  # of what was stored
-                raise damaged(database.path, error) from error
+                raise database.damaged(error) from error
 
         return await outcome((self._readers if begin else self._lookups).submit(read))
 
@@ -282,8 +321,9 @@ class SqlStore(BaseStore):
             link.resume()
         if child:
             _never_closed.extend(link for link in self._links if link not in self._resting)
-            self._database = Database(self._database.path)
+            self._database = self._database.anew()
             self._links = self._new_links()
-            self._writer.reset(self._links[:1])
-            self._lookups.reset(self._links[1:2])
-            self._readers.reset(self._links[2:])
+            self._lookups.reset(self._links[:1])
+            self._readers.reset(self._links[1 : 1 + _READERS])
+            for writer, link in zip(self._writers, self._links[1 + _READERS :], strict=True):
+                writer.reset([link])

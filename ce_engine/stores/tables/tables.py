@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     ColumnElement,
@@ -128,6 +129,9 @@ def raw(column: Column[Any], value: Any) -> Any:
 
 metadata = MetaData()
 
+RowNumber = Integer().with_variant(BigInteger(), "postgresql")
+"""A sequence also counts what was not inserted in the end; SQLite has one kind of number."""
+
 
 def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
@@ -162,7 +166,7 @@ def _items(table: str, name: str, *more: Column[Any]) -> Table:
     return Table(
         table,
         metadata,
-        Column("id", Integer, primary_key=True),
+        Column("id", RowNumber, primary_key=True),
         _session(),
         _short(name),
         *more,
@@ -174,7 +178,7 @@ def _items(table: str, name: str, *more: Column[Any]) -> Table:
 sessions = Table(
     "ce_sessions",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", RowNumber, primary_key=True),
     _text("account_id"),
     _text("user_id"),
     _text("session_id"),
@@ -271,7 +275,7 @@ tool_calls = _items(
 turns = Table(
     "ce_turns",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", RowNumber, primary_key=True),
     _session(),
     _short("turn_id"),
     _short("request_id"),
@@ -298,7 +302,7 @@ Index("ce_open_turns", turns.c.session, sqlite_where=OPEN_TURN)
 cuts = Table(
     "ce_cuts",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", RowNumber, primary_key=True),
     _session(),
     _text("lane_key"),
     _text("kind"),
@@ -341,7 +345,7 @@ events = Table(
 placeholders = Table(
     "ce_placeholders",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", RowNumber, primary_key=True),
     _session(),
     _text("label"),
     Column("mac", LargeBinary, nullable=False),

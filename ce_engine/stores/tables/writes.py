@@ -88,7 +88,7 @@ def apply(
 
 def head_of(connection: Connection, scope: Scope) -> rows.Values | None:
     """The session's row, as the database has it."""
-    found = sql.HEAD.first(connection, reads.key_values(scope))
+    found = sql.HEAD_TO_MOVE.first(connection, reads.key_values(scope))
     return None if found is None else found._asdict()
 
 

@@ -36,6 +36,7 @@ from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, EvidenceRow, PutEvi
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.tool_runs import Original
 from ce_engine.stores import open_store
+from ce_engine.stores.postgres_url import place_of
 from ce_engine.stores.urls import ORIGINALS_VARIABLE, is_server, local_path, masked, server_place
 from ce_engine.turns.record.tool_runs import ToolRunMethods
 from ce_engine.turns.record.write_group import RecordGroup
@@ -299,6 +300,8 @@ def _place(url: str) -> str | Path | None:
     """What a URL leads to; `None` for what each store has of its own."""
     if url.startswith("memory:"):
         return None
+    if url.startswith("postgres"):
+        return place_of(url)
     try:
         return server_place(url) if is_server(url) else local_path(url).resolve()
     except StoreUrlError:

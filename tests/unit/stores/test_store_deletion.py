@@ -12,7 +12,7 @@ from ce_engine.errors import StoreUnavailableError
 from ce_engine.ports.store import Store
 from ce_engine.schema.document import EvidenceLinks
 from ce_engine.schema.rows import AppendMessages, DeleteSession, LinkEvidence, PutEvidence
-from ce_engine.stores.tables import database
+from ce_engine.stores.tables import sqlite as database
 from ce_engine.stores.tables import store as sql_store
 from ce_engine.testing import samples
 from ce_engine.testing.samples import SCOPE, message

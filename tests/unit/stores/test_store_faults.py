@@ -20,6 +20,7 @@ from ce_engine.schema.rows import AppendMessages
 from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Versions
 from ce_engine.stores.tables import SqlStore
+from ce_engine.stores.urls import sqlite_path
 from ce_engine.testing.samples import SCOPE, bare_row, message
 from ce_engine.testing.store_reading import read_names
 from tests.hosts.store_host import nobody, public_folder
@@ -56,7 +57,7 @@ async def refused(store: SqlStore, expected: str, *, reads: bool = True) -> None
             with pytest.raises(StoreUnavailableError) as error:
                 await call()
             assert expected in str(error.value)
-            assert repr(str(store._database.path)) in str(error.value)
+            assert repr(str(sqlite_path(store.url))) in str(error.value)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import pytest
 from ce_engine.errors import VersionConflictError
 from ce_engine.ports.store import Store
 from ce_engine.schema.settings import Setting
-from ce_engine.stores.tables import database
+from ce_engine.stores.tables import sqlite as database
 from ce_engine.testing.samples import SCOPE
 from ce_engine.testing.store_reading import read_names
 from tests.hosts import redis_host

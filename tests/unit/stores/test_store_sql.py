@@ -28,7 +28,8 @@ from ce_engine.errors import StoreError
 from ce_engine.ports.store import Store
 from ce_engine.schema.rows import AppendEvents, AppendMessages, PutTurn, Write
 from ce_engine.stores import open_store
-from ce_engine.stores.tables import SqlStore, database, macs, tables
+from ce_engine.stores.tables import SqlStore, macs, tables
+from ce_engine.stores.tables import sqlite as database
 from ce_engine.stores.tables.migrations import HEAD, KNOWN
 from ce_engine.stores.tables.migrations import upgrade as alembic_upgrade
 from ce_engine.testing import samples

@@ -154,7 +154,8 @@ def test_the_url_wins_then_the_variable_then_the_default(
         ("file:..", "Write file:sessions"),
         ("file:a%00b", "Write file:sessions"),
         ("file:sessions?mode=ro", "options after '?'"),
-        ("postgresql+psycopg://host/db", "later release"),
+        ("postgresql+asyncpg://host/db", "Write postgresql+psycopg://"),
+        ("postgresql://host", "names no database"),
     ],
 )
 def test_a_url_that_is_not_understood_names_the_cure(url: str, cure: str) -> None:
@@ -166,5 +167,5 @@ def test_a_url_that_is_not_understood_names_the_cure(url: str, cure: str) -> Non
 
 def test_a_password_is_not_repeated() -> None:
     with pytest.raises(StoreUrlError) as error:
-        open_store("postgresql://me:pass-word@host/db")
+        open_store("postgresql+asyncpg://me:pass-word@host/db")
     assert "pass-word" not in str(error.value)

@@ -18,6 +18,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.schema.settings import Setting, Versions
 from ce_engine.stores import owner_settings as owned
 from ce_engine.stores import secret
+from ce_engine.stores.base import MARK, SEALED_BY
 from ce_engine.stores.documents.base import DocumentStore, Key, listed
 from ce_engine.stores.documents.redis.durability import weaknesses
 from ce_engine.stores.documents.redis.link import Link
@@ -78,6 +79,8 @@ class RedisStore(DocumentStore):
     Raises:
         StoreUrlError: the URL is not understood.
     """
+
+    _admits_itself = True
 
     def __init__(
         self,
@@ -215,12 +218,25 @@ class RedisStore(DocumentStore):
 
     async def _run(self, lane: WorkerQueue[Link], work: Callable[[Link], T]) -> T:
         deadline = monotonic() + self._timeout_s
+        writes = lane is self._writer and not self._is_admitted
+        is_sealing = self.encryption is not None
 
         def job(link: Link) -> T:
             link.refuse(deadline)
+            if writes:
+                self._admit_here(link, is_sealing=is_sealing)
             return work(link)
 
         return await outcome(lane.submit(job))
+
+    def _admit_here(self, link: Link, *, is_sealing: bool) -> None:
+        """See that this process has the key of what is sealed, under the store's prefix."""
+        owner = owned.owner_of(SEALED_BY)
+        there = owned.found(self._settings.read_now(link, owner), SEALED_BY, MARK)
+        if there is None and is_sealing:
+            self._settings.change(
+                link, owner, lambda old: owned.put(old, SEALED_BY, MARK, True, None)
+            )
 
     def before_fork(self) -> None:
         """Nothing rests: the child begins anew."""

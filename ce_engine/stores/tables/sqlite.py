@@ -5,19 +5,23 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from time import monotonic, sleep
 
 from sqlalchemy import Connection, create_engine, insert, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from ce_engine.errors import MigrationError, StoreUnavailableError, StoreUrlError
-from ce_engine.stores import private
+from ce_engine.errors import MigrationError, StoreError, StoreUnavailableError, StoreUrlError
+from ce_engine.stores import path_checks, private, secret
 from ce_engine.stores.tables import faults, tables
+from ce_engine.stores.tables.dialect import Run
 from ce_engine.stores.tables.migrations import HEAD, KNOWN
 
 
+_PAUSE_S = 0.02
 _PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA synchronous = NORMAL")
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
@@ -29,8 +33,13 @@ Identity = tuple[int, int]
 """Device and number of a file: another file at the same path has another one."""
 
 
-class Database:
+class SqliteDatabase:
     """Opens connections to one file; they begin no transaction by themselves and wait for no lock."""
+
+    WRITE, READ = "BEGIN IMMEDIATE", "BEGIN"
+    WRITERS = 1
+    SHARES = True
+    DRIVER_ERROR: type[Exception] = sqlite3.Error
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -95,6 +104,51 @@ class Database:
             raise faults.cannot_open(self.path) from None
         return True
 
+    def anew(self) -> SqliteDatabase:
+        return SqliteDatabase(self.path)
+
+    def secret(self) -> bytes:
+        return secret.from_environment() or secret.beside(self.path)
+
+    def check_place(self) -> None:
+        path_checks.check_file(self.path)
+        self.check_kind()
+
+    def lock_settings(self, connection: Connection) -> None:
+        """Whoever writes here is the only one."""
+
+    def mark(self, connection: Connection) -> None:
+        # What was deleted still stands in free parts of the file and in the write-ahead log. That it
+        # does is marked in the transaction that deletes, so that a purge which was not made, or not to
+        # its end, is made by the next.
+        connection.exec_driver_sql("PRAGMA user_version = 1")
+
+    def purge(self, run: Run, timeout_s: float) -> None:
+        """Write the file anew without what is free in it, and empty the write-ahead log."""
+        deadline = monotonic() + timeout_s
+        if not self.exists() or not run("BEGIN", _is_marked, deadline, timeout_s):
+            return
+        if not run("VACUUM", partial(_empty_log, deadline=deadline), deadline, timeout_s):
+            raise faults.locked(self.path, timeout_s)
+
+    def is_busy(self, error: BaseException) -> bool:
+        return faults.is_busy(error)
+
+    def is_repeated(self, error: BaseException) -> bool:
+        return faults.is_repeated(error)
+
+    def may_be_of_before(self, error: BaseException) -> bool:
+        return faults.may_be_of_before(error)
+
+    def explain(self, error: BaseException) -> BaseException:
+        return faults.explain(error, self.path)
+
+    def locked(self, waited_s: float) -> StoreUnavailableError:
+        return faults.locked(self.path, waited_s)
+
+    def damaged(self, error: object) -> StoreError:
+        return faults.damaged(self.path, error)
+
     def check_kind(self) -> None:
         """See that a file that is there can be a store: no locks, no waiting, nothing made beside it.
 
@@ -155,6 +209,21 @@ class Database:
             f"the SQLite file {str(self.path)!r} holds tables of another program "
             f"({', '.join(foreign[:3])}). It was left as it is: name a file of its own."
         )
+
+
+def _is_marked(connection: Connection) -> bool:
+    """Whether something was deleted since the last purge."""
+    return bool(connection.exec_driver_sql("PRAGMA user_version").scalar())
+
+
+def _empty_log(connection: Connection, deadline: float) -> bool:
+    """Move the write-ahead log into the file, and cut it off; false if somebody reads it all the time."""
+    while connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]:
+        if monotonic() > deadline:
+            return False
+        sleep(_PAUSE_S)
+    connection.exec_driver_sql("PRAGMA user_version = 0")
+    return True
 
 
 def _upgrader() -> Callable[[Connection], None]:

@@ -1,0 +1,38 @@
+"""What a PostgreSQL URL says: for SQLAlchemy, and for people, without a password."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ce_engine.errors import StoreUrlError
+
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
+
+def psycopg_url(url: str) -> URL:
+    """The URL with the one driver that we know; what follows `?` goes to libpq, `sslmode` among it.
+
+    Raises:
+        StoreUrlError: it is no URL, or names another driver or no database.
+    """
+    from sqlalchemy.engine import make_url  # noqa: PLC0415 - URLs are looked at without it
+    from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+
+    cure = "Write postgresql+psycopg://user:password@host:5432/database?sslmode=verify-full"
+    try:
+        made = make_url(url)
+    except (ArgumentError, ValueError):
+        raise StoreUrlError(f"a postgresql: URL is not understood. {cure}") from None
+    if made.drivername.lower() not in ("postgres", "postgresql", "postgresql+psycopg"):
+        raise StoreUrlError(f"the driver of {made.drivername}:// is not known here. {cure}")
+    if not made.database:
+        raise StoreUrlError(f"{place_of(url)} names no database. {cure}")
+    return made.set(drivername="postgresql+psycopg")
+
+
+def place_of(url: str) -> str:
+    """Host and database, as sentences name them: neither user nor password nor options."""
+    rest = url.partition("://")[2].partition("?")[0]
+    return f"postgresql://{rest.rpartition('@')[2]}"

@@ -1,0 +1,241 @@
+"""PostgreSQL: its connections, its schema and its locks; several hosts may share one, and start at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg import errors, pq
+from sqlalchemy import Connection, create_engine, insert, select
+from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import NullPool
+
+from ce_engine.errors import (
+    ContextEngineError,
+    FileDamagedError,
+    MigrationError,
+    StoreError,
+    StoreUnavailableError,
+)
+from ce_engine.stores import secret
+from ce_engine.stores.postgres_url import place_of, psycopg_url
+from ce_engine.stores.tables import tables
+from ce_engine.stores.tables.dialect import Run
+from ce_engine.stores.tables.migrations import HEAD, KNOWN
+
+
+_SCHEMA_LOCK = 0x6365_5F72_6576  # "ce_rev"
+_CONNECT_S = "2"
+"""Libpq counts in whole seconds, and takes 2 for less. A URL may name another time."""
+_LOST_MS = "5000"
+"""How long what was sent may stay without an answer of the host's network."""
+_LONGEST_S = 30.0
+"""How long one statement may run: a call of the engine's has long gone on without it."""
+
+_OPEN_TURNS = (
+    "DROP INDEX ce_open_turns",
+    f"CREATE INDEX ce_open_turns ON ce_turns (session) WHERE {tables.OPEN_TURN}",
+)
+_BUSY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
+_GONE = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
+_REFUSED = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
+
+
+class PostgresDatabase:
+    """Opens connections to one database; they begin no transaction by themselves."""
+
+    WRITE = "BEGIN"
+    READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    WRITERS = 4
+    SHARES = False
+    DRIVER_ERROR: type[Exception] = psycopg.Error
+
+    def __init__(self, url: str, lock_timeout_s: float) -> None:
+        self.place = place_of(url)
+        self._given, self._lock_timeout_s = url, lock_timeout_s
+        made = psycopg_url(url)
+        defaults = {
+            name: value
+            for name, value in (("connect_timeout", _CONNECT_S), ("tcp_user_timeout", _LOST_MS))
+            if name not in made.query
+        }
+        self._engine = create_engine(
+            made,
+            poolclass=NullPool,  # a link keeps its connection: there are never more than links
+            hide_parameters=True,
+            use_native_hstore=False,
+            connect_args={"autocommit": True, "application_name": "ce-integrations", **defaults},
+        )
+        self._times = (
+            f"SET lock_timeout = {max(1, int(lock_timeout_s * 1000))}",
+            f"SET statement_timeout = {int(max(_LONGEST_S, 2 * lock_timeout_s) * 1000)}",
+        )
+
+    def connect(self) -> Connection:
+        """A connection to a database whose schema is current; the tables are made where there are none.
+
+        Raises:
+            MigrationError: the tables are of a newer release.
+        """
+        connection = self._engine.connect()
+        try:
+            for time in self._times:
+                connection.exec_driver_sql(time)
+            self._make_current(connection)
+            connection.rollback()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _make_current(self, connection: Connection) -> None:
+        if self._is_current(connection):
+            return
+        connection.rollback()
+        connection.exec_driver_sql("BEGIN")
+        # Of several hosts that start at once one does it, and the others wait for it.
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+        if not self._is_current(connection):
+            if _revision(connection) is None:
+                tables.metadata.create_all(connection, checkfirst=False)
+                for statement in _OPEN_TURNS:
+                    connection.exec_driver_sql(statement)
+                connection.execute(insert(tables.revisions), {"version_num": HEAD})
+            else:
+                from ce_engine.stores.tables.migrations.upgrade import upgrade  # noqa: PLC0415
+
+                upgrade(connection)
+        connection.commit()
+
+    def _is_current(self, connection: Connection) -> bool:
+        revision = _revision(connection)
+        if revision is not None and revision not in KNOWN:
+            raise MigrationError(
+                f"the store in {self.place} has schema {revision!r}; this release knows "
+                f"{', '.join(KNOWN)}. It was left as it is: use the release of ce-integrations "
+                "that wrote it, or a newer one."
+            )
+        return revision == HEAD
+
+    def anew(self) -> PostgresDatabase:
+        return PostgresDatabase(self._given, self._lock_timeout_s)
+
+    def identity(self) -> None:
+        """A connection stays with the server that it was opened to."""
+
+    def exists(self) -> bool:
+        return True
+
+    def check_place(self) -> None:
+        self.secret()
+
+    def secret(self) -> bytes:
+        if (known := secret.from_environment()) is not None:
+            return known
+        raise StoreUnavailableError(
+            f"the store in {self.place} needs {secret.VARIABLE}: several hosts share it, and with it "
+            "their secret for fingerprints, which never stands in the database. Set it to the same "
+            "long random text on each of them."
+        )
+
+    def lock_settings(self, connection: Connection) -> None:
+        connection.exec_driver_sql("LOCK TABLE ce_settings IN SHARE ROW EXCLUSIVE MODE")
+
+    def mark(self, connection: Connection) -> None:
+        """The server itself knows which rows are dead."""
+
+    def purge(self, run: Run, timeout_s: float) -> None:
+        """Free the dead rows' pages; what others still see, the log and backups are the server's."""
+        names = ", ".join(tables.metadata.tables)
+        run(f"VACUUM {names}", lambda _: True, 0.0, timeout_s)
+
+    def is_busy(self, error: BaseException) -> bool:
+        return isinstance(_orig(error), _BUSY)
+
+    def is_repeated(self, error: BaseException) -> bool:
+        return isinstance(_orig(error), errors.UniqueViolation)
+
+    def may_be_of_before(self, error: BaseException) -> bool:
+        # What was lost while it was committed may be there: only who asked can tell.
+        is_commit = isinstance(error, DBAPIError) and error.statement is None
+        return _is_lost(_orig(error)) and not is_commit
+
+    def explain(self, error: BaseException) -> BaseException:
+        if isinstance(error, ContextEngineError) or not isinstance(error, DBAPIError):
+            return error
+        orig = _orig(error)
+        name = type(orig).__name__
+        if _is_lost(orig):
+            return StoreUnavailableError(
+                f"the store in {self.place} cannot be reached ({name}). See that the server runs, and "
+                "that host, port, user, password, database and sslmode of the URL are right."
+            )
+        if isinstance(orig, errors.QueryCanceled):
+            return StoreUnavailableError(
+                f"the store in {self.place} took too long ({name}); see what the server is busy with"
+            )
+        if isinstance(orig, _REFUSED):
+            return StoreUnavailableError(
+                f"the store in {self.place} may not be written ({name}). Give its user the right to "
+                "create tables in the schema, or to read and write those that are there."
+            )
+        if isinstance(orig, psycopg.OperationalError):
+            return StoreUnavailableError(f"the store in {self.place} cannot be used ({name})")
+        return StoreError(
+            f"the store refused a statement ({name}); this is a fault of ce-integrations"
+        )
+
+    def locked(self, waited_s: float) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"the store in {self.place} holds a row locked for another program (waited {waited_s:g} s). "
+            "End its long transaction."
+        )
+
+    def damaged(self, error: object) -> FileDamagedError:
+        return FileDamagedError(
+            f"the store in {self.place} holds a damaged record ({type(error).__name__}). It was left as "
+            "it is. Restore a backup, or delete the session that it belongs to: ce delete"
+        )
+
+
+@compiles(OnConflictDoUpdate, "postgresql")
+def _do_update(clause: Any, compiler: Any, **options: Any) -> str:
+    """The statements' `ON CONFLICT` is SQLite's; PostgreSQL's also knows constraints by name."""
+    clause.constraint_target = None
+    made: str = compiler.visit_on_conflict_do_update(clause, **options)
+    return made
+
+
+@compiles(OnConflictDoNothing, "postgresql")
+def _do_nothing(clause: Any, compiler: Any, **options: Any) -> str:
+    clause.constraint_target = None
+    made: str = compiler.visit_on_conflict_do_nothing(clause, **options)
+    return made
+
+
+def _orig(error: BaseException) -> Any:
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
+def _is_lost(orig: Any) -> bool:
+    """The server has not said a word, or said that it is going or not yet there."""
+    if isinstance(orig, _GONE):
+        return True
+    return isinstance(orig, psycopg.OperationalError | psycopg.InterfaceError) and (
+        orig.sqlstate is None or orig.sqlstate.startswith("08") or _is_closed(orig)
+    )
+
+
+def _is_closed(orig: psycopg.Error) -> bool:
+    return orig.pgconn is not None and orig.pgconn.status == pq.ConnStatus.BAD
+
+
+def _revision(connection: Connection) -> str | None:
+    """The schema's revision; `None` where there is no schema of ours."""
+    there = connection.exec_driver_sql("SELECT to_regclass('ce_revision')").scalar()
+    if there is None:
+        return None
+    revision: str | None = connection.execute(select(tables.revisions)).scalar()
+    return revision

