@@ -10,7 +10,7 @@ import random
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -141,8 +141,8 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
             with told.phase("the store's writing"):
                 return await super().apply(scope, writes, **more)
 
-        async def _write(self, work: Callable[..., T]) -> T:
-            return await super()._write(telling(work))
+        async def _write(self, work: Callable[..., T], key: Hashable = None) -> T:
+            return await super()._write(telling(work), key)
 
     class TellingFiles(FileStore):
         async def apply(self, scope: Scope, writes: Sequence[Write], **more: Any) -> PutResult:
