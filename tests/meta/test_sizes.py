@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1150,
     "ce_engine/schema": 2460,
     "ce_engine/sessions": 1410,
-    "ce_engine/stores": 6000,
+    "ce_engine/stores": 6050,
     "ce_engine/testing": 2410,
     "ce_engine/text": 3950,
     "ce_engine/turns": 5270,
