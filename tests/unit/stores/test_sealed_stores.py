@@ -259,3 +259,25 @@ def test_an_engine_takes_the_key_of_its_configuration(tmp_path: Path) -> None:
     assert WORD.encode() not in bytes_at(url)
     with pytest.raises(ConfigError, match="open_store"):
         create_context_engine(open_store(url), config=config)
+
+
+@KINDS
+def test_an_app_without_the_key_goes_on_and_writes_nothing_in_the_open(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CE_GUARD")
+    url = url_of(kind, tmp_path)
+    with_key = RuntimeConfig(store=StoreConfig(encryption=KEY, deadline_s=20))
+    engine = create_context_engine(url, config=with_key)
+    HostApp(engine, Scope(session_id="s")).ask(CANARY, "yes")
+    engine.sync.close()
+    engine = create_context_engine(url)
+    HostApp(engine, Scope(session_id="s")).ask("a word in the open?", "spoken in the open")
+    engine.sync.flush(0.5)
+    assert b"in the open" not in bytes_at(url)
+    engine = create_context_engine(url, config=with_key)
+    found = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
+    assert found is not None
+    assert found.session.messages[0].content == CANARY
+    assert engine.sync.verify("s").status == "intact"
+    engine.sync.close()
