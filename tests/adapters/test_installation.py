@@ -147,7 +147,8 @@ def never(tmp_path: Path, url: str) -> str:
     ("url", "cure"),
     [
         ("mongodb://host/db", "Known here: memory://"),
-        ("redis://me:{{}}@host/db", "come in a later release"),
+        ("redis://me:{{}}@host/db", "after the host comes the number of a database"),
+        ("postgresql://host", "names no database"),
         ("sqlite:///{}/folder", "is a folder. Name a file in it"),
         ("sqlite:///{}/a file", "is no SQLite database. It was left as it is. Name another file"),
         ("sqlite:///{}/notes.db", "is no SQLite database. It was left as it is. Name another file"),
