@@ -30,6 +30,7 @@ from ce_engine import (
     UnsupportedTargetError,
     create_context_engine,
 )
+from ce_engine.schema.ids import chain_keys
 from ce_integrations.install import installation
 from ce_integrations.langchain import install_ce
 
@@ -43,6 +44,7 @@ def a_model() -> FakeListChatModel:
 
 def held() -> Counter[str]:
     """Objects of ours and callbacks, by their kind."""
+    chain_keys.cache_clear()  # a few sessions' keys stay, whoever asked for them
     for _ in range(3):  # what a finalizer held goes after it
         gc.collect()
     kinds = [(str(type(each).__module__), type(each).__name__) for each in gc.get_objects()]
