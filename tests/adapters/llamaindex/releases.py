@@ -18,6 +18,7 @@ HAS = {
     "call_blocks": Version("0.14") <= CORE,
     "tools_in_context": Version("0.14") <= CORE,
     "contexts_that_remember": Version("0.14") > CORE,
+    "chat_stores_as_json": Version("0.14") <= CORE,
 }
 """What tests need, as in `@pytest.mark.needs("call_blocks")`.
 
@@ -29,6 +30,7 @@ parallel_calls: an agent that does not stream runs all the tools that are asked 
 call_blocks: calls stand in blocks of a message. Before: in `additional_kwargs` alone.
 tools_in_context: a tool that is no coroutine runs in its run's context. Before: in none.
 contexts_that_remember: a `Context` that is handed from run to run has the memory in it.
+chat_stores_as_json: a `SimpleChatStore` can be written as JSON. Before: not with pydantic 2.12 or newer.
 """
 
 

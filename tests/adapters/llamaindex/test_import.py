@@ -60,7 +60,9 @@ def chat_store(messages: list[ChatMessage]) -> Any:
 FORMS: dict[str, Callable[[list[ChatMessage]], Any]] = {"dumped": dumped, "a store": chat_store}
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", ["dumped", pytest.param("a store", marks=pytest.mark.needs("chat_stores_as_json"))]
+)
 def test_an_app_that_goes_on_stores_nothing_twice(form: str, tmp_path: Path, model: Any) -> None:
     file, url = tmp_path / "s.json", url_of(tmp_path / "ce.db")
     file.write_text(json.dumps(FORMS[form](HISTORY)), encoding="utf-8")
