@@ -288,6 +288,11 @@ class Engine(
             if is_open(records.view, turn):
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
+            elif turn.status is TurnStatus.ABANDONED:
+                logger.warning(
+                    "a session was deleted while a call of it was under way, or its record was given "
+                    "up: the answer is not recorded"
+                )
 
         await self._record(turn.scope, record, turn=turn, wait=True, given=answer_texts(answer))
         if status is TurnStatus.COMMITTED:

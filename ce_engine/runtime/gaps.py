@@ -57,6 +57,14 @@ class Gaps:
         gap.refused = refusal or gap.refused
         gap.add(writes)
 
+    def tell_late(self, writes: int) -> None:
+        """Say that something came for a session that was deleted meanwhile: no log of it can."""
+        logger.warning(
+            "a session was deleted while a call of it was under way: %d records that came later were "
+            "not stored",
+            writes,
+        )
+
     def note(self, scope: Scope, refusal: str) -> None:
         """The store refused a group, and took it when it was asked once more: nothing is lost."""
         self._gaps.setdefault(scope.key, Gap(scope)).refused = refusal

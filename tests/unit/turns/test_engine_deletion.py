@@ -454,3 +454,25 @@ def test_what_still_waited_for_the_store_is_not_left_behind(
     assert engine.sync.delete_session(SCOPE).messages == 4
     assert stored(engine) is None
     engine.sync.close()
+
+
+@pytest.mark.req("B-08")
+@pytest.mark.parametrize("is_own", [True, False])
+def test_what_comes_late_to_a_deleted_session_is_not_stored_and_that_is_told(
+    is_own: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{tmp_path / 'ce.db'}"
+    engine, other = create_context_engine(url), create_context_engine(url)
+    app = HostApp(engine, SCOPE)
+    asked = app.prepare(user("Who knows?"))
+    assert engine.sync.flush()
+    (engine if is_own else other).sync.delete_session(SCOPE)
+    app.commit(asked, assistant("Nobody."))
+    assert engine.sync.flush()
+    assert "deleted while a call of it was under way" in caplog.text
+    assert other.sync.get_session(SCOPE) is None
+    assert other.sync.list_sessions(account_id=SCOPE.account_id, user_id=SCOPE.user_id) == []
+    app.ask("And now?", "Now, too.")
+    assert caplog.text.count("under way") == 1
+    for each in (engine, other):
+        each.sync.close()
