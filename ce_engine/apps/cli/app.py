@@ -60,7 +60,8 @@ def _made(name: str) -> Any:
 
     if isinstance(found, typer.Typer):
         for part in found.registered_commands:
-            if part.callback is not None:
+            # A group is its module's own: made once more in this process, it is wrapped already.
+            if part.callback is not None and not hasattr(part.callback, "__wrapped__"):
                 each = part.name or part.callback.__name__
                 part.callback = reported(audited(f"{name} {each}", part.callback))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import stat
 import sys
 from dataclasses import fields
@@ -21,6 +20,7 @@ from ce_engine import (
     Scope,
     create_context_engine,
 )
+from tests.hosts.store_host import FORK
 
 
 def record(n: int = 0, **more: object) -> AuditRecord:
@@ -72,15 +72,16 @@ def write_many(path: Path, name: str) -> None:
         log.write(record(n % 60, session_id=f"{name}-{n}", meta={"pad": "x" * 100}))
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.req("B-05")
 def test_processes_share_a_file_and_lose_no_line(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    context = multiprocessing.get_context("spawn")
-    started = [context.Process(target=write_many, args=(path, str(n))) for n in range(3)]
+    started = [FORK.Process(target=write_many, args=(path, str(n))) for n in range(3)]
     for each in started:
         each.start()
     for each in started:
-        each.join()
+        each.join(100)
+    assert [each.exitcode for each in started] == [0] * 3
     told = [line["session_id"] for each in tmp_path.iterdir() for line in lines(each)]
     assert sorted(map(str, told)) == sorted(f"{n}-{m}" for n in range(3) for m in range(200))
 
