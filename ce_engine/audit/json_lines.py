@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ce_engine.errors import ConfigError
@@ -64,13 +65,14 @@ class JsonLinesAudit:
             finally:
                 os.close(file)
             if is_full:
-                self._put_aside(record.ts)
+                self._put_aside()
 
     def _open(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def _put_aside(self, now: str) -> None:
-        stamp = "".join(character for character in now if character.isalnum())
+    def _put_aside(self) -> None:
+        # To the microsecond: a name that was taken already would be written over.
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         aside = self.path.with_name(f"{self.path.name}.{stamp}-{os.getpid()}")
         try:
             if self.path.stat().st_size >= self._most:  # else another process was faster

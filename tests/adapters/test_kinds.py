@@ -183,7 +183,8 @@ def test_nothing_is_left_of_parts_that_an_app_makes_for_each_request(engine: Con
     app = App(Part())
     with ADAPTER.install_ce(app, engine=engine) as installed:
         before = serve(20)
-        assert serve(200) - before < 200
+        # Threads of other tests make some objects meanwhile; one a request would be 2,000.
+        assert serve(2000) - before < 1000
         assert ADAPTER.is_attached(app)
     assert "_ce_mark" not in vars(app.parts[0])
 
