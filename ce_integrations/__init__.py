@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ce_integrations.calls.evidence_tool import fetch_evidence
-    from ce_integrations.identity.role import ce_role
     from ce_integrations.identity.session import CallInfo, ce_session
+    from ce_integrations.identity.team_role import ce_role
     from ce_integrations.install.adapter import Adapter, Capabilities, Hooks, Installation, Turn
     from ce_integrations.install.registry import install_ce, load_adapters
 
@@ -29,7 +29,7 @@ __all__ = [
 
 _HOMES = {
     "CallInfo": "identity.session",
-    "ce_role": "identity.role",
+    "ce_role": "identity.team_role",
     "ce_session": "identity.session",
     "fetch_evidence": "calls.evidence_tool",
     "install_ce": "install.registry",

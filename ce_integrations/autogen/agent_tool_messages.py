@@ -9,10 +9,10 @@ from typing import Any
 
 from autogen_core.models import LLMMessage, UserMessage
 
-from ce_integrations.calls.runs import at_work
-from ce_integrations.calls.steps import Step, step_around
+from ce_integrations.calls.agent_steps import Step, step_around
+from ce_integrations.calls.tool_events import at_work
 from ce_integrations.wrapping.bounded_maps import ByIdentity
-from ce_integrations.wrapping.wrappers import same_kind
+from ce_integrations.wrapping.function_kinds import same_kind
 
 
 USER = "user"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from ce_integrations.autogen.names import CHAT_AGENT, TEAM, spoken
+from ce_integrations.autogen.speakers import CHAT_AGENT, TEAM, spoken
 from ce_integrations.install.adapter import Capabilities
 from ce_integrations.install.class_adapter import ClassAdapter
 from ce_integrations.mapping.messages import is_framework_s
@@ -41,7 +41,7 @@ class AutoGenAdapter(ClassAdapter["LLMMessage"]):
     packages, inside = ("autogen_",), (CHAT_AGENT, TEAM)
     served = ("autogen_ext.agents.openai.", "autogen_ext.agents.azure.")
     asking = "an AssistantAgent with a model client"
-    wraps = ("injection", "recorder", "routing", "members")
+    wraps = ("context_injection", "recorder", "framework_prompts", "agents")
 
     def alike(self, native: LLMMessage) -> Hashable | None:
         """Kind, text and source of plain texts; `None` for calls, results and images."""

@@ -14,8 +14,8 @@ from autogen_core.memory import Memory, MemoryContent
 from autogen_core.tools import BaseTool, FunctionTool, ToolResult, Workbench
 
 from ce_engine import RetrievedDoc
-from ce_integrations.calls.runs import as_text, retrieved_doc, working
-from ce_integrations.calls.steps import Step, sent_from_here, step_around, stepping
+from ce_integrations.calls.agent_steps import Step, sent_from_here, step_around, stepping
+from ce_integrations.calls.tool_events import as_text, retrieved_doc, working
 from ce_integrations.calls.tool_methods import (
     MethodCall,
     Outcome,
@@ -27,7 +27,7 @@ from ce_integrations.calls.tool_methods import (
 from ce_integrations.install.adapter import Hooks
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE
-from ce_integrations.wrapping.wrappers import same_kind
+from ce_integrations.wrapping.function_kinds import same_kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from ce_engine import Usage
 from ce_integrations.calls.hooks import Hooks
 from ce_integrations.calls.open_turn import Turn, governing
+from ce_integrations.calls.streamed_answer import StreamedAnswer
 from ce_integrations.identity.session import CallInfo
 
 
@@ -22,9 +23,6 @@ Result = TypeVar("Result")
 Chunk = TypeVar("Chunk")
 
 Answers = Callable[[Result], Iterable[tuple[Native, Usage | None]]]
-
-Pieces = list[tuple[Chunk, str]]
-"""The chunks of a stream so far, and the text of each."""
 
 _END: Any = object()
 
@@ -179,11 +177,11 @@ class GovernedCall(Generic[Native]):
         before it goes. `give` is for frameworks whose apps get chunks otherwise than from here.
         """
         self._is_driven()
-        pieces: Pieces[Chunk] = []
+        whole: StreamedAnswer[Native, Chunk] | None = None
         source = None
         try:
             goes = self._prepare()
-            self._gives_pieces()
+            whole = StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
             with self._governing():
                 source = start(goes)
             while True:
@@ -191,18 +189,18 @@ class GovernedCall(Generic[Native]):
                     chunk = next(source, _END)
                 if chunk is _END:
                     break
-                if self._arrived(pieces, chunk, text, is_last):
-                    self._streamed(pieces, answer)
+                if whole.add(chunk):
+                    whole.record()
                 give(chunk)
                 yield chunk
-                self._noted(pieces)
+                whole.tell()
         except BaseException as error:
-            self.hooks.failed(self._turn, error, "".join(said for _, said in pieces))
+            self.hooks.failed(self._turn, error, "" if whole is None else whole.text)
             raise
         finally:
             if close := getattr(source, "close", None):
                 close()
-        self._streamed(pieces, answer)
+        whole.record()
 
     async def astream(
         self,
@@ -213,11 +211,11 @@ class GovernedCall(Generic[Native]):
         give: Callable[[Chunk], object] = _nothing,
     ) -> AsyncIterator[Chunk]:
         self._is_driven()
-        pieces: Pieces[Chunk] = []
+        whole: StreamedAnswer[Native, Chunk] | None = None
         source = None
         try:
             goes = await self._aprepare()
-            self._gives_pieces()
+            whole = StreamedAnswer(self.hooks, self._turn, text, answer, is_last)
             with self._governing():
                 source = start(goes)
             while True:
@@ -225,19 +223,19 @@ class GovernedCall(Generic[Native]):
                     chunk = await anext(source, _END)
                 if chunk is _END:
                     break
-                if self._arrived(pieces, chunk, text, is_last):
-                    await self._astreamed(pieces, answer)
+                if whole.add(chunk):
+                    await whole.arecord()
                 give(chunk)
                 yield chunk
-                self._noted(pieces)
+                whole.tell()
         except BaseException as error:
             # Waits for nothing where the generator is closed or the task cancelled.
-            await self.hooks.afailed(self._turn, error, "".join(said for _, said in pieces))
+            await self.hooks.afailed(self._turn, error, "" if whole is None else whole.text)
             raise
         finally:
             if close := getattr(source, "aclose", None):
                 await close()
-        await self._astreamed(pieces, answer)
+        await whole.arecord()
 
     def _held_by(self, result: object) -> None:
         """Close the turn when the result of a call is gone that nobody has begun to drive."""
@@ -248,10 +246,6 @@ class GovernedCall(Generic[Native]):
         """From now on who drives the stream closes the turn, and knows what came of it."""
         if self._unread is not None:
             self._unread.detach()
-
-    def _gives_pieces(self) -> None:
-        if self._turn is not None:
-            self._turn.is_streamed = True
 
     def _prepare(self) -> Sequence[Any]:
         if self._goes_on is not None:
@@ -294,49 +288,6 @@ class GovernedCall(Generic[Native]):
 
     def _governing(self) -> governing:
         return governing(self.hooks.adapter.name, self.subject, self._turn)
-
-    def _arrived(
-        self,
-        pieces: Pieces[Chunk],
-        chunk: Chunk,
-        text: Callable[[Chunk], str],
-        is_last: Callable[[Chunk], bool],
-    ) -> bool:
-        said, last = "", False
-        with self.hooks.guard("chunk"):
-            said, last = text(chunk), is_last(chunk)
-        pieces.append((chunk, said))
-        if said and self._turn is not None and self._turn.first is None:
-            self._turn.first = time.perf_counter()
-        return last
-
-    def _noted(self, pieces: Pieces[Chunk]) -> None:
-        self.hooks.chunk(self._turn, len(pieces) - 1, pieces[-1][1])
-
-    def _streamed(
-        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
-    ) -> None:
-        native = self._whole(pieces, answer)
-        if native is None:
-            self.hooks.finalize(self._turn)
-        else:
-            self.hooks.after_model(self._turn, native)
-
-    async def _astreamed(
-        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
-    ) -> None:
-        native = self._whole(pieces, answer)
-        if native is None:
-            await self.hooks.afinalize(self._turn)
-        else:
-            await self.hooks.aafter_model(self._turn, native)
-
-    def _whole(
-        self, pieces: Pieces[Chunk], answer: Callable[[list[Chunk]], Native | None]
-    ) -> Native | None:
-        with self.hooks.guard("answer"):
-            return answer([chunk for chunk, _ in pieces])
-        return None
 
     def _answers(
         self, result: Result, answers: Answers[Result, Native]

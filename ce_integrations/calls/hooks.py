@@ -27,10 +27,10 @@ from ce_engine import (
     context_window,
     is_own_call,
 )
-from ce_integrations.calls.open_turn import Turn, call_around, is_aside
+from ce_integrations.calls.helper_calls import is_aside
+from ce_integrations.calls.open_turn import Turn, call_around
 from ce_integrations.calls.requested_tools import AskedTools
-from ce_integrations.identity.colleagues import host_message, with_task
-from ce_integrations.identity.role import current_role
+from ce_integrations.identity.agent_messages import host_message, with_task
 from ce_integrations.identity.session import (
     CallIdentity,
     CallInfo,
@@ -39,7 +39,8 @@ from ce_integrations.identity.session import (
     remember_answer,
     resolve,
 )
-from ce_integrations.mapping.composite import mapped, natives_of
+from ce_integrations.identity.team_role import current_role
+from ce_integrations.mapping.composite_messages import mapped, natives_of
 from ce_integrations.mapping.known_messages import KnownMessages
 from ce_integrations.mapping.message_adapter import MessageAdapter
 from ce_integrations.wrapping.guard import Guard

@@ -11,7 +11,7 @@ from ce_engine import Usage
 from ce_integrations.calls.governed_call import GovernedCall
 from ce_integrations.calls.open_turn import is_inside
 from ce_integrations.identity.session import CallInfo
-from ce_integrations.wrapping.wrappers import first_argument, same_kind
+from ce_integrations.wrapping.function_kinds import first_argument, same_kind
 
 
 __all__ = ["Asked", "Form", "Gives", "Owner", "as_one_text", "governed", "schema_of"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -18,10 +17,8 @@ from ce_integrations.mapping.usage import summed
 __all__ = [
     "Governed",
     "Turn",
-    "aside",
     "call_around",
     "governing",
-    "is_aside",
     "is_inside",
     "note_piece",
     "note_usage",
@@ -162,25 +159,3 @@ def note_piece(text: str) -> None:
     around = call_around()
     if around is not None and around.turn is not None:
         around.turn.hear(text)
-
-
-_aside: ContextVar[bool] = ContextVar("ce_aside", default=False)
-
-
-@contextmanager
-def aside(*_: object, **__: object) -> Iterator[None]:
-    """Say that who asks a model inside does so for itself: to sum up, to route, to judge.
-
-    Such calls are `purpose="helper"`: recorded, and nothing is brought in. As a context for `within`
-    it takes whatever the method is called with: `within(aside)`.
-    """
-    token = _aside.set(True)
-    try:
-        yield
-    finally:
-        unset(_aside, token)
-
-
-def is_aside() -> bool:
-    """Whether who asks a model here does so for itself."""
-    return _aside.get()

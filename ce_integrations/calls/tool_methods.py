@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 from ce_engine import RetrievedDoc
 from ce_engine.runtime.context_variables import unset
+from ce_integrations.calls.agent_steps import Step, step_around
 from ce_integrations.calls.model_methods import Owner
-from ce_integrations.calls.runs import OpenRuns, at_work, working
-from ce_integrations.calls.steps import Step, step_around
+from ce_integrations.calls.tool_events import OpenRuns, at_work, working
 from ce_integrations.identity.session import CallInfo
+from ce_integrations.wrapping.function_kinds import run_within, same_kind, within
 from ce_integrations.wrapping.guard import Guard
-from ce_integrations.wrapping.wrappers import run_within, same_kind, within
 
 
 __all__ = ["MethodCall", "Outcome", "RetrievalRecorder", "Round", "Run", "RunInfo", "ToolRecorder"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 
 from ce_integrations.crewai.installer import install_ce
-from ce_integrations.install.lazy import lazily
+from ce_integrations.install.lazy_imports import lazily
 
 
 if typing.TYPE_CHECKING:

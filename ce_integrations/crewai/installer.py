@@ -38,7 +38,7 @@ class CrewAIAdapter(ClassAdapter[Mapping[str, Any]]):
         "crewai.flow.flow.Flow",
     )
     alone = (CREW, MODEL)  # a crew works on tasks
-    wraps, imports = ("injection", "recorder", "scope"), True
+    wraps, imports = ("context_injection", "recorder", "session"), True
 
     def alike(self, native: Mapping[str, Any]) -> Hashable | None:
         """Role, text and the answered call; `None` for what has other content or says more of itself."""

@@ -12,14 +12,14 @@ from ce_engine import RetrievedDoc, TaskRun
 from ce_engine.schema.enums import TaskStatus
 from ce_integrations.calls.model_methods import Owner
 from ce_integrations.calls.open_turn import call_around, note_piece
-from ce_integrations.calls.runs import MAX_RUNS, OpenRuns, retrieved_doc
+from ce_integrations.calls.tool_events import MAX_RUNS, OpenRuns, retrieved_doc
 from ce_integrations.calls.tool_methods import MethodCall, RetrievalRecorder, RunInfo
-from ce_integrations.crewai.scope import info_of, owner_of
+from ce_integrations.crewai.session import info_of, owner_of
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import Mark
 from ce_integrations.mapping.content_blocks import call_args
 from ce_integrations.wrapping.bounded_maps import BoundedMap
-from ce_integrations.wrapping.wrappers import same_kind
+from ce_integrations.wrapping.function_kinds import same_kind
 
 
 def _emitting(original: Callable[..., Any]) -> Callable[..., Any]:

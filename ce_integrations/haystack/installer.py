@@ -37,7 +37,7 @@ class HaystackAdapter(ClassAdapter["ChatMessage"]):
         "haystack.core.super_component.super_component._SuperComponent",
         "haystack.components.agents.agent.Agent",
     )
-    wraps = ("injection", "marking", "recorder")
+    wraps = ("context_injection", "component_methods", "recorder")
 
     def accepts(self, target: object) -> bool:
         """Whether it is one of `kinds`, or a component that is given messages and gives replies."""
@@ -79,28 +79,28 @@ class HaystackAdapter(ClassAdapter["ChatMessage"]):
 
     def found(self, target: Any) -> list[Any]:
         """Models, and what runs them."""
-        from ce_integrations.haystack.roles import found
+        from ce_integrations.haystack.component_kinds import found
 
         return found(target)
 
     def more(self, found: list[Any]) -> Iterable[tuple[Place, str, Make]]:
         """The methods of components, which have no common base."""
-        from ce_integrations.haystack.marking import definitions
+        from ce_integrations.haystack.component_methods import definitions
 
         return definitions(found)
 
     def make_mark(self, hooks: Hooks[ChatMessage]) -> SharedMark:
         """A mark that is told of components that are made later."""
-        from ce_integrations.haystack.marking import installed
+        from ce_integrations.haystack.component_methods import installed
 
         installed.add(mark := super().make_mark(hooks))
         return mark
 
     def must_agree(self, target: Any) -> bool:
         """Whether it is a chat generator: what runs others says who governs the calls in it."""
-        from ce_integrations.haystack.roles import role_of
+        from ce_integrations.haystack.component_kinds import kind_of
 
-        return role_of(target) == "generator"
+        return kind_of(target) == "generator"
 
 
 ADAPTER = HaystackAdapter()

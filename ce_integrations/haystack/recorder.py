@@ -10,7 +10,7 @@ from haystack.dataclasses import Document
 from haystack.tools.tool import Tool
 
 from ce_engine import RetrievedDoc
-from ce_integrations.calls.runs import retrieved_doc
+from ce_integrations.calls.tool_events import retrieved_doc
 from ce_integrations.calls.tool_methods import (
     MethodCall,
     Outcome,
@@ -20,8 +20,8 @@ from ce_integrations.calls.tool_methods import (
     RunInfo,
     ToolRecorder,
 )
+from ce_integrations.haystack.component_kinds import owner_of
 from ce_integrations.haystack.mapper import beside, text_of
-from ce_integrations.haystack.roles import owner_of
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.mapping.content_blocks import media_digests
 

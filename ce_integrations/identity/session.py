@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from uuid import UUID
 
 from ce_engine import Answer, ConfigError, Scope
-from ce_integrations.identity.scoped import ScopedVariable, ScopeEntry, innermost
+from ce_integrations.identity.scoped_variable import ScopedVariable, ScopeEntry, innermost
 from ce_integrations.identity.unnamed_sessions import Messages, unnamed
 
 

@@ -82,7 +82,7 @@ class ClassAdapter(Adapter[Any, Native]):
     inside: ClassVar[tuple[str, ...]] = ()
     served: ClassVar[tuple[str, ...]] = ()
     asking: ClassVar[str] = ""
-    wraps: ClassVar[tuple[str, ...]] = ("injection", "recorder")
+    wraps: ClassVar[tuple[str, ...]] = ("context_injection", "recorder")
     imports: ClassVar[bool] = False
     patches: ClassVar[ClassPatches]
 

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, Self, Unpack
 
+from ce_integrations.calls.agent_steps import Step, governing_step
 from ce_integrations.calls.model_methods import Asked, Form, Owner, governed
-from ce_integrations.calls.runs import OpenRuns
-from ce_integrations.calls.steps import Step, governing_step
+from ce_integrations.calls.tool_events import OpenRuns
 from ce_integrations.install.adapter import CallInfo, Detach, Hooks, share
 from ce_integrations.wrapping.bounded_maps import ByIdentity
+from ce_integrations.wrapping.function_kinds import same_kind
 from ce_integrations.wrapping.patches import ClassPatches, Make, definitions, is_of
 from ce_integrations.wrapping.walk import walk
-from ce_integrations.wrapping.wrappers import same_kind
 
 
 __all__ = [

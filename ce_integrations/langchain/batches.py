@@ -20,8 +20,8 @@ from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.retry import RunnableRetry
 
 from ce_engine.runtime.context_variables import unset
+from ce_integrations.wrapping.function_kinds import run_within, same_kind
 from ce_integrations.wrapping.patches import Make
-from ce_integrations.wrapping.wrappers import run_within, same_kind
 
 
 _WAYS = [f"{a}batch{done}" for a in ("", "a") for done in ("", "_as_completed")]

@@ -83,9 +83,10 @@ class LangChainAdapter(Adapter[Any, "BaseMessage"]):
 
     def attach(self, target: Any, hooks: Hooks[BaseMessage]) -> Detach:
         from ce_integrations.langchain import batches
-        from ce_integrations.langchain.injection import MAKERS
+        from ce_integrations.langchain.context_injection import MAKERS
+        from ce_integrations.langchain.graphs import graph_entries
         from ce_integrations.langchain.marks import Callbacks, carriers, copies, is_graph
-        from ce_integrations.langchain.recorder import ENTRIES, Recorder, graph_entries
+        from ce_integrations.langchain.recorder import ENTRIES, Recorder
 
         mark, found = Recorder(hooks), list(carriers(walk(target, PACKAGES)))
         if not found:

@@ -19,11 +19,11 @@ from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import BaseTool
 
-from ce_integrations.calls.runs import RunTree
+from ce_integrations.calls.run_tree import RunTree
 from ce_integrations.install import marks
 from ce_integrations.install.adapter import Detach, Hooks
+from ce_integrations.wrapping.function_kinds import same_kind
 from ce_integrations.wrapping.patches import Make, put
-from ce_integrations.wrapping.wrappers import same_kind
 
 
 _MODELS = (BaseChatModel, BaseLLM)

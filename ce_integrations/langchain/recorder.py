@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import Context
 from typing import Any
 from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
 
-from ce_integrations.calls.runs import at_work, retrieved_doc, working
-from ce_integrations.langchain.marks import Mark, graph_types, mark_of, tree, with_mark
+from ce_integrations.calls.tool_events import at_work, retrieved_doc, working
+from ce_integrations.langchain.graphs import is_interrupt
+from ce_integrations.langchain.marks import Mark, mark_of, tree, with_mark
 from ce_integrations.langchain.session import info_of
 from ce_integrations.mapping.content_blocks import text_of
+from ce_integrations.wrapping.function_kinds import Arguments, within
 from ce_integrations.wrapping.patches import Make
-from ce_integrations.wrapping.wrappers import Arguments, within
 
 
 @contextmanager
@@ -47,40 +45,6 @@ ENTRIES: dict[type, dict[str, Make]] = {
     kind: dict.fromkeys(("invoke", "ainvoke"), within(_entry)) for kind in (BaseTool, BaseRetriever)
 }
 """The methods by which an app calls them, to be wrapped."""
-
-
-@contextmanager
-def _graph_entry(_: object, graph: Any, *args: Any, **kwargs: Any) -> Iterator[Arguments | None]:
-    """Around `stream(input, config)` of a graph whose configuration ousts other callbacks.
-
-    With the mark in it, the graph would no longer hear its caller's handlers, or they would oust the
-    mark. So both go in as the caller's.
-    """
-    own = (graph.config or {}).get("callbacks")
-    config = args[1] if len(args) > 1 else kwargs.get("config")
-    callbacks = (config or {}).get("callbacks")
-    if not callbacks and isinstance(own, list) and all(isinstance(each, Mark) for each in own):
-        callbacks = ensure_config().get("callbacks")
-    mark = mark_of(own)
-    if not callbacks or mark is None:
-        yield None
-    else:
-        if all(each is not mark for each in getattr(callbacks, "handlers", callbacks)):
-            callbacks = with_mark(mark, "callbacks", callbacks)
-        config = {**(config or {}), "callbacks": callbacks}
-        yield (graph, *args[:1]), {**kwargs, "config": config}
-
-
-def graph_entries() -> dict[type, dict[str, Make]]:
-    """What is to be wrapped of graphs: nothing where LangGraph adds callbacks up, as later ones do."""
-    one, two = BaseCallbackHandler(), BaseCallbackHandler()
-    found: dict[type, dict[str, Make]] = {}
-    for cls in graph_types():
-        merge = sys.modules[cls.__module__].ensure_config
-        both = Context().run(merge, {"callbacks": [one]}, {"callbacks": [two]})["callbacks"]
-        if one not in getattr(both, "handlers", both):
-            found[cls] = dict.fromkeys(("stream", "astream"), within(_graph_entry))
-    return found
 
 
 class Recorder(Mark):
@@ -118,8 +82,7 @@ class Recorder(Mark):
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:  # noqa: ARG002 - theirs
         with self.hooks.guard("callback"):
-            graph = sys.modules.get("langgraph.errors")
-            if graph is not None and isinstance(error, graph.GraphBubbleUp):
+            if is_interrupt(error):
                 self.runs.forget(run_id)  # the graph pauses here and runs the tool again later
             else:
                 self.runs.tool_failed(run_id, error)

@@ -11,6 +11,7 @@ from langchain_core.runnables.config import ensure_config
 
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.langchain.batches import batch_around
+from ce_integrations.langchain.graphs import branch_of
 from ce_integrations.langchain.marks import new_run_id, tree
 
 
@@ -36,14 +37,13 @@ def info_of(
     configurable = around.get("configurable", {})
     told = {**around.get("metadata", {}), **(metadata or {})}
     words = {*(key for key in HELPER_KEYS if told.get(key)), *around.get("tags", ()), *(tags or ())}
-    branch = configurable.get("checkpoint_ns") or told.get("langgraph_checkpoint_ns") or ""
     is_middleware = str(told.get("langgraph_node") or "").endswith(HELPER_NODES)
     return tree.info(
         parent,
         request_id="" if parent is not None else str(run_id or new_run_id()),
         session_id=_first(SESSION_KEYS, configurable, told),
         user_id=_first(("user_id",), configurable, told),
-        lane_key=_without_task_ids(str(branch)),
+        lane_key=branch_of(configurable, told),
         agent=str(told.get("lc_agent_name") or ""),
         # A graph keeps its own state; a model that is asked alone has nobody who talks.
         takes_history=parent is not None and "langgraph_node" not in told,
@@ -56,8 +56,3 @@ def info_of(
 def _first(keys: tuple[str, ...], *places: Mapping[str, Any]) -> object:
     said = (place.get(key) for place in places for key in keys)
     return next((value for value in said if value is not None and value != ""), None)
-
-
-def _without_task_ids(branch: str) -> str:
-    """`planner:<task id>|model:<task id>` as `planner|model`: a branch keeps its name from run to run."""
-    return "|".join(part.split(":")[0] for part in branch.split("|") if not part.isdigit())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 
-from ce_integrations.install.lazy import lazily
+from ce_integrations.install.lazy_imports import lazily
 from ce_integrations.llamaindex.embedder import LlamaIndexEmbedder
 from ce_integrations.llamaindex.installer import install_ce
 from ce_integrations.llamaindex.llm import LlamaIndexLlmAdapter

@@ -51,7 +51,7 @@ class LlamaIndexAdapter(ClassAdapter["ChatMessage"]):
         "workflows.Workflow",
     )
     alone = ALONE
-    wraps = ("injection", "marking", "recorder")
+    wraps = ("context_injection", "marked_parts", "recorder")
 
     def parts(self, native: ChatMessage) -> tuple[object, ...]:
         """Blocks, their texts (some are changed in place), and what an integration keeps of calls."""
@@ -77,7 +77,7 @@ class LlamaIndexAdapter(ClassAdapter["ChatMessage"]):
 
     def found(self, target: Any) -> list[Any]:
         """Models, and what an app calls to have them called."""
-        from ce_integrations.llamaindex.marking import found
+        from ce_integrations.llamaindex.marked_parts import found
 
         return found(target)
 

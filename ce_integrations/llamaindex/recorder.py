@@ -11,10 +11,10 @@ from llama_index.core.tools import BaseTool, ToolOutput
 from llama_index_instrumentation.dispatcher import Dispatcher
 
 from ce_engine import RetrievedDoc
-from ce_integrations.calls.runs import retrieved_doc
+from ce_integrations.calls.tool_events import retrieved_doc
 from ce_integrations.install.class_adapter import Entry, SharedMark
 from ce_integrations.llamaindex.mapper import media_of
-from ce_integrations.llamaindex.marking import owner_of
+from ce_integrations.llamaindex.marked_parts import owner_of
 from ce_integrations.llamaindex.spans import (
     UNKNOWN,
     Span,
@@ -23,8 +23,8 @@ from ce_integrations.llamaindex.spans import (
     what_a_span_tells,
 )
 from ce_integrations.mapping.content_blocks import media_digests
+from ce_integrations.wrapping.function_kinds import same_kind
 from ce_integrations.wrapping.guard import Guard
-from ce_integrations.wrapping.wrappers import same_kind
 
 
 UUID_LENGTH = 37

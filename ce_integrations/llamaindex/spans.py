@@ -30,10 +30,12 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 from llama_index_instrumentation.span import active_span_id
 from workflows import Workflow
 
-from ce_integrations.calls.runs import MAX_RUNS, RunTree
+from ce_integrations.calls.run_tree import RunTree
+from ce_integrations.calls.tool_events import MAX_RUNS
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import SharedMark
 from ce_integrations.install.marks import PLACE
+from ce_integrations.llamaindex.chat_memory import memory_of, session_of
 from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 
@@ -184,7 +186,7 @@ def what_a_span_tells(
     if event is not None and kind in ("", "workflow"):
         return _of_a_step(method, event)
     if kind in _ENGINES:
-        named = {**_session(_memory(args, instance)), **_line(instance)}
+        named = {**session_of(memory_of(args, instance)), **_line(instance)}
         return kind, {"takes_history": kind in _TALKING, **named}
     if kind in ("helper", "retriever"):
         return kind, _HELPER
@@ -217,20 +219,6 @@ def _line(instance: object) -> dict[str, Any]:
     if isinstance(instance, BaseWorkflowAgent):
         return {"lane_key": instance.name, "shared_history": True}
     return {}
-
-
-def _memory(args: Mapping[str, Any], instance: object) -> object:
-    """What has the messages: the memory of an engine, or what a run is given: a memory, a context."""
-    begins: Any = args.get("start_event")
-    given = begins.get("memory") if hasattr(begins, "get") else None
-    return getattr(instance, "_memory", given or args.get("ctx"))
-
-
-def _session(memory: object) -> dict[str, Any]:
-    """The session of a memory; an id that all share by default is none, which is found out later."""
-    names = ("session_id", "chat_store_key")
-    found = next((value for name in names if (value := getattr(memory, name, None))), None)
-    return {"session_id": found, "conversation": memory}
 
 
 def info_here() -> CallInfo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 
-from ce_integrations.install.lazy import lazily
+from ce_integrations.install.lazy_imports import lazily
 from ce_integrations.semantic_kernel.installer import install_ce
 
 

@@ -11,14 +11,14 @@ from semantic_kernel.contents import FunctionResultContent
 from semantic_kernel.data.vector import DistanceFunction
 
 from ce_engine import RetrievedDoc
-from ce_integrations.calls.runs import URI_KEYS, at_work, retrieved_doc
-from ce_integrations.calls.steps import Step, deeper, in_step, step_around
+from ce_integrations.calls.agent_steps import Step, deeper, in_step, step_around
+from ce_integrations.calls.tool_events import URI_KEYS, at_work, retrieved_doc
 from ce_integrations.calls.tool_methods import MethodCall, Outcome, Run, RunInfo, ToolRecorder
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.mapping.content_blocks import call_args, fields_of
-from ce_integrations.semantic_kernel.injection import function_step, owner_of
-from ce_integrations.wrapping.wrappers import same_kind
+from ce_integrations.semantic_kernel.context_injection import function_step, owner_of
+from ce_integrations.wrapping.function_kinds import same_kind
 
 
 FARNESS = ("euclidean_distance", "euclidean_squared_distance", "manhattan", "hamming")

@@ -13,8 +13,8 @@ from itertools import chain
 from types import ModuleType
 from typing import Any, TypeVar
 
+from ce_integrations.wrapping.function_kinds import as_function
 from ce_integrations.wrapping.guard import Guard
-from ce_integrations.wrapping.wrappers import as_function
 
 
 Make = Callable[[Any], Any]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ce_integrations.calls import hooks
-from ce_integrations.identity.colleagues import host_message
+from ce_integrations.identity.agent_messages import host_message
 from ce_integrations.install.adapter import Adapter, Hooks
 from ce_integrations.wrapping.patches import ClassPatches
 

@@ -9,7 +9,7 @@ import pytest
 from ce_engine import Keep, Role, Shorten
 from ce_engine.sessions.bodies import LaneBodies, OwnList
 from ce_engine.turns.report.over_budget import OverBudgetLog
-from ce_integrations.calls.open_turn import is_aside
+from ce_integrations.calls.helper_calls import is_aside
 from ce_integrations.install.adapter import Adapter, Hooks
 from tests.adapters.agent_mutants import forgets_retrievals
 from tests.adapters.mutants import Mutant

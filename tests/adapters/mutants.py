@@ -12,6 +12,7 @@ import pytest
 
 from ce_engine import Message, Role
 from ce_integrations.calls.governed_call import GovernedCall
+from ce_integrations.calls.streamed_answer import StreamedAnswer
 from ce_integrations.install.adapter import Adapter, Hooks, Turn, Way
 from ce_integrations.testing import adapter_ends
 from ce_integrations.testing.adapter_contract import AdapterContract
@@ -213,14 +214,15 @@ def ignores_async(patch: Patch, _: Adapter[Any, Any]) -> None:
 
 def loses_the_last_chunk(patch: Patch, _: Adapter[Any, Any]) -> None:
     """The end of a streamed answer is not recorded."""
-    whole = GovernedCall._whole
+    whole = StreamedAnswer._whole
 
-    def shorter(self: Any, pieces: Any, answer: Any) -> Any:
-        spoken = [n for n, (_, said) in enumerate(pieces) if said]
-        self._turn.chunks.pop(spoken[-1], None)
-        return whole(self, pieces[: spoken[-1]], answer)
+    def shorter(self: Any) -> Any:
+        last = max(n for n, said in enumerate(self._texts) if said)
+        self._turn.chunks.pop(last, None)
+        del self._pieces[last:], self._texts[last:]
+        return whole(self)
 
-    patch.setattr(GovernedCall, "_whole", shorter)
+    patch.setattr(StreamedAnswer, "_whole", shorter)
 
 
 def gathers_streams(patch: Patch, _: Adapter[Any, Any]) -> None:

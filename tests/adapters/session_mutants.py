@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ce_integrations.calls import agent_steps
 from ce_integrations.calls import hooks as hooks_module
-from ce_integrations.calls import steps
-from ce_integrations.identity import scoped, session
+from ce_integrations.identity import scoped_variable, session
 from ce_integrations.identity.unnamed_sessions import UnnamedSessions
 from ce_integrations.install.adapter import Adapter, Hooks
 
@@ -76,10 +76,10 @@ def forgets_where_the_app_asked(patch: Patch, _: Adapter[Any, Any]) -> None:
     def here(info: Any, choice: Any, messages: Any = ()) -> Any:
         return resolve(dataclasses.replace(info, context=None, asked=None), choice, messages)
 
-    patch.setattr(steps, "_SAID", ())
+    patch.setattr(agent_steps, "_SAID", ())
     patch.setattr(hooks_module, "resolve", here)
 
 
 def leaks_out_of_generators(patch: Patch, _: Adapter[Any, Any]) -> None:
     """What is said in a generator holds for whoever has the context."""
-    patch.setattr(scoped, "generator_around", lambda _: (None, False))
+    patch.setattr(scoped_variable, "generator_around", lambda _: (None, False))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ce_engine import HostMessage, Message, Origin, RetrievedDoc, Role, ToolRequest
 from ce_integrations import CallInfo, Hooks
-from ce_integrations.calls.steps import step_around
+from ce_integrations.calls.agent_steps import step_around
 from ce_integrations.calls.tool_methods import MethodCall, RetrievalRecorder, RunInfo, ToolRecorder
 from ce_integrations.install.adapter import Adapter, Detach
 from ce_integrations.install.marks import Attribute, Mark, Marking

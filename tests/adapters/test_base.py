@@ -36,7 +36,7 @@ from ce_engine import (
 )
 from ce_integrations import Adapter, CallInfo, Hooks, ce_session
 from ce_integrations.calls.open_turn import governing, is_inside
-from ce_integrations.calls.runs import OpenRuns
+from ce_integrations.calls.tool_events import OpenRuns
 from ce_integrations.install.registry import load_adapters
 
 

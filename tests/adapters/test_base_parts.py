@@ -25,7 +25,8 @@ from ce_engine import (
     ToolRequest,
     Usage,
 )
-from ce_integrations.calls.runs import RunTree, retrieved_doc
+from ce_integrations.calls.run_tree import RunTree
+from ce_integrations.calls.tool_events import retrieved_doc
 from ce_integrations.mapping.content_blocks import (
     Beside,
     beside_text,

@@ -18,10 +18,11 @@ from ce_engine import (
     create_context_engine,
 )
 from ce_integrations import CallInfo, Hooks
-from ce_integrations.calls.open_turn import aside, note_usage
+from ce_integrations.calls.helper_calls import aside
+from ce_integrations.calls.open_turn import note_usage
 from ce_integrations.install.adapter import Detach
 from ce_integrations.install.marks import Attribute, Mark, Marking
-from ce_integrations.wrapping.wrappers import within
+from ce_integrations.wrapping.function_kinds import within
 from tests.adapters.talkers import Line, Talker, TalkerAdapter, rows, said
 
 

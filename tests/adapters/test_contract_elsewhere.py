@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from ce_engine import HostMessage, Message, Origin, Role, Step
-from ce_integrations.calls.steps import Step as WorkStep
-from ce_integrations.calls.steps import deeper, step_around, stepping
+from ce_integrations.calls.agent_steps import Step as WorkStep
+from ce_integrations.calls.agent_steps import deeper, step_around, stepping
 from ce_integrations.install.adapter import Adapter, Capabilities, Detach, GovernedCall, Hooks
 from ce_integrations.mapping.content_blocks import changed
 from ce_integrations.testing import MODEL, SYSTEM, AdapterContract, Wire, in_session

@@ -11,7 +11,6 @@ import pytest
 
 from ce_engine import Answer, HostMessage, Message, Origin, Role, ToolRequest
 from ce_integrations import CallInfo, ce_role, ce_session
-from ce_integrations.identity.role import current_role
 from ce_integrations.identity.session import (
     CallIdentity,
     Choice,
@@ -19,6 +18,7 @@ from ce_integrations.identity.session import (
     remember_answer,
     resolve,
 )
+from ce_integrations.identity.team_role import current_role
 from ce_integrations.identity.unnamed_sessions import (
     MAX_REMEMBERED,
     Stateless,

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from ce_integrations import CallInfo, ce_role, ce_session
-from ce_integrations.calls.steps import Step, deeper, stepping
-from ce_integrations.identity.role import current_role
+from ce_integrations.calls.agent_steps import Step, deeper, stepping
 from ce_integrations.identity.session import Choice, chosen_session, resolve
+from ce_integrations.identity.team_role import current_role
 
 
 NOBODY = "nobody"

@@ -17,7 +17,7 @@ from ce_engine import (
     ToolCallStatus,
     create_context_engine,
 )
-from ce_integrations.calls.steps import deeper, stepping
+from ce_integrations.calls.agent_steps import deeper, stepping
 from ce_integrations.calls.tool_methods import Outcome, ToolRecorder
 from tests.adapters.silent_tools import (
     PATCHES,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ce_integrations import CallInfo
-from ce_integrations.calls.runs import RunTree
+from ce_integrations.calls.run_tree import RunTree
 
 
 class Memory:

@@ -10,10 +10,17 @@ import pytest
 
 from ce_engine import ContextEngine, MemoryStore, create_context_engine
 from ce_integrations import Adapter, CallInfo, ce_role, ce_session
-from ce_integrations.calls.steps import Step, deeper, in_step, sent_from_here, step_around, stepping
-from ce_integrations.identity.role import current_role
+from ce_integrations.calls.agent_steps import (
+    Step,
+    deeper,
+    in_step,
+    sent_from_here,
+    step_around,
+    stepping,
+)
 from ce_integrations.identity.session import Choice, resolve
-from ce_integrations.wrapping.wrappers import within
+from ce_integrations.identity.team_role import current_role
+from ce_integrations.wrapping.function_kinds import within
 from tests.adapters.test_composite import NoteAdapter
 
 

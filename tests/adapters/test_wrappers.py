@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from ce_integrations.wrapping.patches import ClassPatches
-from ce_integrations.wrapping.wrappers import (
+from ce_integrations.wrapping.function_kinds import (
     as_function,
     bound,
     first_argument,
@@ -21,6 +20,7 @@ from ce_integrations.wrapping.wrappers import (
     same_kind,
     within,
 )
+from ce_integrations.wrapping.patches import ClassPatches
 from tests.adapters.spied import Spied
 
 

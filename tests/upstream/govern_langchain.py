@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.language_models import FakeListChatModel
 
 from ce_engine import ContextEngine, RuntimeConfig
-from ce_integrations.langchain import injection, install_ce
+from ce_integrations.langchain import context_injection, install_ce
 from ce_integrations.langchain.marks import mark_of
 
 
@@ -17,9 +17,9 @@ def govern(engine: ContextEngine, config: RuntimeConfig, _: Callable[[str], None
     target = FakeListChatModel(responses=["never asked"])
     install_ce(target, engine=engine, config=config)
     mark = mark_of(target.callbacks)
-    explicit = injection._mark_for
+    explicit = context_injection._mark_for
 
     def mark_for(model: Any, callbacks: Any) -> Any:
         return explicit(model, callbacks) or mark
 
-    injection._mark_for = mark_for
+    context_injection._mark_for = mark_for

@@ -11,7 +11,7 @@ from making import install_on_all
 from ce_engine import ContextEngine, RuntimeConfig
 from ce_integrations.llamaindex import recorder
 from ce_integrations.llamaindex.installer import ADAPTER
-from ce_integrations.llamaindex.marking import PACKAGES
+from ce_integrations.llamaindex.marked_parts import PACKAGES
 from ce_integrations.llamaindex.spans import mark_of
 
 

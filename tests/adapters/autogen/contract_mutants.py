@@ -6,10 +6,10 @@ from typing import Any
 
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 
-from ce_integrations.autogen import injection, members
+from ce_integrations.autogen import agents, context_injection
 from ce_integrations.autogen.installer import AutoGenAdapter
+from ce_integrations.calls import agent_steps
 from ce_integrations.calls import model_methods as asking
-from ce_integrations.calls import steps
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.message_mutants import FAILED, calls_failed_results_good
 from tests.adapters.mutants import (
@@ -33,7 +33,7 @@ from tests.adapters.session_mutants import (
 def records_twice(patch: Patch, _: object) -> None:
     """A client asks for itself in each of its classes."""
     patch.setattr(asking, "is_inside", lambda _: False)
-    patch.setattr(injection, "call_around", lambda: None)
+    patch.setattr(context_injection, "call_around", lambda: None)
 
 
 def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
@@ -65,12 +65,12 @@ def drops_ids_of_results(patch: Patch, _: object) -> None:
 
 def gives_all_agents_one_line(patch: Patch, _: object) -> None:
     """An agent that is another one's tool speaks in its line."""
-    deeper = steps.deeper
+    deeper = agent_steps.deeper
 
     def same(subject: Any, name: str, *rest: Any, **said: Any) -> Any:
-        return deeper(subject, name if steps.step_around() is None else "", *rest, **said)
+        return deeper(subject, name if agent_steps.step_around() is None else "", *rest, **said)
 
-    patch.setattr(members, "deeper", same)
+    patch.setattr(agents, "deeper", same)
 
 
 OWN = [

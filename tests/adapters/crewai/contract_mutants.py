@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ce_engine import Role
-from ce_integrations.calls import hooks, steps
-from ce_integrations.crewai import injection, scope
+from ce_integrations.calls import agent_steps, hooks
+from ce_integrations.crewai import context_injection, session
 from ce_integrations.crewai.installer import CrewAIAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.message_mutants import FAILED, overlooks_failures
@@ -40,17 +40,17 @@ def drops_ids_of_results(patch: Patch, _: object) -> None:
 
 def gives_all_agents_one_line(patch: Patch, _: object) -> None:
     """A coworker speaks in the line of the agent that asks."""
-    deeper = steps.deeper
+    deeper = agent_steps.deeper
 
     def same(subject: Any, name: str = "", *rest: Any, **said: Any) -> Any:
         return deeper(subject, "" if name == "expert" else name, *rest, **said)
 
-    patch.setattr(scope, "deeper", same)
+    patch.setattr(session, "deeper", same)
 
 
 def hears_no_usage(patch: Patch, _: object) -> None:
     """What the provider told is estimated."""
-    patch.setattr(injection, "usage_told", lambda _: None)
+    patch.setattr(context_injection, "usage_told", lambda _: None)
 
 
 def takes_helpers_for_the_talk(patch: Patch, _: object) -> None:

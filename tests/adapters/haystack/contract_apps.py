@@ -18,8 +18,8 @@ from haystack.utils import Secret
 
 from ce_integrations.calls.evidence_tool import fetch_evidence
 from ce_integrations.haystack import fetch_evidence_tool
+from ce_integrations.haystack.component_kinds import found
 from ce_integrations.haystack.installer import HaystackAdapter
-from ce_integrations.haystack.roles import found
 from ce_integrations.install.adapter import Adapter
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (

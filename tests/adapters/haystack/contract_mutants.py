@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ce_integrations.calls.steps import deeper
+from ce_integrations.calls.agent_steps import deeper
 from ce_integrations.calls.tool_methods import Outcome
-from ce_integrations.haystack import injection, marking, recorder, roles
+from ce_integrations.haystack import component_kinds, component_methods, context_injection, recorder
 from ce_integrations.haystack.installer import HaystackAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.mutants import (
@@ -35,15 +35,15 @@ PULLED = {"gathers_streams", "loses_the_last_chunk"}
 
 def takes_each_call_for_the_app_s(patch: Patch, _: object) -> None:
     """The calls of one run are requests of their own."""
-    described = injection._described
+    described = context_injection._described
 
     def alone(asked: Any) -> Any:
         natives, info = described(asked)
         info.request_id = deeper(object()).request_id + str(id(asked))
         return natives, info
 
-    patch.setattr(injection, "asks", replace(injection.asks, describe=alone))
-    patch.setitem(marking._MAKERS, "generator", injection.asks)
+    patch.setattr(context_injection, "asks", replace(context_injection.asks, describe=alone))
+    patch.setitem(component_methods._MAKERS, "generator", context_injection.asks)
 
 
 def hears_other_results(patch: Patch, _: object) -> None:
@@ -64,24 +64,24 @@ def drops_calls_that_it_shortens(patch: Patch, _: object) -> None:
 
 def takes_framework_s_components_for_the_app_s(patch: Patch, _: object) -> None:
     """A router's question is a part of the talk."""
-    known = roles.role_of_class
+    known = component_kinds.kind_of_class
 
     def role(cls: type) -> str:
         found = known(cls)
         return "" if found == "helper" else found
 
-    patch.setattr("ce_integrations.haystack.marking.role_of_class", role)
+    patch.setattr("ce_integrations.haystack.component_methods.kind_of_class", role)
 
 
 def overlooks_what_finds(patch: Patch, _: object) -> None:
     """A retriever is nobody's."""
-    patch.setattr(roles, "_QUERIES", frozenset())
-    patch.setattr("ce_integrations.haystack.marking.role_of_class", lambda _: "")
+    patch.setattr(component_kinds, "_QUERIES", frozenset())
+    patch.setattr("ce_integrations.haystack.component_methods.kind_of_class", lambda _: "")
 
 
 def names_no_tool_s_agent(patch: Patch, _: object) -> None:
     """An agent in a tool is on the line of the one that asks it."""
-    patch.setattr(injection, "_tool_in", lambda _: "")
+    patch.setattr(context_injection, "_tool_in", lambda _: "")
 
 
 OWN = [

@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from ce_integrations.langchain import injection
+from ce_integrations.langchain import context_injection
 from ce_integrations.langchain.installer import LangChainAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.message_mutants import FAILED, calls_failed_results_good
@@ -21,12 +21,12 @@ from tests.adapters.session_mutants import (
 
 def records_twice(patch: Patch, _: object) -> None:
     """Each layer of a call asks for itself."""
-    patch.setattr(injection, "is_inside", lambda _: False)
-    entry = injection.MAKERS[BaseChatModel]
+    patch.setattr(context_injection, "is_inside", lambda _: False)
+    entry = context_injection.MAKERS[BaseChatModel]
 
     def governed(original: Any) -> Any:
         def invoke(self: Any, given: Any, config: Any = None, **kwargs: Any) -> Any:
-            call = injection._stream_call(self, given, config, kwargs, "invoke")
+            call = context_injection._stream_call(self, given, config, kwargs, "invoke")
             if call is None:
                 return original(self, given, config, **kwargs)
             return call.run(

@@ -26,7 +26,7 @@ from ce_integrations.calls.evidence_tool import fetch_evidence
 from ce_integrations.install.adapter import Adapter
 from ce_integrations.llamaindex import fetch_evidence_tool
 from ce_integrations.llamaindex.installer import LlamaIndexAdapter
-from ce_integrations.llamaindex.marking import PACKAGES
+from ce_integrations.llamaindex.marked_parts import PACKAGES
 from ce_integrations.testing.answers import Answer, JsonObject, text, tool_calls
 from ce_integrations.testing.framework_apps import (
     MODEL,

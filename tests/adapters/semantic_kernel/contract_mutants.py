@@ -7,9 +7,9 @@ from typing import Any
 
 from semantic_kernel.contents import FunctionCallContent, FunctionResultContent
 
-from ce_integrations.calls import hooks, steps
+from ce_integrations.calls import agent_steps, hooks
 from ce_integrations.calls import model_methods as asking
-from ce_integrations.semantic_kernel import injection, recorder
+from ce_integrations.semantic_kernel import context_injection, recorder
 from ce_integrations.semantic_kernel.installer import SemanticKernelAdapter
 from tests.adapters.agent_mutants import overlooks
 from tests.adapters.install_mutants import wraps_for_each_kind_of_adapter
@@ -68,12 +68,12 @@ def drops_ids_of_results(patch: Patch, _: object) -> None:
 
 def gives_all_agents_one_line(patch: Patch, _: object) -> None:
     """An agent that is another one's function speaks in its line."""
-    deeper = steps.deeper
+    deeper = agent_steps.deeper
 
     def same(subject: Any, name: str = "", *rest: Any, **said: Any) -> Any:
-        return deeper(subject, name if steps.step_around() is None else "", *rest, **said)
+        return deeper(subject, name if agent_steps.step_around() is None else "", *rest, **said)
 
-    patch.setattr(injection, "deeper", same)
+    patch.setattr(context_injection, "deeper", same)
     patch.setattr(recorder, "deeper", same)
 
 

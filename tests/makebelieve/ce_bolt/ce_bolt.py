@@ -10,10 +10,10 @@ from typing import Any
 from bolt_flows import Flow, Message, Tool
 
 import ce_engine as ce
+from ce_integrations.calls.agent_steps import Step, deeper, governing_step, in_step, step_around
+from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import Asked
-from ce_integrations.calls.open_turn import aside
-from ce_integrations.calls.runs import retrieved_doc
-from ce_integrations.calls.steps import Step, deeper, governing_step, in_step, step_around
+from ce_integrations.calls.tool_events import retrieved_doc
 from ce_integrations.calls.tool_methods import RetrievalRecorder, RunInfo, ToolRecorder
 from ce_integrations.install.adapter import (
     Adapter,
@@ -26,7 +26,7 @@ from ce_integrations.install.adapter import (
 from ce_integrations.install.marks import Attribute, Mark, Marking
 from ce_integrations.mapping.content_blocks import changed, tool_requests
 from ce_integrations.mapping.usage import usage_of
-from ce_integrations.wrapping.wrappers import within
+from ce_integrations.wrapping.function_kinds import within
 
 
 PLACE = Attribute("_ce_mark")

@@ -8,7 +8,7 @@ from contextvars import Context
 from typing import get_args
 
 from ce_engine import CallerRole, ConfigError
-from ce_integrations.identity.scoped import ScopedVariable
+from ce_integrations.identity.scoped_variable import ScopedVariable
 
 
 SECTIONS = frozenset({"experience__context", "knowledge__context"})

@@ -1,4 +1,4 @@
-"""What of an app is wrapped beside classes that all know: components have no common one, and are made later."""
+"""The methods of components that are wrapped: components have no common class, and some are made later."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from weakref import WeakSet
 
 from haystack.core.component.component import ComponentMeta
 
-from ce_integrations.calls.open_turn import aside
-from ce_integrations.haystack.injection import asks, runs
+from ce_integrations.calls.helper_calls import aside
+from ce_integrations.haystack.component_kinds import classes, kind_of, kind_of_class
+from ce_integrations.haystack.context_injection import asks, runs
 from ce_integrations.haystack.recorder import searches
-from ce_integrations.haystack.roles import classes, role_of, role_of_class
 from ce_integrations.install.class_adapter import Entry, SharedMark
+from ce_integrations.wrapping.function_kinds import same_kind, within
 from ce_integrations.wrapping.patches import Make
-from ce_integrations.wrapping.wrappers import same_kind, within
 
 
 _MAKERS: dict[str, Make] = {
@@ -32,15 +32,15 @@ installed: WeakSet[SharedMark] = WeakSet()
 def definitions(subjects: Iterable[Any]) -> Iterator[tuple[type, str, Make]]:
     """The methods of all classes of components that are known by now, and of these objects' classes."""
     for cls in classes():
-        yield from _definitions(cls, role_of_class(cls))
+        yield from _definitions(cls, kind_of_class(cls))
     for each in subjects:
-        yield from _definitions(type(each), role_of(each))
+        yield from _definitions(type(each), kind_of(each))
 
 
-def _definitions(kind: type, role: str) -> Iterator[tuple[type, str, Make]]:
+def _definitions(cls: type, kind: str) -> Iterator[tuple[type, str, Make]]:
     """The methods where a class has them from."""
-    for cls in kind.__mro__ if role in _MAKERS else ():
-        yield from ((cls, name, _MAKERS[role]) for name in _METHODS if name in vars(cls))
+    for each in cls.__mro__ if kind in _MAKERS else ():
+        yield from ((each, name, _MAKERS[kind]) for name in _METHODS if name in vars(each))
 
 
 def _making(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,7 +51,7 @@ def _making(original: Callable[..., Any]) -> Callable[..., Any]:
         component = original(cls, *args, **kwargs)
         for mark in list(installed):
             with mark.hooks.guard("component"):
-                mark.patches.extend(_definitions(cls, role_of(component)), mark)
+                mark.patches.extend(_definitions(cls, kind_of(component)), mark)
         return component
 
     return make

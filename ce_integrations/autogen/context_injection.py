@@ -12,9 +12,9 @@ from typing import Any
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
 from ce_integrations.autogen.agent_tool_messages import with_tellers, without_tellers
-from ce_integrations.autogen.routing import prompt_of
+from ce_integrations.autogen.framework_prompts import prompt_of
+from ce_integrations.calls.agent_steps import Step, step_around
 from ce_integrations.calls.model_methods import Asked, Owner, governed, schema_of
-from ce_integrations.calls.steps import Step, step_around
 from ce_integrations.install.adapter import CallInfo, call_around
 from ce_integrations.install.class_adapter import Entry, loaded
 from ce_integrations.install.marks import Governor

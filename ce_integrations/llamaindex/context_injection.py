@@ -17,14 +17,14 @@ from llama_index.core.prompts.mixin import PromptMixin
 from llama_index.core.schema import TransformComponent
 from workflows import Workflow
 
+from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import Asked, as_one_text, governed, schema_of
-from ce_integrations.calls.open_turn import aside
-from ce_integrations.identity.scoped import handing_over
+from ce_integrations.identity.scoped_variable import handing_over
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.llamaindex.mapper import message_of
 from ce_integrations.llamaindex.spans import info_here, owner_here
-from ce_integrations.wrapping.wrappers import same_kind, within
+from ce_integrations.wrapping.function_kinds import same_kind, within
 
 
 def _replaced(asked: Asked, sent: list[ChatMessage]) -> Any:

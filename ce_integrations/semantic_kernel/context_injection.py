@@ -11,15 +11,15 @@ from weakref import ref
 from semantic_kernel.agents.agent import Agent
 from semantic_kernel.contents import ChatHistory, ChatMessageContent
 
+from ce_integrations.calls.agent_steps import Step, deeper, in_step, step_around
+from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import Asked, governed, schema_of
-from ce_integrations.calls.open_turn import aside
-from ce_integrations.calls.steps import Step, deeper, in_step, step_around
 from ce_integrations.install.adapter import CallInfo, Hooks
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor
 from ce_integrations.semantic_kernel.mapper import whole
 from ce_integrations.wrapping.bounded_maps import BoundedMap
-from ce_integrations.wrapping.wrappers import same_kind, within
+from ce_integrations.wrapping.function_kinds import same_kind, within
 
 
 MADE = re.compile(r"thread_[0-9a-f]{32}")

@@ -12,10 +12,10 @@ from autogen_core.models import LLMMessage, SystemMessage
 
 from ce_integrations.autogen.agent_tool_messages import note_tellers
 from ce_integrations.autogen.mapper import Rule
-from ce_integrations.calls.steps import step_around
+from ce_integrations.calls.agent_steps import step_around
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry, loaded
-from ce_integrations.wrapping.wrappers import same_kind
+from ce_integrations.wrapping.function_kinds import same_kind
 
 
 TEAMS = "autogen_agentchat.teams._group_chat."

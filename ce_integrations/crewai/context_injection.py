@@ -7,13 +7,14 @@ from typing import Any
 
 from crewai.llms.base_llm import BaseLLM
 
+from ce_integrations.calls.helper_calls import aside
 from ce_integrations.calls.model_methods import Asked, governed, schema_of
-from ce_integrations.calls.open_turn import aside, note_usage
+from ce_integrations.calls.open_turn import note_usage
 from ce_integrations.crewai.mapper import answer_of, usage_told
-from ce_integrations.crewai.scope import info_of, owner_of
+from ce_integrations.crewai.session import info_of, owner_of
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
-from ce_integrations.wrapping.wrappers import same_kind, within
+from ce_integrations.wrapping.function_kinds import same_kind, within
 
 
 _BEHIND = ("tools", "callbacks", "available_functions", "from_task", "from_agent", "response_model")

@@ -17,7 +17,7 @@ from ce_integrations.install.marks import Governor
 from ce_integrations.wrapping.walk import walk
 
 
-Role = Literal["generator", "retriever", "helper", "runner", ""]
+Kind = Literal["generator", "retriever", "helper", "runner", ""]
 
 PACKAGES = ("haystack", "haystack_integrations", "haystack_experimental")
 owner_of = Governor("haystack")
@@ -27,7 +27,7 @@ RUNNERS = (PipelineBase, Agent, _SuperComponent, FallbackChatGenerator)
 _QUERIES = frozenset({"query", "queries", "query_embedding", "query_embeddings", "filters"})
 
 
-def role_of(subject: object) -> Role:
+def kind_of(subject: object) -> Kind:
     """What a component or a pipeline does."""
     if isinstance(subject, RUNNERS):
         return "runner"
@@ -35,24 +35,24 @@ def role_of(subject: object) -> Role:
         getattr(subject, "__haystack_input__", ()),
         getattr(subject, "__haystack_output__", ()),
     )
-    return _role(*sockets) or role_of_class(type(subject))
+    return _kind(*sockets) or kind_of_class(type(subject))
 
 
-def role_of_class(cls: type) -> Role:
+def kind_of_class(cls: type) -> Kind:
     """The same of a class, as far as its methods tell: sockets may be set when an object is made."""
     if issubclass(cls, RUNNERS):
         return "runner"
     run = getattr(cls, "run", None)
     if not callable(run):
         return ""
-    role = _role(_parameters(run), getattr(run, "_output_types_cache", ()))
-    if not role and cls.__module__.partition(".")[0] in PACKAGES:
+    kind = _kind(_parameters(run), getattr(run, "_output_types_cache", ()))
+    if not kind and cls.__module__.partition(".")[0] in PACKAGES:
         # A component of the framework's own asks for itself; an app's own one is the app.
         return "helper" if "chat_generator" in _parameters(cls.__init__) else ""
-    return role
+    return kind
 
 
-def _role(inputs: Container[str], outputs: Container[str]) -> Role:
+def _kind(inputs: Container[str], outputs: Container[str]) -> Kind:
     if "messages" in inputs and "replies" in outputs:
         return "generator"
     finds = "documents" in outputs and "documents" not in inputs
@@ -74,7 +74,7 @@ def classes() -> list[type]:
 def found(target: object) -> list[Any]:
     """What is marked of a target: models, and what runs them."""
     each = walk(target, PACKAGES, components)
-    return [part for part in each if role_of(part) in ("generator", "runner")]
+    return [part for part in each if kind_of(part) in ("generator", "runner")]
 
 
 def components(subject: object) -> list[object]:

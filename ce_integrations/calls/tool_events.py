@@ -1,38 +1,26 @@
-"""Runs that frameworks tell of by events: which root they belong to, and what tools and retrievers did."""
+"""Tools and retrievers of which frameworks tell by events: what began, what came of it, and what is at work here."""
 
 from __future__ import annotations
 
 import json
 import time
-import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, SupportsFloat, TypeVar
 
 from ce_engine import Retrieval, RetrievedDoc, ToolCallStatus, ToolRun
 from ce_engine.runtime.context_variables import unset
 from ce_integrations.calls import evidence_tool as evidence
 from ce_integrations.calls.hooks import Hooks
-from ce_integrations.identity.scoped import asked_here
 from ce_integrations.identity.session import CallInfo
-from ce_integrations.identity.unnamed_sessions import Stateless
 from ce_integrations.wrapping.bounded_maps import BoundedMap
 
 
-__all__ = [
-    "OpenRuns",
-    "RunTree",
-    "Work",
-    "as_text",
-    "at_work",
-    "retrieved_doc",
-    "working",
-]
+__all__ = ["OpenRuns", "Work", "as_text", "at_work", "retrieved_doc", "working"]
 
 Id = TypeVar("Id", bound=Hashable)
-Owner = TypeVar("Owner")
 
 MAX_RUNS = 20_000
 """Runs that are remembered; a child of one that is forgotten counts as a root."""
@@ -40,100 +28,6 @@ MAX_RUNS = 20_000
 URI_KEYS = ("source", "uri", "url", "file_path", "path")
 SCORE_KEYS = ("relevance_score", "score", "_score")
 """Where a document's metadata names its origin and its score, by convention."""
-
-
-@dataclass(slots=True)
-class _Run:
-    root: Any
-    parent: Any = None
-    owner: weakref.ref[Any] | None = None
-    tools: tuple[str, ...] = ()
-    told: Mapping[str, Any] = field(default_factory=dict)
-    conversation: Callable[[], Any] | None = None
-
-
-class RunTree(Generic[Id, Owner]):
-    """For each run its root, the tools around it and what is told of it, and whose it is.
-
-    That is the outermost run's owner, held weakly.
-    """
-
-    def __init__(self) -> None:
-        self._runs: BoundedMap[Id, _Run] = BoundedMap(MAX_RUNS)
-
-    def add(
-        self, run_id: Id, parent: Id | None, own: Owner | None, tool: str = "", **told: Any
-    ) -> Owner | None:
-        """Note that a run, perhaps of a tool, begins, and give its owner.
-
-        `own` counts where nobody above it has one. `told` are fields of the `CallInfo` of the calls
-        inside; what an inner run tells wins, and `None` and `""` tell nothing.
-        """
-        root, owner = self.of(parent, own) if parent is not None else (run_id, own)
-        above = self._of(parent)
-        conversation = _weakly(told.pop("conversation", None)) or above.conversation
-        tools = (*above.tools, tool) if tool else above.tools
-        if (asked := asked_here()) is not None:
-            told["asked"] = asked
-        said = _innermost(above.told, told) if told else above.told
-        held = None if owner is None else weakref.ref(owner)
-        self._runs.put(run_id, _Run(root, parent, held, tools, said, conversation))
-        return owner
-
-    def info(self, run_id: Id | None, **told: Any) -> CallInfo:
-        """What is known of a call right in this run; `told` is what the call tells itself.
-
-        The tools around it, the agent and its branch (`lane_key`) name its line: an agent in a tool
-        has one of its own.
-        """
-        run = self._of(run_id)
-        said = _innermost(run.told, told)
-        if run.tools or at_work().subject is not None:
-            said["takes_history"] = False  # a tool's or retriever's prompts are no conversation
-        line = (*run.tools, said.get("agent"), said.pop("lane_key", None))
-        known = {
-            "request_id": str(run.root if run.root is not None else ""),
-            "parent_request_id": str(run_id if run_id is not None else ""),
-            "conversation": run.conversation() if run.conversation is not None else None,
-            "lane_key": "/".join(filter(None, line)) or None,
-        }
-        return CallInfo(**{**known, **said})
-
-    def _of(self, run_id: Id | None) -> _Run:
-        found = None if run_id is None else self._runs.get(run_id)
-        return found or _Run(run_id)
-
-    def claim(self, run_id: Id, owner: Owner) -> None:
-        """Make a run and the one right above it the owner's, with all that begin in them from now on.
-
-        Where one of them has an owner already, that one stays.
-        """
-        run = self._runs.get(run_id)
-        for each in (run_id, run.parent if run is not None else None):
-            if each is not None and self.of(each)[1] is None:
-                self._runs.put(each, _Run(each)).owner = weakref.ref(owner)
-
-    def of(self, run_id: Id, own: Owner | None = None) -> tuple[Id, Owner | None]:
-        """(root, owner) of a run."""
-        run = self._of(run_id)
-        known = None if run.owner is None else run.owner()
-        return run.root, known if getattr(known, "active", False) else own
-
-
-def _innermost(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    said = {k: v for k, v in inner.items() if v is not None and not (isinstance(v, str) and not v)}
-    if "metadata" in said and "metadata" in outer:
-        said["metadata"] = {**outer["metadata"], **said["metadata"]}
-    return {**outer, **said}
-
-
-def _weakly(value: object) -> Callable[[], Any] | None:
-    if isinstance(value, Stateless):
-        return lambda: value  # made for this run; it keeps an agent, no conversation
-    try:
-        return None if value is None else weakref.ref(value)
-    except TypeError:  # it is no conversation either: `unnamed` does not know it again
-        return None
 
 
 @dataclass(frozen=True, slots=True)

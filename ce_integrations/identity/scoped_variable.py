@@ -36,9 +36,9 @@ _WITH = frozenset({"contextlib", "_pytest.fixtures", "pytest_asyncio.plugin"})
 
 _OURS = frozenset(
     {
-        "ce_integrations.identity.scoped",
+        "ce_integrations.identity.scoped_variable",
         "ce_integrations.identity.session",
-        "ce_integrations.identity.role",
+        "ce_integrations.identity.team_role",
     }
 )
 _ENTERING = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})

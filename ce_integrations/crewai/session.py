@@ -10,12 +10,12 @@ from crewai.agents.agent_builder.base_agent import BaseAgent
 from crewai.context import get_current_task_id
 from crewai.lite_agent import LiteAgent
 
+from ce_integrations.calls.agent_steps import Step, deeper, in_step
 from ce_integrations.calls.model_methods import Owner
-from ce_integrations.calls.steps import Step, deeper, in_step
 from ce_integrations.install.adapter import CallInfo
 from ce_integrations.install.class_adapter import Entry
 from ce_integrations.install.marks import PLACE, Governor, Mark
-from ce_integrations.wrapping.wrappers import same_kind
+from ce_integrations.wrapping.function_kinds import same_kind
 
 
 owner_of = Governor("crewai")

@@ -35,8 +35,8 @@ from ce_integrations.langchain.marks import STARTS, Mark, mark_of, new_run_id, t
 from ce_integrations.langchain.session import info_of
 from ce_integrations.mapping.content_blocks import text_of
 from ce_integrations.mapping.usage import usage_of
+from ce_integrations.wrapping.function_kinds import MutedMethod, first_argument, same_kind, within
 from ce_integrations.wrapping.patches import Make
-from ce_integrations.wrapping.wrappers import MutedMethod, first_argument, same_kind, within
 
 
 Model = BaseChatModel | BaseLLM

@@ -13,8 +13,8 @@ from typing import Any
 from autogen_core import AgentRuntime, BaseAgent, MessageHandlerContext
 from autogen_core.tool_agent import ToolAgent
 
-from ce_integrations.autogen.names import CHAT_AGENT, TEAM, speakers
-from ce_integrations.calls.steps import (
+from ce_integrations.autogen.speakers import CHAT_AGENT, TEAM, speakers
+from ce_integrations.calls.agent_steps import (
     Step,
     deeper,
     in_step,
@@ -27,7 +27,7 @@ from ce_integrations.identity.unnamed_sessions import unnamed
 from ce_integrations.install.adapter import Hooks
 from ce_integrations.install.class_adapter import Entry, loaded
 from ce_integrations.install.marks import PLACE
-from ce_integrations.wrapping.wrappers import run_within, same_kind
+from ce_integrations.wrapping.function_kinds import run_within, same_kind
 
 
 CONTAINER = "autogen_agentchat.teams._group_chat._chat_agent_container.ChatAgentContainer"
