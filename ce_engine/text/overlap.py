@@ -162,7 +162,7 @@ def quotes(said: Words, source: Words, asked: Words = NOTHING) -> bool:
     for part, whole in ((source, said), (said, source)):
         if part.line in whole.line and sum(map(weigh, part.all)) >= LEAST and _is_new(part, asked):
             return True
-    if any(run in source.line for run in _runs(said.all, weigh)):
+    if any(run in source.line and run not in asked.line for run in _runs(said.all, weigh)):
         return True
     if len(source.all) > FEW:
         return False

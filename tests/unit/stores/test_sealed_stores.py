@@ -275,9 +275,10 @@ def test_an_app_without_the_key_goes_on_and_writes_nothing_in_the_open(
     HostApp(engine, Scope(session_id="s")).ask("a word in the open?", "spoken in the open")
     engine.sync.flush(0.5)
     assert b"in the open" not in bytes_at(url)
-    engine = create_context_engine(url, config=with_key)
+    keyless, engine = engine, create_context_engine(url, config=with_key)
     found = engine.loop.run(engine.store.get_session(Scope(session_id="s")))
     assert found is not None
     assert found.session.messages[0].content == CANARY
     assert engine.sync.verify("s").status == "intact"
     engine.sync.close()
+    keyless.sync.close(0.1)

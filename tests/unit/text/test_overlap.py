@@ -63,6 +63,7 @@ def test_what_stands_in_both_is_a_quote(answer: str, evidence: str, asked: str) 
         ("130 days", REFUNDS, "?"),
         ("", REFUNDS, ""),
         ("Something", "", ""),
+        ("0A0A0A¼A0A0", "0A0A0A¼A0A0", "0A0A0A¼A0A0"),
     ],
 )
 def test_what_only_sounds_alike_is_none(answer: str, evidence: str, asked: str) -> None:
