@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from ce_engine.runtime.context_variables import unset
 
 
+__all__ = ["aside", "is_aside"]
+
 _aside: ContextVar[bool] = ContextVar("ce_aside", default=False)
 
 
