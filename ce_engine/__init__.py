@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ce_engine.audit.json_lines import JsonLinesAudit
     from ce_engine.audit.judges import LlmJudge, RuleJudge
     from ce_engine.audit.otel_logs import OpenTelemetryAudit
+    from ce_engine.audit.otel_spans import OpenTelemetry
     from ce_engine.config import (
         BudgetConfig,
         CollectConfig,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from ce_engine.ports.redaction import PiiDetector, PiiSpan, Redactor, RedactResult
     from ce_engine.ports.rendering import Assembler, EvidenceResolver, Renderer, RenderHints
     from ce_engine.ports.store import Store
+    from ce_engine.ports.telemetry import Telemetry
     from ce_engine.ports.tokens import TokenEstimator
     from ce_engine.prepare.blocks.derive_session import SessionDeriver
     from ce_engine.prepare.blocks.render_block import BlockRenderer
@@ -162,6 +164,7 @@ if TYPE_CHECKING:
     from ce_engine.schema.invariants import check_invariants
     from ce_engine.schema.json_text import canonical_json
     from ce_engine.schema.migration import MigrateResult, Migrator, parse_document
+    from ce_engine.schema.operations import Operation
     from ce_engine.schema.pruning import (
         PruneBudget,
         PruneResult,
@@ -334,7 +337,9 @@ __all__ = [
     "ModelUsageStage",
     "ModelUsageStatus",
     "ObservabilityConfig",
+    "OpenTelemetry",
     "OpenTelemetryAudit",
+    "Operation",
     "Origin",
     "Original",
     "OriginalRefusedError",
@@ -408,6 +413,7 @@ __all__ = [
     "TaskRun",
     "TaskState",
     "TaskStatus",
+    "Telemetry",
     "TiktokenEstimator",
     "TodoList",
     "TokenEstimator",
@@ -450,6 +456,7 @@ _HOMES = {
     "audit.json_lines": "JsonLinesAudit",
     "audit.judges": "LlmJudge RuleJudge",
     "audit.otel_logs": "OpenTelemetryAudit",
+    "audit.otel_spans": "OpenTelemetry",
     "config": "BudgetConfig CollectConfig CompactionConfig HandoverConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
     "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EncryptionKeyError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",
@@ -467,6 +474,7 @@ _HOMES = {
     "ports.redaction": "PiiDetector PiiSpan RedactResult Redactor",
     "ports.rendering": "Assembler EvidenceResolver RenderHints Renderer",
     "ports.store": "Store",
+    "ports.telemetry": "Telemetry",
     "ports.tokens": "TokenEstimator",
     "prepare.blocks.derive_session": "SessionDeriver",
     "prepare.blocks.render_block": "BlockRenderer",
@@ -485,6 +493,7 @@ _HOMES = {
     "schema.invariants": "check_invariants",
     "schema.json_text": "canonical_json",
     "schema.migration": "MigrateResult Migrator parse_document",
+    "schema.operations": "Operation",
     "schema.pruning": "PruneBudget PruneResult PruneRules",
     "schema.replay": "BroughtIn BroughtInBefore Explanation InspectedLayer Inspection Replay ReplayProblem Sent SentPart",
     "schema.report": "AssembledInput BlockFilter ConflictRecord DeletionReport EvidenceFilter ImportReport MessagePart OriginalsReport PrepareResult PruneDecision PutResult RedactionRecord RenderedBlock Report Untouched",

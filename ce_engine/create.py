@@ -7,13 +7,14 @@ from typing import Any
 from weakref import finalize, ref
 
 from ce_engine.audit.json_lines import JsonLinesAudit
+from ce_engine.audit.otel_spans import OpenTelemetry
 from ce_engine.config import RuntimeConfig
 from ce_engine.engine import Engine
 from ce_engine.errors import ConfigError
 from ce_engine.ports.llm import LlmAdapter
 from ce_engine.ports.store import Store
 from ce_engine.ports.tokens import TokenEstimator
-from ce_engine.schema.environment import AUDIT_LOG
+from ce_engine.schema.environment import AUDIT_LOG, TELEMETRY
 from ce_engine.stores import open_store
 from ce_engine.sync import SyncEngine
 
@@ -52,7 +53,7 @@ def create_context_engine(
         config: defaults if not given.
         components: `summarizer`, `redactor`, `pruner`, `deriver`, `renderer`, `assembler`, `ingestor`,
             `ref_selector`, `event_bus`, `clock`, `id_generator`, `authorize`, `audit`, `hasher`, `sources`,
-            `judge`, `embedder`, `originals` (a second store, see `RedactionConfig`); see docs/components.md.
+            `judge`, `embedder`, `telemetry`, `originals` (a second store, see `RedactionConfig`); see docs/components.md.
 
     Raises:
         StoreUrlError: the URL is not understood.
@@ -60,6 +61,8 @@ def create_context_engine(
     """
     if components.get("audit") is None and (log := os.environ.get(AUDIT_LOG)):
         components["audit"] = JsonLinesAudit(log)
+    if components.get("telemetry") is None:
+        components["telemetry"] = _telemetry_here()
     if store is None or isinstance(store, str):
         opened = open_store(store, encryption=config.store.encryption if config else None)
     elif config is not None and config.store.encryption is not None:
@@ -76,6 +79,18 @@ def create_context_engine(
         config=config,
         **components,
     )
+
+
+def _telemetry_here() -> OpenTelemetry | None:
+    """What `CE_TELEMETRY` asks for.
+
+    Raises:
+        ConfigError: it asks for something that there is not.
+    """
+    asked = os.environ.get(TELEMETRY, "")
+    if asked not in ("", "otel"):
+        raise ConfigError(f"{TELEMETRY}={asked!r} is unknown; known: otel")
+    return OpenTelemetry() if asked else None
 
 
 def _flush_at_exit(reference: ref[ContextEngine]) -> None:

@@ -32,6 +32,7 @@ from ce_engine.ports.pruner import Pruner
 from ce_engine.ports.redaction import Redactor
 from ce_engine.ports.rendering import Assembler, Renderer
 from ce_engine.ports.store import Store
+from ce_engine.ports.telemetry import Telemetry
 from ce_engine.ports.tokens import TokenEstimator
 from ce_engine.prepare.choose.prune import GreedyPriorityPruner
 from ce_engine.runtime.event_announcer import Announcer
@@ -42,6 +43,7 @@ from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.own_calls import Summarizer
 from ce_engine.runtime.pending_work import PendingWork
+from ce_engine.runtime.telemetry import TelemetryGuard, describe
 from ce_engine.runtime.waiting import settled
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.arguments import doors
@@ -79,6 +81,7 @@ from ce_engine.turns.record.originals import OriginalMethods, Originals, second_
 from ce_engine.turns.record.recorder import RecordMethods
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.over_budget import OverBudgetLog
+from ce_engine.turns.report.telemetry import of_answer, of_call, of_preparation, of_turn, of_usage
 
 
 logger = logging.getLogger("ce_engine")
@@ -152,29 +155,36 @@ class Engine(
         sources: Sequence[ContextSource] = (),
         judge: Judge | None = None,
         embedder: Embedder | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.store, self.config = store, config or RuntimeConfig()
         self.estimator = token_estimator or default_estimator()
         self.redactor = _redactor(self.config, redactor)
         self.pruner = pruner or GreedyPriorityPruner()
-        self.selectors = ref_selector or RefSelector()
-        self._use(deriver, renderer)
+        self._use(deriver, renderer, ref_selector)
         self.assembler, self.judge, self.ingestor = assembler, judge, ingestor or RuleIngestor()
         self.bus: EventBus = event_bus or InMemoryEventBus()
         self.clock, self.ids = clock or SystemClock(), id_generator or UuidV4Generator()
         self.authorize, self.hasher = authorize or only_own_scope, hasher or Sha256Hasher()
         self.guard = AccessGuard(audit, self.ids, self.clock)
-        self._begin(originals, sources)
+        self._begin(originals, sources, telemetry)
         self._begin_summaries(llm_adapter, summarizer)
         self._begin_embedding(embedder)
 
-    def _begin(self, originals: Store | None, sources: Sequence[ContextSource]) -> None:
+    def _begin(
+        self,
+        originals: Store | None,
+        sources: Sequence[ContextSource],
+        telemetry: Telemetry | None,
+    ) -> None:
         """The threads and what is shared between calls."""
+        self._telemetry = TelemetryGuard(telemetry)
         prices_here()  # what is wrong with them is told now, not at a call
         config, store = self.config, self.store
         self.loop = LoopThread()
         self._announcer = Announcer(self.bus, config.store.deadline_s)
-        self._journal = Journal(store, self.loop, config.store, self._name_gap)
+        tripped = self._telemetry.tripped
+        self._journal = Journal(store, self.loop, config.store, self._name_gap, tripped)
         self._originals = Originals(second_store(config, store, originals), self.ids, self.clock)
         self._sessions = Sessions(store, self._journal, self.redactor, config, self.clock)
         self._locks = KeyedLocks()
@@ -205,14 +215,18 @@ class Engine(
             BudgetExceededError: with `fail="closed"`, what may never be left out is over the budget.
         """
         if self.loop.is_current():
-            return await self._mapped(call, messages)
-        future = self.loop.submit(self._mapped(call, messages))
+            return await self._timed(call, messages)
+        future = self.loop.submit(self._timed(call, messages))
         try:
             await settled(future)
         except BaseException:  # the caller is cancelled: nobody will commit this turn
             future.add_done_callback(self._abandon)
             raise
         return future.result()
+
+    async def _timed(self, call: ModelCall, messages: Messages | None) -> Prepared:
+        with self._telemetry.operation("prepare"):
+            return await self._mapped(call, messages)
 
     async def _mapped(self, call: ModelCall, messages: Messages | None) -> Prepared:
         if messages is not None:
@@ -262,6 +276,7 @@ class Engine(
         return prepared
 
     def _remember(self, records: RecordGroup, config: RuntimeConfig, prepared: Prepared) -> None:
+        describe(lambda: of_call(prepared.call, records.ingest) | of_preparation(prepared))
         scope, report = prepared.turn.scope, prepared.report
         self._sessions.remember(scope, report)
         clean = records.ingest.id
@@ -288,13 +303,16 @@ class Engine(
             if is_open(records.view, turn):
                 counter = self._counter(answer.model)
                 commit_turn(records, turn.turn_id, answer, status, usage, counter)
+                describe(lambda: of_turn(turn, records.ingest))
+                describe(lambda: of_answer(answer, usage, status, records.ingest))
             elif turn.status is TurnStatus.ABANDONED:
                 logger.warning(
                     "a session was deleted while a call of it was under way, or its record was given "
                     "up: the answer is not recorded"
                 )
 
-        await self._record(turn.scope, record, turn=turn, wait=True, given=answer_texts(answer))
+        with self._telemetry.operation("commit"):
+            await self._record(turn.scope, record, turn=turn, wait=True, given=answer_texts(answer))
         if status is TurnStatus.COMMITTED:
             self._summarize_soon(turn.state)
             self._embed_after(turn.scope)
@@ -315,9 +333,12 @@ class Engine(
             if is_open(records.view, turn):
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
+                describe(lambda: of_turn(turn, records.ingest) | of_usage(usage))
+                describe(lambda: {"ce.turn.status": status.value, "error.type": error_code})
 
         given = [error_code, partial, *getattr(turn.state, "chunks", {}).values()]
-        await self._record(turn.scope, record, turn=turn, wait=True, given=given)
+        with self._telemetry.operation("commit"):
+            await self._record(turn.scope, record, turn=turn, wait=True, given=given)
 
     def chunk(self, turn: TurnHandle, index: int, text: str) -> None:
         """Keep a piece of a streamed answer; the bus hears its index and length, never the text (A-14)."""

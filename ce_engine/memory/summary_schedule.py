@@ -24,6 +24,7 @@ from ce_engine.prepare.reconcile.reconcile import had_history
 from ce_engine.runtime.background import Background
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.own_calls import OwnCall, Summarizer, own_calls
+from ce_engine.runtime.telemetry import describe
 from ce_engine.schema.document import Message, MessageIndexRange, Session, Summary
 from ce_engine.schema.enums import TaskStatus
 from ce_engine.schema.rows import UpsertTasks
@@ -33,6 +34,7 @@ from ce_engine.sessions.view import BoundedDict, OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
 from ce_engine.turns.record.write_group import RecordGroup
+from ce_engine.turns.report.telemetry import of_own_calls
 
 
 PASSES = 8
@@ -155,8 +157,10 @@ class SummaryMethods(EngineBase):
             calls: list[OwnCall] = []
             counter = Counter(self.estimator, self.config.model_hint)
             try:
-                with own_calls() as calls:
+                with self._telemetry.operation("summary") as opened, own_calls() as calls:
                     made = await self._made(self.summarizer, scope, due, config)
+                    opened.is_told = made is not None
+                    describe(lambda: of_own_calls(call.response for call in calls))
                 if made is None:
                     return False
                 await self._number(scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from time import monotonic
 
 from ce_engine.errors import ContextEngineError
@@ -20,9 +21,12 @@ class Breaker:
     for, so that a call waits once; a write that lands speaks for writes alone.
     """
 
-    def __init__(self, store: Store, seconds: float) -> None:
+    def __init__(
+        self, store: Store, seconds: float, on_trip: Callable[[], None] = lambda: None
+    ) -> None:
         self._store = store
         self._seconds = seconds
+        self._on_trip = on_trip
         self._until = 0.0
 
     def is_open(self) -> bool:
@@ -31,6 +35,7 @@ class Breaker:
     def trip(self, why: str | Exception = "") -> None:
         """Nobody waits for a while; `why` is logged, once until then."""
         if why and not self.is_open():
+            self._on_trip()
             logger.warning(
                 "the store %s is unavailable: %s; calls go on, recording follows when it is back. "
                 "What is wrong with it tells: ce doctor",

@@ -145,9 +145,16 @@ class Journal:
     and `name` records how much that was, once the store takes records again and there is room.
     """
 
-    def __init__(self, store: Store, loop: LoopThread, config: StoreConfig, name: Name) -> None:
+    def __init__(
+        self,
+        store: Store,
+        loop: LoopThread,
+        config: StoreConfig,
+        name: Name,
+        on_trip: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._store = store
-        self._name = name
+        self._name, self._on_trip = name, on_trip
         self._loop = loop
         self._config = config
         self._reset()
@@ -156,7 +163,10 @@ class Journal:
     def _reset(self) -> None:
         """Begin anew, as a forked child does: the parent writes what it accepted."""
         self._mutex = threading.Lock()
-        self._reads, self._writes = (Breaker(self._store, self._config.breaker_s) for _ in range(2))
+        self._reads, self._writes = (
+            Breaker(self._store, self._config.breaker_s, partial(self._on_trip, access))
+            for access in ("read", "write")
+        )
         self._vouching: Future[None] = Future()
         self._vouching.set_result(None)
         self._gaps = Gaps()

@@ -14,6 +14,7 @@ ENCRYPTION_KEY = "CE_ENCRYPTION_KEY"
 GUARD = "CE_GUARD"
 PRICES = "CE_PRICES"
 AUDIT_LOG = "CE_AUDIT_LOG"
+TELEMETRY = "CE_TELEMETRY"
 
 KNOWN = {
     STORE_URL: "where sessions are kept",
@@ -22,6 +23,7 @@ KNOWN = {
     ENCRYPTION_KEY: "what content is encrypted with at rest; several keys with commas, the first seals",
     PRICES: "what models cost, a file of TOML or JSON",
     AUDIT_LOG: "who looked at what, a file of JSON lines",
+    TELEMETRY: "`otel` tells OpenTelemetry of the engine's work",
     GUARD: "`raise` lets faults of ours reach the app, for tests",
 }
 """What each of them says."""

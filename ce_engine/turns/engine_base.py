@@ -25,6 +25,7 @@ from ce_engine.runtime.journal import Journal
 from ce_engine.runtime.locks import KeyedLocks
 from ce_engine.runtime.loop import LoopThread
 from ce_engine.runtime.pending_work import PendingWork
+from ce_engine.runtime.telemetry import TelemetryGuard
 from ce_engine.runtime.workers import Workers
 from ce_engine.schema.call import Answer, HostMessage, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.enums import TurnStatus
@@ -80,6 +81,7 @@ class EngineBase(ABC):
     _journal: Journal
     _locks: KeyedLocks
     _originals: Originals
+    _telemetry: TelemetryGuard
     _posted: PendingWork
     _sessions: Sessions
     _settings: SettingsCache

@@ -17,6 +17,7 @@ from ce_engine.prepare.compose.render import Snippet
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.sources import Candidate, CandidateSources, QuotedSpan
 from ce_engine.prepare.tool_results.values import words_in
+from ce_engine.runtime.telemetry import part
 from ce_engine.schema.call import ModelCall
 from ce_engine.schema.document import Evidence, Message
 from ce_engine.schema.enums import EvidenceType, Role
@@ -132,7 +133,13 @@ class Recall:
 
         At most `most` of each.
         """
-        most = min(most, self.limit)
+        with part("recall") as attributes:
+            found = self._recalled(query, sent, min(most, self.limit))
+            attributes["ce.candidates"] = len(found)
+            attributes["ce.embedder"] = self.vectors.name if self.vectors is not None else "none"
+        return found
+
+    def _recalled(self, query: str, sent: frozenset[int], most: int) -> list[Candidate]:
         self.query, self.sent = query, sorted(sent)
         found = [
             entry(self.view, n, score)

@@ -162,7 +162,13 @@ class BlockSource:
     deriver: BlockDeriver
     renderer: Renderer
 
-    def _use(self, deriver: BlockDeriver | None, renderer: Renderer | None) -> None:
+    def _use(
+        self,
+        deriver: BlockDeriver | None,
+        renderer: Renderer | None,
+        selectors: RefSelector | None,
+    ) -> None:
+        self.selectors = selectors or RefSelector()
         estimator, locale, hint = self.estimator, self.config.locale, self.config.model_hint
         self.deriver = deriver or SessionDeriver(estimator, locale=locale, model_hint=hint)
         self.renderer = renderer or BlockRenderer(estimator, locale=locale, model_hint=hint)

@@ -148,6 +148,9 @@ class RecordMethods(EngineBase):
             where: the step that failed, in the adapter's own words.
             framework: the adapter's name.
         """
+        self._telemetry.count(
+            "faults", {"ce.code": code, "ce.step": where, "ce.framework": framework}
+        )
         if self.config.observability.emit_events:
             payload, tags = {"code": code, "where": where}, {"framework": framework}
             now = self.clock.now_iso()

@@ -58,7 +58,8 @@ def run(
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that every user can come to."""
-    with tempfile.TemporaryDirectory() as name:
+    # The engine may still be writing when the test is over.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o777)
         yield Path(name)
 

@@ -29,7 +29,7 @@ def takes_each_span_for_a_root(patch: Patch, _: object) -> None:
 
 def loses_the_memory_s_session(patch: Patch, _: object) -> None:
     """A run does not say whose session its calls are."""
-    patch.setattr(spans, "_session", lambda _: {})
+    patch.setattr(spans, "session_of", lambda _: {})
 
 
 def hears_no_tools(patch: Patch, _: object) -> None:

@@ -1,0 +1,142 @@
+"""What telemetry is told of a call: figures of its report, and what the provider told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ce_engine.ports.llm import LlmResponse
+from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
+from ce_engine.schema.enums import TurnStatus
+from ce_engine.schema.operations import Attribute
+from ce_engine.schema.report import Report
+from ce_engine.sessions.view import OpenTurn
+from ce_engine.text.tokens.prices import prices_here
+from ce_engine.turns.record.persistence_boundary import Ingest
+
+
+Attributes = dict[str, Attribute]
+
+
+def of_call(call: ModelCall, ingest: Ingest) -> Attributes:
+    """Whose a call is, with names as they may be stored."""
+    return _given(
+        {
+            "gen_ai.conversation.id": ingest.id(call.scope.session_id),
+            "gen_ai.agent.name": ingest.name(call.scope.agent_id or call.lane_key or ""),
+            "gen_ai.request.model": ingest.name(call.model_hint or ""),
+            "ce.framework": call.framework,
+            "ce.purpose": call.purpose,
+        }
+    )
+
+
+def of_turn(turn: TurnHandle, ingest: Ingest) -> Attributes:
+    """Whose turn it is that ends."""
+    opened = turn.state
+    return _given(
+        {
+            "gen_ai.conversation.id": ingest.id(turn.scope.session_id),
+            "ce.turn.id": turn.turn_id,
+            "ce.framework": opened.row.framework if isinstance(opened, OpenTurn) else "",
+        }
+    )
+
+
+def of_preparation(prepared: Prepared) -> Attributes:
+    """What goes out, and why: tokens by layer and kind, what was cut and brought in, and what it costs."""
+    report, found = prepared.report, Attributes()
+    found.update(
+        {
+            "ce.turn.id": report.turn_id,
+            "ce.turn.attempt": report.attempt,
+            "ce.tokens.used": report.token_used,
+            "ce.tokens.before": report.tokens_before,
+            "ce.messages.in": report.messages_in,
+            "ce.messages.sent": report.messages_sent,
+            "ce.messages.kept": report.kept,
+            "ce.messages.dropped": report.dropped,
+            "ce.messages.shortened": report.shortened,
+            "ce.messages.inserted": report.inserted,
+            "ce.messages.restored": report.restored,
+            "ce.unchanged": prepared.unchanged,
+            "ce.over_budget": report.over_budget,
+            "ce.redactions": sum(record.fields_redacted for record in report.redactions),
+        }
+    )
+    found.update(
+        _given(
+            {
+                "ce.tokens.budget": report.token_budget,
+                "ce.tokens.untouched": report.untouched.tokens if report.untouched else None,
+                "ce.tokens.cached_prefix": report.prefix_tokens_unchanged,
+                "ce.prefix.broken_by": report.prefix_broken_by,
+                "ce.degradations": tuple(report.degradations),
+                "ce.evidence.injected": tuple(report.injected_evidence_ids),
+            }
+        )
+    )
+    found.update({f"ce.tokens.layer.{name}": x.tokens for name, x in report.layers.items()})
+    found.update({f"ce.tokens.payload.{name}": n for name, n in report.payload_tokens.items()})
+    return found | _cost(report, prepared.call.model_hint or "")
+
+
+def _cost(report: Report, model: str) -> Attributes:
+    """What the input costs as it goes out, and what it would have cost without us, where the model has a price."""
+    table = prices_here()
+    price = table.of(model)
+    if price is None:
+        return {}
+    found: Attributes = {
+        "ce.cost.input": price.of_input(report.token_used, report.prefix_tokens_unchanged or 0)
+        / table.per,
+        "ce.cost.currency": table.currency,
+    }
+    if (without := report.untouched) is not None:
+        paid = price.of_input(without.tokens, without.prefix or 0)
+        found["ce.cost.untouched"] = paid / table.per
+    return found
+
+
+def of_answer(
+    answer: Answer, usage: Usage | None, status: TurnStatus, ingest: Ingest
+) -> Attributes:
+    """What the provider told of an answer, or our estimate of it."""
+    found = _given(
+        {
+            "gen_ai.response.model": ingest.name(answer.model),
+            "gen_ai.provider.name": ingest.name(answer.provider),
+            "ce.turn.status": status.value,
+            "ce.tool_calls": len(answer.message.tool_calls or ()),
+        }
+    )
+    return found | of_usage(usage)
+
+
+def of_usage(usage: Usage | None) -> Attributes:
+    """Tokens and times; none where nobody told."""
+    if usage is None:
+        return {}
+    return _given(
+        {
+            "gen_ai.usage.input_tokens": usage.prompt_tokens,
+            "gen_ai.usage.output_tokens": usage.completion_tokens,
+            "gen_ai.usage.cache_read.input_tokens": usage.details.get("cache_read"),
+            "ce.usage.estimated": usage.estimated,
+            "ce.model.duration_ms": usage.latency_ms,
+            "ce.model.first_token_ms": usage.first_token_latency_ms,
+        }
+    )
+
+
+def of_own_calls(responses: Iterable[LlmResponse]) -> Attributes:
+    """What the engine's own model calls used."""
+    all_ = list(responses)
+    return {
+        "ce.own_calls": len(all_),
+        "gen_ai.usage.input_tokens": sum(each.prompt_tokens for each in all_),
+        "gen_ai.usage.output_tokens": sum(each.completion_tokens for each in all_),
+    }
+
+
+def _given(attributes: dict[str, Attribute | None]) -> Attributes:
+    return {k: v for k, v in attributes.items() if v is not None and v not in ("", ())}
