@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import pytest
 
-from ce_engine import Message, Role
+from ce_engine import Message, Role, RuntimeConfig, StoreConfig
 from ce_integrations.calls.governed_call import GovernedCall
 from ce_integrations.calls.streamed_answer import StreamedAnswer
 from ce_integrations.install.adapter import Adapter, Hooks, Turn, Way
-from ce_integrations.testing import adapter_ends
+from ce_integrations.testing import adapter_ends, side_by_side
 from ce_integrations.testing.adapter_contract import AdapterContract
 from ce_integrations.testing.side_by_side import SideBySide
 from ce_integrations.wrapping.guard import Guard
@@ -73,6 +73,8 @@ class Mutant:
     test: str
     way: Kind = "whole"
     given: dict[str, Any] = field(default_factory=dict)
+    deadline_s: float = 10
+    """How long the engine waits for its store: where it holds up the app's loop, the test waits as long."""
 
     @property
     def name(self) -> str:
@@ -86,7 +88,9 @@ class Mutant:
             able = suite.adapter.capabilities.ways
             given["way"] = next(way for way in WAYS[self.way] if way in able)
         _run(suite, self.test, given)
-        patch.setattr(adapter_ends, "TIMEOUT", 3)
+        patch.setattr(adapter_ends, "TIMEOUT", 1)
+        store = StoreConfig(deadline_s=self.deadline_s, breaker_s=0.05)
+        patch.setattr(side_by_side, "PATIENT", RuntimeConfig(store=store))
         self.mutate(patch, suite.adapter)
         try:
             with pytest.raises((AssertionError, TimeoutError)):
@@ -328,9 +332,9 @@ SHARED = [
     Mutant(shuffles, "agent", WHOLE, given={"budget": 2500}),
     Mutant(drops_the_guard, "agent", "test_a_fault_of_ours_is_not_the_app_s"),
     Mutant(mixes_sessions, "plain", "test_two_sessions_at_once_never_mix"),
-    Mutant(awaits_on_the_app_s_loop, "plain", LOOP, "awaited", {"moment": "before the call"}),
-    Mutant(commits_on_the_app_s_loop, "plain", LOOP, "awaited", {"moment": "after it"}),
-    Mutant(fails_on_the_app_s_loop, "plain", LOOP, "awaited", {"moment": "after it failed"}),
+    Mutant(awaits_on_the_app_s_loop, "plain", LOOP, "awaited", {"moment": "before the call"}, 1),
+    Mutant(commits_on_the_app_s_loop, "plain", LOOP, "awaited", {"moment": "after it"}, 1),
+    Mutant(fails_on_the_app_s_loop, "plain", LOOP, "awaited", {"moment": "after it failed"}, 1),
     Mutant(gathers_streams, "plain", "test_a_stream_that_breaks_gives_what_there_was", "streamed"),
     Mutant(changes_the_app_s_messages, "plain", MADE, ""),
     Mutant(changes_the_app_s_list, "plain", BOUNDS),
