@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ce_engine.apps.cli.delete_verify import DeletionCheck, words
 from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl
-from ce_engine.apps.cli.reading import engine_over, find_scope, find_session
+from ce_engine.apps.cli.reading import engine_over, find_scope, find_session, with_project
 from ce_engine.apps.present.output import console, number, print_json, printable
 from ce_engine.errors import EvidenceNotFoundError, SessionNotFoundError
 from ce_engine.schema.report import DeletionReport
 from ce_engine.schema.rows import SessionInfo
+from ce_engine.schema.scope import Scope
+from ce_engine.stores.leftovers import Search
+from ce_engine.stores.urls import DEFAULT
+
+
+if TYPE_CHECKING:
+    from ce_engine.create import ContextEngine
+
+Delete = Callable[[], Awaitable[DeletionReport]]
 
 
 Session = Annotated[
@@ -38,15 +48,23 @@ EvidenceId = Annotated[
         show_default=False,
     ),
 ]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="Afterwards search every byte of the store's files for what was deleted; exit code 1 if any is left.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def delete(
+def delete(  # noqa: PLR0913 - one parameter an option
     *,
     session: Session = None,
     user: User = None,
     evidence: EvidenceId = None,
     yes: Yes = False,
+    verify: Verify = False,
     store: StoreUrl = None,
     originals: OriginalsUrl = None,
     account: Account = "",
@@ -67,9 +85,21 @@ def delete(
         raise typer.BadParameter(
             "name what to delete: --session ID, --user ID, or --evidence ID and --session ID"
         )
-    deleted = asyncio.run(_delete((store, originals), account, user, session, evidence, yes=yes))
+    check = DeletionCheck([store or DEFAULT, originals]) if verify else None
+    deleted, made = asyncio.run(
+        _delete(
+            (store, originals),
+            account,
+            user,
+            session,
+            evidence,
+            yes=yes,
+            check=check,
+            quiet=as_json,
+        )
+    )
     if as_json:
-        print_json(deleted.model_dump())
+        print_json(deleted.model_dump() | ({"search": _plain(made)} if made else {}))
     else:
         screen = console()
         screen.print(f"deleted {_told(deleted)}")
@@ -77,6 +107,10 @@ def delete(
             screen.print(f"its text was taken out of {number(len(deleted.cleared))} other places")
         for answer in deleted.derived:
             screen.print(printable(f"may say it in other words, and stays: answer {answer}"))
+        for line in words(made) if made else ():
+            screen.print(printable(line))
+    if made is not None and made.found:
+        raise typer.Exit(1)
 
 
 async def _delete(
@@ -87,35 +121,74 @@ async def _delete(
     evidence: str | None,
     *,
     yes: bool,
-) -> DeletionReport:
+    check: DeletionCheck | None,
+    quiet: bool,
+) -> tuple[DeletionReport, Search | None]:
     async with engine_over(*urls) as engine:
         store = engine.store
         await store.purge()  # of an earlier deletion whose bytes somebody kept from going
         if session is None:
             assert user is not None
-            found = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
-            _confirm(f"the data of user {user!r}: {_told(_sum(found))}", yes=yes)
-            return await engine.delete_user_data(account, user)
-        try:
-            info = await find_session(store, session, account=account, user=user)
-        except SessionNotFoundError:
-            if not urls[1] or evidence is not None:
-                raise
-            # Its originals may be there still: a deletion that got no further is completed.
-            scope = await find_scope(store, session, account=account, user=user)
-            return await engine.delete_session(scope)
-        scope = await find_scope(store, session, account=account, user=info.user_id)
-        if evidence is None:
-            what = f"session {session!r} of user {info.user_id!r}: {_told(_sum([info]))}"
-            _confirm(what, yes=yes)
-            return await engine.delete_session(scope)
-        if await store.get_evidence(scope, evidence) is None:
-            raise EvidenceNotFoundError(
-                f"there is no evidence {evidence!r} in session {session!r}; `ce show {session} "
-                "--json` has the whole ids"
+            scopes, deletion = await _of_user(engine, account, user, yes=yes)
+        else:
+            scope, deletion = await _of_session(
+                engine, account, user, session, evidence, yes=yes, may_be_gone=bool(urls[1])
             )
-        _confirm(f"the content of evidence {evidence!r} in session {session!r}", yes=yes)
-        return await engine.delete_evidence(scope, evidence)
+            scopes = [scope]
+        if check is None:
+            return await deletion(), None
+        await check.note(store, scopes, evidence)
+        return await deletion(), await check.made(store, quiet=quiet)
+
+
+async def _of_user(
+    engine: ContextEngine, account: str, user: str, *, yes: bool
+) -> tuple[list[Scope], Delete]:
+    store = engine.store
+    found = await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
+    _confirm(f"the data of user {user!r}: {_told(_sum(found))}", yes=yes)
+    plain = [Scope.of_stored(account, user, info.session_id) for info in found]
+    return [await with_project(store, each) for each in plain], lambda: engine.delete_user_data(
+        account, user
+    )
+
+
+async def _of_session(
+    engine: ContextEngine,
+    account: str,
+    user: str | None,
+    session: str,
+    evidence: str | None,
+    *,
+    yes: bool,
+    may_be_gone: bool,
+) -> tuple[Scope, Delete]:
+    store = engine.store
+    try:
+        info = await find_session(store, session, account=account, user=user)
+    except SessionNotFoundError:
+        if not may_be_gone or evidence is not None:
+            raise
+        # Its originals may be there still: a deletion that got no further is completed.
+        scope = await find_scope(store, session, account=account, user=user)
+        return scope, lambda: engine.delete_session(scope)
+    scope = await find_scope(store, session, account=account, user=info.user_id)
+    if evidence is None:
+        what = f"session {session!r} of user {info.user_id!r}: {_told(_sum([info]))}"
+        _confirm(what, yes=yes)
+        return scope, lambda: engine.delete_session(scope)
+    if await store.get_evidence(scope, evidence) is None:
+        raise EvidenceNotFoundError(
+            f"there is no evidence {evidence!r} in session {session!r}; `ce show {session} "
+            "--json` has the whole ids"
+        )
+    _confirm(f"the content of evidence {evidence!r} in session {session!r}", yes=yes)
+    return scope, lambda: engine.delete_evidence(scope, evidence)
+
+
+def _plain(made: Search) -> dict[str, Any]:
+    places = [{"path": left.path, "byte": left.offset} for left in made.found]
+    return {"files": made.files, "bytes": made.bytes, "values": made.values, "left": places}
 
 
 def _confirm(what: str, *, yes: bool) -> None:

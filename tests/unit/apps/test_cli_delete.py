@@ -135,3 +135,74 @@ def test_a_log_that_was_tampered_with_is_exit_code_1(path: Path, at: tuple[str, 
     found = json.loads(done.stdout)
     assert (done.exit_code, found["status"], found["tampered_seq"]) == (1, "tampered", 2)
     assert found["session_id"] == TALK.session_id
+
+
+def two_users(url: str) -> None:
+    """One store of two users who say some of the same."""
+    engine = create_context_engine(url)
+    for user in ("anna", "ben"):
+        host = HostApp(engine, Scope(session_id=f"talk-{user}", user_id=user))
+        host.ask("What does the lighthouse cost?", "The lighthouse costs two million. 灯塔两百万。")
+        host.ask(f"I am {user} and live in the old mill by the river.", f"Noted, dear {user}. " * 9)
+    assert engine.sync.flush()
+    engine.sync.close()
+
+
+URLS = ("sqlite:///{}/ce.db", "file://{}/sessions")
+
+
+@pytest.mark.req("B-08", "A-30")
+@pytest.mark.parametrize("form", URLS)
+def test_a_deletion_proves_itself(form: str, tmp_path: Path) -> None:
+    url = form.format(tmp_path)
+    two_users(url)
+    done = ce("delete", "--user", "anna", "--yes", "--verify", "--store", url)
+    assert done.exit_code == 0, done.stdout
+    assert "none is left" in done.stdout
+    done = ce("show", "talk-ben", "--store", url, "--full")
+    assert "the old mill by the river" in done.stdout
+
+
+@pytest.mark.req("B-08", "A-30")
+@pytest.mark.parametrize("form", URLS)
+def test_what_a_deletion_left_is_found_packed_or_plain(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = form.format(tmp_path)
+    two_users(url)
+    path = tmp_path / ("sessions" if url.startswith("file") else "ce.db")
+    if path.is_dir():
+        (saved,) = [p for p in path.rglob("session.json") if b"anna" in p.read_bytes()]
+        kept = saved.read_bytes()
+        (path / "editor.backup").write_bytes(kept)
+    else:
+
+        async def purge(*_: object) -> None:
+            """Bytes stay where they were."""
+
+        monkeypatch.setattr("ce_engine.stores.tables.store.SqlStore.purge", purge)
+    done = ce("delete", "--user", "anna", "--yes", "--verify", "--store", url, "--json")
+    assert done.exit_code == 1, done.stdout
+    left = json.loads(done.stdout)["search"]["left"]
+    assert {Path(each["path"]).parent for each in left} <= {path, path.parent}
+    assert all(each["byte"] >= 0 for each in left)
+    assert "mill" not in done.stdout
+
+
+@pytest.mark.req("B-08", "A-30")
+def test_evidence_that_is_deleted_is_searched_for_too(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ce.db"
+    fill(url)
+    at = ("--store", url, "--account", "acme")
+    (first, *_) = as_json("show", TALK.session_id, *at)["evidences"].values()
+    args = (*SESSION, "--evidence", first["evidence_id"], "--yes", "--verify")
+    done = ce("delete", *args, *at)
+    assert done.exit_code == 0, done.stdout
+    assert "none is left" in done.stdout
+
+
+@pytest.mark.req("B-08")
+def test_a_servers_bytes_cannot_be_searched_and_nothing_is_deleted() -> None:
+    done = ce("delete", "--user", "anna", "--yes", "--verify", "--store", "redis://127.0.0.1:1/0")
+    assert done.exit_code == 1
+    assert "cannot be searched" in done.stderr
