@@ -198,6 +198,12 @@ if TYPE_CHECKING:
         Report,
         Untouched,
     )
+    from ce_engine.schema.retention import (
+        Expired,
+        RetentionConfig,
+        RetentionRule,
+        SweepReport,
+    )
     from ce_engine.schema.rows import SessionInfo, TurnRow
     from ce_engine.schema.scope import Scope
     from ce_engine.schema.selectors import RefSelector
@@ -211,6 +217,7 @@ if TYPE_CHECKING:
         ToolRun,
     )
     from ce_engine.schema.trace import EvidenceTrace, Trace
+    from ce_engine.schema.user_export import SessionExport, SettingExport, UserExport
     from ce_engine.stores import open_store
     from ce_engine.stores.documents.memory import MemoryStore
     from ce_engine.sync import SyncEngine
@@ -292,6 +299,7 @@ __all__ = [
     "EvidenceTool",
     "EvidenceTrace",
     "EvidenceType",
+    "Expired",
     "Explanation",
     "Extend",
     "FileDamagedError",
@@ -375,6 +383,8 @@ __all__ = [
     "ReplayUnavailableError",
     "Report",
     "Restore",
+    "RetentionConfig",
+    "RetentionRule",
     "Retrieval",
     "RetrievedDoc",
     "Role",
@@ -391,8 +401,10 @@ __all__ = [
     "Session",
     "SessionDeriver",
     "SessionDocument",
+    "SessionExport",
     "SessionInfo",
     "SessionNotFoundError",
+    "SettingExport",
     "Sha256Hasher",
     "Shorten",
     "SourceKind",
@@ -406,6 +418,7 @@ __all__ = [
     "SummarizerError",
     "Summary",
     "SummaryConfig",
+    "SweepReport",
     "SyncCallError",
     "SyncEngine",
     "SystemClock",
@@ -434,6 +447,7 @@ __all__ = [
     "UnsupportedVersionError",
     "Untouched",
     "Usage",
+    "UserExport",
     "UuidV4Generator",
     "Verification",
     "VersionConflictError",
@@ -497,12 +511,14 @@ _HOMES = {
     "schema.pruning": "PruneBudget PruneResult PruneRules",
     "schema.replay": "BroughtIn BroughtInBefore Explanation InspectedLayer Inspection Replay ReplayProblem Sent SentPart",
     "schema.report": "AssembledInput BlockFilter ConflictRecord DeletionReport EvidenceFilter ImportReport MessagePart OriginalsReport PrepareResult PruneDecision PutResult RedactionRecord RenderedBlock Report Untouched",
+    "schema.retention": "Expired RetentionConfig RetentionRule SweepReport",
     "schema.rows": "SessionInfo TurnRow",
     "schema.scope": "Scope",
     "schema.selectors": "RefSelector",
     "schema.settings": "Constraint",
     "schema.tool_runs": "IngestOptions Original Retrieval RetrievedDoc TaskRun ToolRun",
     "schema.trace": "EvidenceTrace Trace",
+    "schema.user_export": "SessionExport SettingExport UserExport",
     "stores": "open_store",
     "stores.documents.memory": "MemoryStore",
     "sync": "SyncEngine",

@@ -7,48 +7,20 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
-    ValidationError,
     field_serializer,
     field_validator,
     model_validator,
 )
 
 from ce_engine.errors import ConfigError, SelectorResolveError
+from ce_engine.schema.config_base import FrozenConfig
 from ce_engine.schema.enums import Layer, Priority
-from ce_engine.schema.frozen import frozen
+from ce_engine.schema.retention import RetentionConfig
 from ce_engine.schema.selectors import json_path
 
 
-class _Config(BaseModel):
-    """Base of the configuration's parts: a bad value is a `ConfigError` that names the field and the cure."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise ConfigError(_explain(type(self), error)) from error
-        self.__dict__.update({name: frozen(value) for name, value in self.__dict__.items()})
-
-
-def _explain(kind: type[BaseModel], error: ValidationError) -> str:
-    lines = []
-    for item in error.errors():
-        place = ".".join(map(str, item["loc"])) or "(all)"
-        if item["type"] == "extra_forbidden":
-            known = ", ".join(sorted(kind.model_fields))
-            lines.append(f"{place} is no setting; known here: {known}")
-        else:
-            found = "" if item["type"] == "missing" else f", found {item['input']!r}"
-            lines.append(f"{place}: {item['msg'][0].lower()}{item['msg'][1:]}{found}")
-    return f"invalid {kind.__name__}: " + "; ".join(lines)
-
-
-class BudgetConfig(_Config):
+class BudgetConfig(FrozenConfig):
     """Tokens. `max_input_tokens` is the model's whole window, the reply's included (A-17).
 
     Messages and tools may have `max_input_tokens - reserved_reply_tokens`: with 8,192 and 1,024 at
@@ -127,7 +99,7 @@ STRATEGIES = ("greedy", "group_aware", "degrade_to_summary")
 """The pruners that a configuration can name."""
 
 
-class PruneConfig(_Config):
+class PruneConfig(FrozenConfig):
     """What goes in of what is there (A-11).
 
     Attributes:
@@ -166,7 +138,7 @@ class PruneConfig(_Config):
 PII, INTERNAL_URLS = "pii", "internal_urls"
 
 
-class RedactionRules(_Config):
+class RedactionRules(FrozenConfig):
     """The user's own rules, beside those that always hold (A-19).
 
     Attributes:
@@ -217,7 +189,7 @@ ContentKind = Literal[
 FieldPolicy = Literal["redact", "patterns", "pointer", "stored"]
 
 
-class RedactionConfig(_Config):
+class RedactionConfig(FrozenConfig):
     """What is taken out before anything is stored, and where the original goes, if anywhere.
 
     Attributes:
@@ -291,7 +263,7 @@ class RedactionConfig(_Config):
         return self
 
 
-class ObservabilityConfig(_Config):
+class ObservabilityConfig(FrozenConfig):
     """Events and reports; `tags` are put on every event (A/B); `inspect` lets the allowed look (D-08).
 
     Attributes:
@@ -312,7 +284,7 @@ SummaryEvent = Literal[
 """Kinds of events after which a summary may be made; not `error` or `summary`, which making one brings."""
 
 
-class SummaryConfig(_Config):
+class SummaryConfig(FrozenConfig):
     """When summaries are made (by message count or tokens), how long they may be, and may take.
 
     Attributes:
@@ -336,7 +308,7 @@ class SummaryConfig(_Config):
     timeout_s: float = Field(default=30.0, gt=0)
 
 
-class CompactionConfig(_Config):
+class CompactionConfig(FrozenConfig):
     """What `engine.compact` leaves of a session's log, in tokens and events (B-15).
 
     Attributes:
@@ -359,7 +331,7 @@ class CompactionConfig(_Config):
         return self
 
 
-class HandoverConfig(_Config):
+class HandoverConfig(FrozenConfig):
     """When a session's log asks for a person, by a `hitl` event: each once, until something goes well (B-06).
 
     Attributes:
@@ -373,14 +345,14 @@ class HandoverConfig(_Config):
     on_codes: frozenset[str] = frozenset()
 
 
-class JudgeConfig(_Config):
+class JudgeConfig(FrozenConfig):
     """Whether answers are judged where the engine has a judge, and how long that may take, in seconds (D-15)."""
 
     enabled: bool = True
     timeout_s: float = Field(default=30.0, gt=0)
 
 
-class StoreConfig(_Config):
+class StoreConfig(FrozenConfig):
     """Waits on the store, in seconds, and bytes of memory (decision 10).
 
     A phase of a call waits for the store `deadline_s` in all; up to 2 s longer for one that answers other
@@ -400,7 +372,7 @@ class StoreConfig(_Config):
     encryption: Any = Field(default=None, exclude=True, repr=False)
 
 
-class RenderConfig(_Config):
+class RenderConfig(FrozenConfig):
     """How a session's blocks become text (A-12); see `RenderHints`.
 
     Attributes:
@@ -416,7 +388,7 @@ ConflictStrategy = Literal["prefer_tool_over_rag", "prefer_latest_by_at", "keep_
 """Who is right where sources disagree on a field (A-18)."""
 
 
-class CollectConfig(_Config):
+class CollectConfig(FrozenConfig):
     """What is collected beside the messages (D-11); `prune.max_retrieved_chunks` bounds retrieved pieces.
 
     Attributes:
@@ -432,7 +404,7 @@ class CollectConfig(_Config):
     concurrent: int = Field(default=4, ge=1)
 
 
-class RuntimeConfig(_Config):
+class RuntimeConfig(FrozenConfig):
     """One preparation's configuration.
 
     Attributes:
@@ -448,6 +420,9 @@ class RuntimeConfig(_Config):
         require_user: a call without a user id is given nothing that was said before, and is recorded in a
             session of its own: where an app serves several people, an id that was forgotten mixes nobody (B-03).
         enable_share_context: whether anything is injected at all (E-05).
+        memory_opt_out: whether a scope's user wants nothing remembered: calls are prepared within the budget, no
+            content of them is stored, nothing that was said before is brought in, and no summary made (B-08).
+            It must be fast; where it raises, nothing is remembered.
         tool_results: `whole`: as the app sends them, while there is room; `compact`: each in fewer tokens from
             when it arrives: JSON without space and with rows under one header, the same result again as a
             reference, of a known object what changed, and of a long one some lines where the agent has
@@ -467,11 +442,13 @@ class RuntimeConfig(_Config):
     store: StoreConfig = Field(default_factory=StoreConfig)
     collect: CollectConfig = Field(default_factory=CollectConfig)
     render: RenderConfig = Field(default_factory=RenderConfig)
+    retention: RetentionConfig = Field(default_factory=RetentionConfig, exclude=True)
     placement: Literal["cache", "seed"] = "cache"
     history: Literal["app", "session"] = "app"
     fail: Literal["open", "closed"] = "open"
     locale: Literal["en", "zh"] = "en"
     require_user: bool = False
+    memory_opt_out: Any = Field(default=None, exclude=True, repr=False)
     enable_share_context: bool = True
     colleagues: Literal["apart", "results"] = "apart"
     conflicts: ConflictStrategy = "keep_both_and_warn"

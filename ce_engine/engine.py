@@ -8,13 +8,14 @@ from dataclasses import replace
 from weakref import WeakSet
 
 from ce_engine.audit.access import AccessGuard, guarded, only_own_scope
-from ce_engine.audit.deletion import DeletionMethods
+from ce_engine.audit.exporting import ExportMethods
 from ce_engine.audit.handover import HandoverMethods
 from ce_engine.audit.inspection import InspectionMethods
 from ce_engine.audit.judging import JudgeMethods
 from ce_engine.audit.originals_check import OriginalsCheckMethods
 from ce_engine.audit.reading import ReadMethods
 from ce_engine.audit.replay import ReplayMethods
+from ce_engine.audit.retention import RetentionMethods
 from ce_engine.audit.trace import TraceMethods
 from ce_engine.config import RuntimeConfig
 from ce_engine.errors import BackpressureError, ConfigError
@@ -73,6 +74,7 @@ from ce_engine.turns.input.context_sources import Collector
 from ce_engine.turns.input.preparation import Preparation
 from ce_engine.turns.input.session_blocks import BlockSource
 from ce_engine.turns.lifecycle import LifecycleMethods
+from ce_engine.turns.opt_out import bring_nothing, opts_out, storing_nothing
 from ce_engine.turns.record.answers import commit_turn, fail_turn, is_open, joined
 from ce_engine.turns.record.confidence import RuleIngestor
 from ce_engine.turns.record.import_history import ImportMethods
@@ -117,12 +119,13 @@ class Engine(
     InspectionMethods,
     ReadMethods,
     EvidenceToolMethods,
-    DeletionMethods,
+    RetentionMethods,
     HandoverMethods,
     OriginalsCheckMethods,
     CompactionMethods,
     JudgeMethods,
     EmbeddingMethods,
+    ExportMethods,
 ):
     """Prepares model calls and records what comes of them, for many sessions at once.
 
@@ -236,6 +239,9 @@ class Engine(
             # Whoever else comes without a user id has the same session: nothing of it is theirs.
             call.scope = replace(call.scope, session_id=f"nobody-{self.ids.generate()}")
             call.ephemeral = True
+        if opts_out(config, call.scope):
+            call.config = storing_nothing(config)
+            bring_nothing(call)
         return await self._admitted(call)
 
     async def _prepare(self, call: ModelCall, queued: TurnHandle | None = None) -> Prepared:
@@ -317,6 +323,7 @@ class Engine(
             self._summarize_soon(turn.state)
             self._embed_after(turn.scope)
             self._judge_soon(turn.state)
+        self._sweep_soon()
 
     async def fail(
         self,

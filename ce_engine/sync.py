@@ -109,6 +109,8 @@ class SyncEngine(_Blocking):
     delete_session = blocking(Engine.delete_session)
     delete_evidence = blocking(Engine.delete_evidence)
     delete_user_data = blocking(Engine.delete_user_data)
+    sweep = blocking(Engine.sweep)
+    export_user_data = blocking(Engine.export_user_data)
     verify = blocking(Engine.verify)
     verify_originals = blocking(Engine.verify_originals)
     check = blocking(Engine.check)

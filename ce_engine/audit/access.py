@@ -59,6 +59,7 @@ DOORS: Mapping[str, Action] = {
     "delete_session": "delete",
     "delete_evidence": "delete",
     "delete_user_data": "delete",
+    "export_user_data": "export",
 }
 """The engine's methods that show or delete what is stored, and what each does."""
 

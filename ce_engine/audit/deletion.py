@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ce_engine.audit.derived import derived_answers
@@ -121,10 +122,20 @@ class DeletionMethods(Verifying):
         return DeletionReport.model_validate(removed)
 
     async def _delete_evidence(self, scope: Scope, evidence_id: str) -> DeletionReport:
+        deleted = await self._emptied(scope, evidence_id)
+        await self._purge()
+        return deleted
+
+    async def _emptied(
+        self, scope: Scope, evidence_id: str, *, any_project: bool = False
+    ) -> DeletionReport:
+        """Delete the content of evidence; the bytes are still to be purged."""
         await self._land(scope)
         async with self._locks.hold(scope.key):
-            if await self._head(scope) is None:
+            head = await self._head(scope, any_project=any_project)
+            if head is None:
                 return DeletionReport()
+            scope = replace(scope, project_id=head.project_id)
             what: dict[str, Any] = {"what": "evidence", "evidence_id": evidence_id}
             rows = await answered(self.store.evidence_rows(scope, [evidence_id]))
             holders = [row.message_id for row in rows if row.message_id]
@@ -144,7 +155,6 @@ class DeletionMethods(Verifying):
                 ],
             )
             rest = await self._derived(scope, evidence_id, [*holders, *result.cleared])
-        await self._purge()
         if not result.removed:
             return DeletionReport()
         found = {"cleared": result.cleared, "derived": rest}

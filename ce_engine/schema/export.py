@@ -10,6 +10,7 @@ from ce_engine.schema.document import SCHEMA_VERSION, Schema, SessionDocument
 from ce_engine.schema.handover import Handover
 from ce_engine.schema.report import Report
 from ce_engine.schema.trace import Trace
+from ce_engine.schema.user_export import UserExport
 
 
 EXPORTED: Mapping[str, type[Schema]] = {
@@ -17,11 +18,12 @@ EXPORTED: Mapping[str, type[Schema]] = {
     "report": Report,
     "trace": Trace,
     "handover": Handover,
+    "export": UserExport,
 }
 
 
 def json_schema(name: str = "document") -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of `document`, `report`, `trace` or `handover`.
+    """The JSON Schema (draft 2020-12) of `document`, `report`, `trace`, `handover` or `export`.
 
     Raises:
         ConfigError: it is none of these.

@@ -228,6 +228,7 @@ def read(v: Visitor) -> None:
     v.sync.list_sessions(
         account_id=c("list_sessions.account_id"), user_id=c("list_sessions.user_id")
     )
+    v.sync.export_user_data(v.scope.account_id, v.scope.user_id)
     v.sync.redact(v.scope, c("redact.text"))
     v.sync.get_evidence(v.scope, c("get_evidence.evidence_id"))
     name, lines, find = (c(f"fetch_evidence.{part}") for part in ("evidence_id", "lines", "find"))

@@ -25,6 +25,7 @@ WORDS = (
     "verify",
     "sessions",
     "constraints",
+    "export",
 )
 
 
@@ -35,6 +36,7 @@ def commands(engine: ContextEngine) -> Iterator[tuple[str, ...]]:
     session = SCOPE.session_id
     yield ("sessions", "--all")
     yield ("constraints", "list", "--user", SCOPE.user_id, "--project", SCOPE.project_id)
+    yield ("export", "--user", SCOPE.user_id)
     yield ("show", session, "--full")
     yield ("compare", session, "--by", "tag:team")
     yield ("compare", session, "--by", "agent")

@@ -41,6 +41,8 @@ NOT_CALLED = {
     "compact": "makes a view of the log: test_compacting has it",
     "violations": "waits for a judge, of which there is none here: test_judge has it",
     "post_tasks": "the tasks of a framework: CrewAI's tests and the canaries have it",
+    "sweep": "deletes what is old: test_retention has it",
+    "export_user_data": "reads what the other doors read: test_user_export has it",
     "handover": "of a run that failed: test_handover has it",
     "recorded_call": "a part of `ce inspect`, whose tests have it",
 }

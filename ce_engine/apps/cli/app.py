@@ -31,7 +31,9 @@ COMMANDS = (
     "backup",
     "restore",
     "rotate-key",
+    "export",
     "delete",
+    "sweep",
     "constraints",
 )
 """Each is a function, or a group of its own, in the module of its name."""

@@ -27,6 +27,8 @@ ACTIONS: dict[str, Action] = {
     "inspect": "inspect",
     "verify": "verify",
     "delete": "delete",
+    "sweep": "delete",
+    "export": "export",
     "import": "change",
     "copy": "export",
     "backup": "export",

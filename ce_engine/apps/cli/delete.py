@@ -101,16 +101,20 @@ def delete(  # noqa: PLR0913 - one parameter an option
     if as_json:
         print_json(deleted.model_dump() | ({"search": _plain(made)} if made else {}))
     else:
-        screen = console()
-        screen.print(f"deleted {_told(deleted)}")
-        if deleted.cleared:
-            screen.print(f"its text was taken out of {number(len(deleted.cleared))} other places")
-        for answer in deleted.derived:
-            screen.print(printable(f"may say it in other words, and stays: answer {answer}"))
-        for line in words(made) if made else ():
-            screen.print(printable(line))
+        _print(deleted, made)
     if made is not None and made.found:
         raise typer.Exit(1)
+
+
+def _print(deleted: DeletionReport, made: Search | None) -> None:
+    screen = console()
+    screen.print(f"deleted {_told(deleted)}")
+    if deleted.cleared:
+        screen.print(f"its text was taken out of {number(len(deleted.cleared))} other places")
+    for answer in deleted.derived:
+        screen.print(printable(f"may say it in other words, and stays: answer {answer}"))
+    for line in words(made) if made else ():
+        screen.print(printable(line))
 
 
 async def _delete(

@@ -30,3 +30,16 @@ def bar(what: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[],
     ) as progress:
         task = progress.add_task(what, total=total)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def spinner(what: str, *, hidden: bool = False) -> Iterator[Callable[[str], None]]:
+    """That a command is at work on what nobody knows the length of; the function says what it does now."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import
+
+    screen = Console(stderr=True)
+    if hidden or not screen.is_terminal:
+        yield lambda _: None
+        return
+    with screen.status(what) as status:
+        yield status.update

@@ -19,6 +19,7 @@ from ce_engine.schema.scope import Scope
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase
+from ce_engine.turns.opt_out import opts_out, storing_nothing
 from ce_engine.turns.record.persistence_boundary import Ingest
 from ce_engine.turns.record.tool_runs import Record
 from ce_engine.turns.record.write_group import RecordGroup
@@ -42,6 +43,8 @@ class RecordMethods(EngineBase):
         config: RuntimeConfig,
         tags: Mapping[str, str] | None = None,
     ) -> RecordGroup:
+        if opts_out(config, scope):
+            config = storing_nothing(config)
         tags = {**config.observability.tags, **(tags or {})}
         redact = config.redaction.enabled
         ingest = Ingest(

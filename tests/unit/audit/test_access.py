@@ -82,8 +82,12 @@ def ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[], Any]]:
         "delete_evidence": lambda: sync.delete_evidence(scope, "e"),
         "delete_session": lambda: sync.delete_session(scope),
         "delete_user_data": lambda: sync.delete_user_data(scope.account_id, scope.user_id),
+        "export_user_data": lambda: sync.export_user_data(scope.account_id, scope.user_id),
     }
 
+
+OF_ALL = ("list_sessions", "delete_user_data", "export_user_data")
+"""Doors to all sessions of an owner."""
 
 RECORDS = (
     "record_",
@@ -106,6 +110,7 @@ OTHERS = {
     "redact": "of a text that the caller has",
     "open_turn": "a handle, no content",
     "summarize": "answers whether it is done",
+    "sweep": "gives ids; each of its deletions is a record of its own",
     "last_report": "numbers of a turn of this process",
     "fetch_evidence_tool": "a tool that goes through `fetch_evidence`",
 }
@@ -156,7 +161,7 @@ def test_each_access_is_one_record_with_its_owner(
     assert not isinstance(error, ScopeViolationError)
     (record,) = records
     assert (record.account_id, record.user_id) == ("acme", "li")
-    assert record.session_id == (LISTED if door in ("list_sessions", "delete_user_data") else "s")
+    assert record.session_id == (LISTED if door in OF_ALL else "s")
     assert record.ts.endswith("Z")
     assert record.event_id
 

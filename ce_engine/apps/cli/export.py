@@ -1,0 +1,77 @@
+"""`ce export`: all that is stored of a user, as one JSON file, for that person's request."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ce_engine.apps.cli.options import Account, AsJson, StoreUrl
+from ce_engine.apps.cli.reading import engine_over
+from ce_engine.apps.present.output import number, print_json
+from ce_engine.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from ce_engine.schema.user_export import UserExport
+
+User = Annotated[
+    str,
+    typer.Option("--user", metavar="ID", help="Of this user; '' is the user without a name."),
+]
+To = Annotated[
+    Path | None,
+    typer.Option(
+        "--to", metavar="FILE", help="Write it to this new file, for its owner alone to read."
+    ),
+]
+
+
+def export(
+    *,
+    user: User,
+    to: To = None,
+    store: StoreUrl = None,
+    account: Account = "",
+    as_json: AsJson = False,
+) -> None:
+    """Export the sessions, turns, logs and settings of one user as JSON; content is as it is stored, redacted.
+
+    Without --to it is printed. `ce schema export` describes it.
+    """
+    found = asyncio.run(_exported(store, account, user))
+    if to is None:
+        print_json(found.model_dump(mode="json"))
+        return
+    _write(to, found)
+    messages = sum(len(each.document.session.messages) for each in found.sessions)
+    counts = {
+        "sessions": len(found.sessions),
+        "messages": messages,
+        "settings": len(found.settings),
+    }
+    if as_json:
+        print_json(counts | {"file": str(to)})
+    else:
+        told = ", ".join(f"{number(count)} {name}" for name, count in counts.items())
+        typer.echo(f"{told} written to {to}")
+
+
+async def _exported(url: str | None, account: str, user: str) -> UserExport:
+    async with engine_over(url) as engine:
+        return await engine.export_user_data(account, user)
+
+
+def _write(path: Path, found: UserExport) -> None:
+    try:
+        # Others on the machine are not to read it, from its first byte on.
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "w", encoding="utf-8") as out:
+            out.write(found.model_dump_json(indent=1) + "\n")
+    except FileExistsError as error:
+        raise ConfigError(f"{str(path)!r} is there already; name a new file") from error
+    except OSError as error:
+        raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
