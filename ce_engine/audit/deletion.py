@@ -14,6 +14,7 @@ from ce_engine.schema.events import Event, EventType
 from ce_engine.schema.report import DeletionReport, PutResult
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, DeleteSession, SessionHead
 from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.schema.text_cache import forget_texts
 from ce_engine.stores.quotations import Quotations
 
 
@@ -79,8 +80,12 @@ class DeletionMethods(Verifying):
         try:
             return await self.loop.share(deletion)
         finally:
-            for cache in list(self.caches):
-                cache.clear()
+            self._forget_words()
+
+    def _forget_words(self) -> None:
+        for cache in list(self.caches):
+            cache.clear()
+        forget_texts()
 
     async def _delete_session(self, scope: Scope) -> DeletionReport:
         deleted = await self._erase(scope)

@@ -92,8 +92,7 @@ class RetentionMethods(DeletionMethods):
                 report.failed.append((each, error.code))
         if report.expired:
             await self._purge()
-            for cache in list(self.caches):
-                cache.clear()
+            self._forget_words()
         return report
 
     async def _all_sessions(self) -> list[tuple[SessionInfo, str]]:

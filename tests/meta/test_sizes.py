@@ -22,7 +22,7 @@ ROOMS = {
     "ce_engine/ports": 380,
     "ce_engine/prepare": 4470,
     "ce_engine/runtime": 1250,
-    "ce_engine/schema": 2680,
+    "ce_engine/schema": 2690,
     "ce_engine/sessions": 1430,
     "ce_engine/stores": 7480,
     "ce_engine/testing": 2420,

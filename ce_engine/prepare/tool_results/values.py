@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from ce_engine.prepare.tool_results.json_form import SURROGATE, read, written
 from ce_engine.schema.json_text import json_text
+from ce_engine.schema.text_cache import text_cache
 
 
 NAMING = 4
@@ -56,7 +56,7 @@ def _line(text: str) -> str:
     return line if line and len(line) < len(text) and not SURROGATE.search(line) else text
 
 
-_known_line = lru_cache(maxsize=512)(_line)
+_known_line = text_cache(maxsize=512)(_line)
 
 
 def _fields(value: dict[str, Any]) -> Iterator[str]:

@@ -6,9 +6,9 @@ import re
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
+from ce_engine.schema.text_cache import text_cache
 from ce_engine.stores.codec import from_json, to_json
 
 
@@ -159,7 +159,7 @@ def pack(value: Any) -> bytes:
     return _packed(to_json(value))
 
 
-@lru_cache(maxsize=16)  # a turn's report is written twice, its tags with every event
+@text_cache(maxsize=16)  # a turn's report is written twice, its tags with every event
 def _packed(text: str) -> bytes:
     ids: dict[bytes, int] = {}
 

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import TypeVar
 
 from ce_engine.errors import RedactionError
 from ce_engine.ports.redaction import PiiDetector, PiiSpan
+from ce_engine.schema.text_cache import text_cache
 from ce_engine.schema.time_limits import TimeUpError
 from ce_engine.text.redaction.scan import SensitiveSpan
 
@@ -64,7 +64,7 @@ class Detection:
         self._thread: threading.Thread | None = None
         self._began, self._process = 0.0, os.getpid()
         self._lock = threading.Lock()
-        self._short = lru_cache(2048)(self._found)
+        self._short = text_cache(2048)(self._found)
 
     def spans(self, text: str, locale: str) -> list[SensitiveSpan]:
         """What the detector finds in a text.

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from ce_engine.config import RedactionConfig, RedactionRules
 from ce_engine.ports.redaction import RedactedData, RedactResult, RestoreResult
 from ce_engine.schema.rows import Placeholder
+from ce_engine.schema.text_cache import text_cache
 from ce_engine.schema.time_limits import breathe, breathing
 from ce_engine.text.redaction.detection import Detection
 from ce_engine.text.redaction.dictionaries import OwnerRule, dictionary_rules
@@ -274,7 +274,7 @@ class PatternRedactor:
                         yield SensitiveSpan(*found.span(), rule.label, rule.rule)
 
 
-@lru_cache(4096)
+@text_cache(4096)
 def _scan_short(view: str) -> Sequence[SensitiveSpan]:
     """`scan` for names, tags and keys, which come again with every call."""
     return tuple(scan(view))

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 
+from ce_engine.schema.text_cache import text_cache
 from ce_engine.text.relevance.terms import IRREGULAR, terms
 
 
@@ -30,7 +31,7 @@ ENDINGS = (
 """English endings, and what stands there in the form that a dictionary has."""
 
 
-@lru_cache(maxsize=1 << 12)
+@text_cache(maxsize=1 << 12)
 def related(word: str) -> frozenset[str]:
     """The terms of words that mean the like of a token of a question; of most there are none."""
     if not terms(word):

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from datetime import date
-from functools import lru_cache
 from typing import NamedTuple
 
+from ce_engine.schema.text_cache import text_cache
 from ce_engine.schema.time_limits import breathe
 
 
@@ -113,7 +113,7 @@ def term_set(words: AbstractSet[str]) -> set[str]:
     return {word if word > "\u3000" else _term(word) for word in words - _STOP}
 
 
-@lru_cache(maxsize=1 << 15)
+@text_cache(maxsize=1 << 15)
 def _term(word: str) -> str:
     """The term that a word counts as."""
     if word[0].isdigit():

@@ -12,9 +12,10 @@ words again and again could be priced below its count: a word never costs less t
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
+from ce_engine.schema.text_cache import text_cache
 from ce_engine.schema.time_limits import breathe
 from ce_engine.text.tokens.char_prices import (
     ACCENTED,
@@ -92,7 +93,7 @@ def _floor(text: str) -> int:
     return int(total + sum(map(_word, _WORD.findall(text, start))))
 
 
-@lru_cache(maxsize=20_000)
+@text_cache(maxsize=20_000)
 def _word(word: str) -> float:
     """One token, and more for what is longer than most words that are one."""
     return 1.0 + max(0, len(word) - 7) * 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.prepare.message_groups import MessageItem
@@ -29,11 +29,13 @@ class _Known(BoundedDict[tuple[Any, ...], tuple[int, Any]]):
 
     def __init__(self, view: SessionView, costs: object) -> None:
         super().__init__(MAX_FORMS)
-        self._view, self.costs = view, costs
+        # Held weakly: as a value of `_known` it would keep its own key alive.
+        self._view, self.costs = ref(view), costs
 
     def __setitem__(self, key: tuple[Any, ...], value: tuple[int, Any]) -> None:
         made = getattr(value[1], "form", value[1])
-        self._view.bytes += FORM_BYTES + (2 * len(made.text) if isinstance(made, Form) else 0)
+        if (view := self._view()) is not None:
+            view.bytes += FORM_BYTES + (2 * len(made.text) if isinstance(made, Form) else 0)
         super().__setitem__(key, value)
 
 

@@ -1,0 +1,59 @@
+"""In every framework a user who wants nothing remembered is answered as before, and no word of it is stored (B-08)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ce_engine import create_context_engine
+from ce_engine.testing.faults import SwitchStore
+from ce_integrations.install.adapter import Way
+from ce_integrations.testing.answers import text, tool_calls
+from ce_integrations.testing.framework_apps import FrameworkApps
+from ce_integrations.testing.side_by_side import PATIENT, SideBySide
+from ce_integrations.testing.wire import Wire
+from tests.parity.scenario import FRAMEWORKS, apps_of, installed, lookup
+
+
+HERE = [name for name in FRAMEWORKS if installed(name)]
+SECRET = "蓝鹭十七 blue-heron"
+QUESTIONS = [f"My word is {SECRET}. Look up 航道.", "What was my word?"]
+SCRIPT = [
+    tool_calls([("lookup", {"word": f"航道 {SECRET}"})]),
+    text(f"Noted: {SECRET}."),
+    text(f"It was {SECRET}."),
+]
+
+
+def outcome(apps: FrameworkApps, *, out: bool) -> tuple[list[str], str]:
+    """What the app answered, and all that is stored of it."""
+    config = PATIENT.model_copy(update={"memory_opt_out": lambda _: out})
+    with SideBySide(apps) as trial, Wire(list(SCRIPT)) as wire:
+        trial.engine.sync.close()
+        trial.store = SwitchStore()
+        trial.engine = create_context_engine(trial.store, config=config)
+        way: Way = "sync" if "sync" in apps.adapter.capabilities.ways else "async"
+        drive = trial.asking(QUESTIONS, way)
+        played = trial.installed(wire, apps.make_target(wire, (lookup,)), drive)
+        stored = [trial.engine.sync.export_user_data(*key[:2]) for key in keys(trial)]
+        return list(played.result), "".join(each.model_dump_json() for each in stored)
+
+
+def keys(trial: SideBySide) -> list[tuple[str, str, str]]:
+    assert trial.engine.sync.flush()
+    found = trial.engine.loop.run(trial.store.list_keys())
+    assert found
+    return found
+
+
+@pytest.mark.req("B-08")
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_no_word_of_who_opts_out_is_stored(framework: str) -> None:
+    if framework not in HERE:
+        pytest.skip(f"{framework} is not installed")
+    apps = apps_of(framework)[0]
+    said, kept = outcome(apps(), out=False)
+    answers, stored = outcome(apps(), out=True)
+    assert answers == said
+    assert "heron" in kept, "it is stored where nobody opts out, so that the test can fail"
+    assert "heron" not in stored
+    assert "蓝鹭" not in stored

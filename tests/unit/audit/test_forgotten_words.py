@@ -1,0 +1,116 @@
+"""After a deletion no object of the process has the words any more: caches of texts are emptied with it (A-30)."""
+
+from __future__ import annotations
+
+import gc
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ce_engine import (
+    BudgetConfig,
+    ContextEngine,
+    Retrieval,
+    RetrievedDoc,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    ToolRun,
+    create_context_engine,
+)
+from ce_engine.testing.host import HostApp
+
+
+SCOPE = Scope(session_id="s", user_id="anna")
+
+
+class Word:
+    """A word that nobody else has, kept in halves: this very object is none of what is looked for."""
+
+    def __init__(self) -> None:
+        self.halves = secrets.token_hex(6), secrets.token_hex(6)
+
+    def said(self, text: str) -> str:
+        return text.replace("WORD", "q".join(self.halves))
+
+    def holders(self) -> Iterator[str]:
+        """What in the process has it: the kinds of the objects around its texts."""
+        gc.collect()
+        word = "q".join(self.halves)
+        plain = word.encode()
+        for each in gc.get_objects():
+            if each is self.__dict__ or isinstance(each, type(self._frame())):
+                continue
+            for inner in gc.get_referents(each):
+                if isinstance(inner, str) and inner != word and word in inner:
+                    yield f"{type(each).__module__}.{type(each).__qualname__}: {inner[:60]!r}"
+                elif isinstance(inner, str) and inner == word and inner is not word:
+                    yield f"{type(each).__module__}.{type(each).__qualname__}: the word itself"
+                elif isinstance(inner, bytes) and plain in inner and inner is not plain:
+                    yield f"{type(each).__module__}.{type(each).__qualname__}: bytes"
+
+    @staticmethod
+    def _frame() -> Any:
+        import sys
+
+        return sys._getframe()
+
+
+def talk(engine: ContextEngine, word: Word) -> None:
+    """A session that passes every way by which words come in, go out again, and are looked for."""
+    host = HostApp(engine, SCOPE)
+    host.ask(word.said("My dog is called WORD and likes fish."), word.said("Noted: WORD."))
+    run = ToolRun(
+        name="find",
+        args={"name": word.said("WORD")},
+        result=word.said('{"dog": "WORD", "age": 3}'),
+        run_id="r",
+    )
+    engine.sync.record_tool_run(SCOPE, run)
+    page = RetrievedDoc(word.said("WORD is a rare name."), "doc://names")
+    engine.sync.record_retrieval(SCOPE, Retrieval("find", word.said("WORD"), [page]))
+    for n in range(10):
+        host.ask(f"Tell me of stone {n}.", f"Stone {n} is grey and old. " * 8)
+    host.ask(word.said("What does WORD like?"), word.said("WORD likes fish."))
+    engine.sync.export_user_data("", "anna")
+    engine.sync.trace(SCOPE, engine.sync.list_evidences(SCOPE)[0].evidence_id)
+    assert engine.sync.flush()
+
+
+@pytest.fixture(autouse=True)
+def _whole_heap() -> Iterator[None]:
+    """See what was made before the tests began, too: `conftest` freezes it."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+Delete = Callable[[ContextEngine], Any]
+WAYS: dict[str, Delete] = {
+    "delete_session": lambda engine: engine.sync.delete_session(SCOPE),
+    "delete_user_data": lambda engine: engine.sync.delete_user_data("", "anna"),
+}
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("tool_results", ["whole", "compact"])
+@pytest.mark.parametrize("store", ["memory://", "sqlite:///{}/ce.db", "file://{}/sessions"])
+def test_nothing_in_the_process_has_the_words(
+    store: str, tool_results: Any, way: str, tmp_path: Path
+) -> None:
+    config = RuntimeConfig(
+        store=StoreConfig(deadline_s=10),
+        budget=BudgetConfig(max_input_tokens=400, reserved_reply_tokens=0),
+        tool_results=tool_results,
+    )
+    engine = create_context_engine(store.format(tmp_path), config=config)
+    word = Word()
+    talk(engine, word)
+    assert list(word.holders()), "nobody has it before: nothing can be seen"
+    WAYS[way](engine)
+    assert sorted(set(word.holders())) == []
+    engine.sync.close()
