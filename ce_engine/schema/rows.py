@@ -128,7 +128,7 @@ class SessionHead:
         return known.version > 0 and self.key_id != known.key_id and self.epoch > known.epoch
 
 
-HEAD_ONLY = 2**62
+HEAD_ONLY = 2**31 - 1
 """A number that no row has: after it there is nothing but the head of a session."""
 
 

@@ -24,7 +24,7 @@ ROOMS = {
     "ce_engine/runtime": 1250,
     "ce_engine/schema": 2690,
     "ce_engine/sessions": 1430,
-    "ce_engine/stores": 7480,
+    "ce_engine/stores": 7500,
     "ce_engine/testing": 2420,
     "ce_engine/text": 5400,
     "ce_engine/turns": 5530,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +13,15 @@ import pytest
 from ce_engine import (
     AuditRecord,
     ContextEngine,
+    ContextEngineError,
     EvidenceNotFoundError,
     MemoryStore,
     ModelCall,
+    RuntimeConfig,
     Scope,
     ScopeViolationError,
+    StoreConfig,
+    StoreError,
     acting_as,
     create_context_engine,
 )
@@ -24,6 +29,7 @@ from ce_engine.audit.access import DOORS, LISTED
 from ce_engine.engine import Engine
 from ce_engine.schema.audit import Action
 from ce_engine.testing.host import HostApp, user
+from tests.hosts.store_urls import KINDS, store_url
 
 
 SCOPE = Scope(session_id="s", user_id="li", account_id="acme")
@@ -79,10 +85,10 @@ def ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[], Any]]:
         "original": lambda: sync.original(scope, "m", actor="eve"),
         "verify": lambda: sync.verify(scope),
         "verify_originals": lambda: sync.verify_originals(scope),
+        "export_user_data": lambda: sync.export_user_data(scope.account_id, scope.user_id),
         "delete_evidence": lambda: sync.delete_evidence(scope, "e"),
         "delete_session": lambda: sync.delete_session(scope),
         "delete_user_data": lambda: sync.delete_user_data(scope.account_id, scope.user_id),
-        "export_user_data": lambda: sync.export_user_data(scope.account_id, scope.user_id),
     }
 
 
@@ -130,6 +136,25 @@ def attempt(way: Callable[[], Any]) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+@pytest.mark.req("A-07", "B-05")
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_door_opens_over_every_store(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store_url(kind, tmp_path, monkeypatch) as url:
+        engine = create_context_engine(url, config=RuntimeConfig(store=StoreConfig(deadline_s=20)))
+        HostApp(engine, SCOPE).ask("Where is the invoice?", SECRET)
+        assert engine.sync.flush()
+        broken = {}
+        for door, way in ways(engine, SCOPE).items():  # those that delete are the last
+            error = attempt(way)
+            if isinstance(error, StoreError) or not isinstance(error, ContextEngineError | None):
+                broken[door] = error
+        assert broken == {}
+        assert engine.sync.list_sessions(account_id=SCOPE.account_id, user_id=SCOPE.user_id) == []
+        engine.sync.close()
 
 
 @pytest.mark.req("B-03", "B-05")

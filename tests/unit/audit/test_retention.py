@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from ce_engine.schema.audit import AuditRecord
 from ce_engine.schema.times import iso
 from ce_engine.testing.host import HostApp
 from tests.hosts.cli_host import ce
+from tests.hosts.store_urls import KINDS, store_url
 
 
 PATIENT = StoreConfig(deadline_s=10)
@@ -54,12 +55,12 @@ class Records(list[AuditRecord]):
     write = list.append
 
 
-URLS = ("memory://", "sqlite:///{}/ce.db", "file://{}/sessions")
-
-
-@pytest.fixture(params=URLS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(request.param).format(tmp_path)
+@pytest.fixture(params=KINDS)
+def url(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    with store_url(request.param, tmp_path, monkeypatch) as found:
+        yield found
 
 
 Make = Callable[..., ContextEngine]

@@ -68,7 +68,20 @@ class Place:
 
     def owner(self, owner: Owner) -> str:
         """The key of an owner's settings."""
-        return f"{self.prefix}:o:" + ":".join(map(_encoded, owner))
+        return self.owners + ":".join(map(_encoded, owner))
+
+    @property
+    def owners(self) -> str:
+        """What the keys of owners' settings begin with."""
+        return f"{self.prefix}:o:"
+
+    def owner_of(self, name: bytes) -> Owner | None:
+        """The owner whose settings a key is of; `None` if it is none of ours."""
+        parts = name.removeprefix(self.owners.encode()).split(b":")
+        if len(parts) != 2:
+            return None
+        account, user = map(_decoded, parts)
+        return account, user
 
     def pattern(self, *names: str) -> str:
         """What the keys of all sessions of an account, or of a user of it, match."""
@@ -79,14 +92,16 @@ class Place:
         parts = name.removeprefix(self.sessions.encode()).split(b":")
         if len(parts) != 3:
             return None
-        account, user, session = (
-            unquote_to_bytes(part).decode("utf-8", "surrogatepass") for part in parts
-        )
+        account, user, session = map(_decoded, parts)
         return account, user, session
 
 
 def _encoded(name: str) -> str:
     return quote(name.encode("utf-8", "surrogatepass"), safe="")
+
+
+def _decoded(part: bytes) -> str:
+    return unquote_to_bytes(part).decode("utf-8", "surrogatepass")
 
 
 def place_of(url: str) -> Place:

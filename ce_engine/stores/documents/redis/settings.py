@@ -45,6 +45,11 @@ class OwnersPages:
         """The owner's settings."""
         return self.read(link, owner, *link.firsts(self._place.owner(owner)))
 
+    def of_all(self, link: Link) -> dict[Owner, Owned]:
+        """What all owners set; it looks at every key of the database."""
+        names = map(self._place.owner_of, link.scan(f"{self._place.owners}*"))
+        return {owner: self.read_now(link, owner) for owner in names if owner is not None}
+
     def change(
         self,
         link: Link,

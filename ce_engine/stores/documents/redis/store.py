@@ -169,6 +169,11 @@ class RedisStore(DocumentStore):
 
         return await self._run(self._writer, work)
 
+    async def list_settings(self) -> dict[tuple[str, ...], Setting]:
+        return await self._run(
+            self._readers, lambda link: owned.listed(self._settings.of_all(link))
+        )
+
     async def list_sessions(
         self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
     ) -> list[SessionInfo]:
