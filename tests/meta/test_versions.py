@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from ce_integrations.demo.running import FrameworkDemo
@@ -157,3 +158,26 @@ def test_entry_points_resolve(group: str) -> None:
     for name, value in declared.items():
         assert installed[name].value == value
         assert group == FOLDERS or installed[name].load() is not None
+
+
+def test_every_requirement_has_a_lower_bound() -> None:
+    of_extras = [each for extra in EXTRAS.values() for each in extra]
+    found = [Requirement(each) for each in (*PROJECT["dependencies"], *of_extras)]
+    bounds = {str(r): {s.operator for s in r.specifier} for r in found}
+    assert [name for name, operators in bounds.items() if not operators & {">=", "==", "~="}] == []
+
+
+def test_the_lock_of_ci_is_what_we_require() -> None:
+    lines = (ROOT / "constraints" / "ci.txt").read_text("utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    locked: dict[str, set[str]] = {}
+    for pin in pins:
+        (exact,) = pin.specifier
+        assert exact.operator == "==", pin
+        locked.setdefault(canonicalize_name(pin.name), set()).add(exact.version)
+    newest = tox_extras()["py{,311,312,313}{,-full}"]
+    wanted = [*PROJECT["dependencies"], *(each for name in newest for each in EXTRAS[name])]
+    for each in map(Requirement, wanted):
+        versions = locked.get(canonicalize_name(each.name), set())
+        assert versions, f"{each} is not locked; run: tox -e lock"
+        assert all(each.specifier.contains(v) for v in versions), f"{each}; run: tox -e lock"
