@@ -27,7 +27,7 @@ ROOMS = {
     "ce_engine/stores": 7500,
     "ce_engine/testing": 2420,
     "ce_engine/text": 5400,
-    "ce_engine/turns": 5530,
+    "ce_engine/turns": 5550,
     "ce_integrations": 40,
     "ce_integrations/calls": 1580,
     "ce_integrations/demo": 570,

@@ -9,21 +9,46 @@ from ce_engine.schema.call import Answer, ModelCall, Prepared, TurnHandle, Usage
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.operations import Attribute
 from ce_engine.schema.report import Report
+from ce_engine.schema.text_cache import text_cache
 from ce_engine.sessions.view import OpenTurn
+from ce_engine.text.redaction.redact import BoundRedactor
+from ce_engine.text.redaction.scan import scan
 from ce_engine.text.tokens.prices import prices_here
 from ce_engine.turns.record.persistence_boundary import Ingest
 
 
 Attributes = dict[str, Attribute]
 
+MAX_CHARS = 256
+"""Of an id or a name."""
+
+
+def shown(ingest: Ingest, text: str) -> str:
+    """An id or a name of the host's as telemetry has it: a keyed digest where anything in it may be anybody's.
+
+    It goes through no redactor: one learns from what it reads, and the session is to be the same without telemetry.
+    """
+    policy = ingest.policy
+    if not text or not policy.enabled:
+        return text[:MAX_CHARS]
+    ours = policy.rules is None and policy.detector is None
+    if ours and isinstance(ingest.redactor, BoundRedactor) and _has_nothing_found(text):
+        return text[:MAX_CHARS]
+    return ingest.fingerprinter.mac("telemetry", text).hex()
+
+
+@text_cache(1024)
+def _has_nothing_found(text: str) -> bool:
+    return next(iter(scan(text)), None) is None
+
 
 def of_call(call: ModelCall, ingest: Ingest) -> Attributes:
-    """Whose a call is, with names as they may be stored."""
+    """Whose a call is."""
     return _given(
         {
-            "gen_ai.conversation.id": ingest.id(call.scope.session_id),
-            "gen_ai.agent.name": ingest.name(call.scope.agent_id or call.lane_key or ""),
-            "gen_ai.request.model": ingest.name(call.model_hint or ""),
+            "gen_ai.conversation.id": shown(ingest, call.scope.session_id),
+            "gen_ai.agent.name": shown(ingest, call.scope.agent_id or call.lane_key or ""),
+            "gen_ai.request.model": shown(ingest, call.model_hint or ""),
             "ce.framework": call.framework,
             "ce.purpose": call.purpose,
         }
@@ -35,7 +60,7 @@ def of_turn(turn: TurnHandle, ingest: Ingest) -> Attributes:
     opened = turn.state
     return _given(
         {
-            "gen_ai.conversation.id": ingest.id(turn.scope.session_id),
+            "gen_ai.conversation.id": shown(ingest, turn.scope.session_id),
             "ce.turn.id": turn.turn_id,
             "ce.framework": opened.row.framework if isinstance(opened, OpenTurn) else "",
         }
@@ -103,8 +128,8 @@ def of_answer(
     """What the provider told of an answer, or our estimate of it."""
     found = _given(
         {
-            "gen_ai.response.model": ingest.name(answer.model),
-            "gen_ai.provider.name": ingest.name(answer.provider),
+            "gen_ai.response.model": shown(ingest, answer.model),
+            "gen_ai.provider.name": shown(ingest, answer.provider),
             "ce.turn.status": status.value,
             "ce.tool_calls": len(answer.message.tool_calls or ()),
         }

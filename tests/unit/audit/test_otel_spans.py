@@ -215,6 +215,26 @@ def test_telemetry_that_fails_costs_the_app_nothing(
     engine.sync.close()
 
 
+@pytest.mark.req("A-31", "B-02")
+def test_an_id_with_somebodys_address_is_a_digest_and_nothing_learns_of_it(heard: Heard) -> None:
+    stored = []
+    without = create_context_engine("memory://", config=RuntimeConfig(store=PATIENT))
+    for engine in (without, engine_of(heard)):
+        for session in ("anna@example.com", "customer-17"):
+            host = HostApp(engine, Scope(session_id=session))
+            host.ask("Write to ben@example.com.", "Written to ben@example.com.")
+            host.ask("And to carl@example.com.", "Done.")
+            document = engine.sync.get_session(session)
+            assert document is not None
+            stored.append([message.content for message in document.session.messages])
+        engine.sync.close()
+    assert stored[:2] == stored[2:], "placeholders have other numbers with telemetry"
+    ids = [attributes(span)["gen_ai.conversation.id"] for span in heard.spans("ce.prepare")]
+    assert ids[2:] == ["customer-17", "customer-17"]
+    assert ids[0] == ids[1]
+    assert "anna" not in str([attributes(span) for span in heard.exporter.get_finished_spans()])
+
+
 def test_the_environment_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_TELEMETRY", "otel")
     engine = create_context_engine(f"sqlite:///{tmp_path}/ce.db")
