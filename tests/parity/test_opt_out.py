@@ -15,7 +15,7 @@ from tests.parity.scenario import FRAMEWORKS, apps_of, installed, lookup
 
 
 HERE = [name for name in FRAMEWORKS if installed(name)]
-SECRET = "蓝鹭十七 blue-heron"
+SECRET = "琥珀獭十七 amber-otter"
 QUESTIONS = [f"My word is {SECRET}. Look up 航道.", "What was my word?"]
 SCRIPT = [
     tool_calls([("lookup", {"word": f"航道 {SECRET}"})]),
@@ -54,6 +54,6 @@ def test_no_word_of_who_opts_out_is_stored(framework: str) -> None:
     said, kept = outcome(apps(), out=False)
     answers, stored = outcome(apps(), out=True)
     assert answers == said
-    assert "heron" in kept, "it is stored where nobody opts out, so that the test can fail"
-    assert "heron" not in stored
-    assert "蓝鹭" not in stored
+    assert "otter" in kept, "it is stored where nobody opts out, so that the test can fail"
+    assert "otter" not in stored
+    assert "琥珀獭" not in stored

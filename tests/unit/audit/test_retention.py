@@ -223,7 +223,7 @@ def test_a_rule_says_something() -> None:
 # Nobody is to remember
 
 
-OUT = "The code of my safe is blue-heron-seventeen."
+OUT = "The code of my safe is amber-otter-nineteen."
 
 
 @pytest.mark.req("B-08")
@@ -243,7 +243,7 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         engine.sync.record_tool_run(scope, run)
         page = RetrievedDoc(OUT, "doc://safe", metadata={"title": OUT})
         engine.sync.record_retrieval(scope, Retrieval("find", OUT, [page]))
-        prepared = host.ask("What is the code?", "blue-heron-seventeen")
+        prepared = host.ask("What is the code?", "amber-otter-nineteen")
         assert prepared.unchanged
     texts = {}
     for user in ("anna", "ben"):
@@ -255,8 +255,8 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         assert document is not None
         assert len(document.session.messages) == 4
     engine.sync.close()
-    assert "heron" not in texts["anna"]
-    assert "heron" in texts["ben"]
+    assert "otter" not in texts["anna"]
+    assert "otter" in texts["ben"]
 
 
 @pytest.mark.req("B-08")
@@ -271,11 +271,11 @@ def test_who_opts_out_is_brought_nothing_of_before(url: str) -> None:
     host.ask(OUT, "Noted.")
     for n in range(10):
         host.ask(f"Tell me of stone {n}.", f"Stone {n} is grey and old. " * 8)
-    told = host.ask("What is the code of my safe?", "blue-heron-seventeen")
-    assert "blue-heron" in str(told.plan), "it is brought back, so that the test can fail"
+    told = host.ask("What is the code of my safe?", "amber-otter-nineteen")
+    assert "amber-otter" in str(told.plan), "it is brought back, so that the test can fail"
     out.add("anna")
     told = host.ask("And once more, the code of my safe?", "I do not know.")
-    sent = [step for step in told.plan if "heron" in str(step)]
+    sent = [step for step in told.plan if "otter" in str(step)]
     assert sent == []
     engine.sync.close()
 
@@ -288,7 +288,7 @@ def test_where_nobody_can_say_nothing_is_remembered(url: str) -> None:
     config = RuntimeConfig(store=PATIENT, memory_opt_out=broken)
     engine = create_context_engine(url, config=config)
     HostApp(engine, Scope(session_id="s")).ask(OUT, "Noted.")
-    assert "heron" not in engine.sync.export_user_data("", "").model_dump_json()
+    assert "otter" not in engine.sync.export_user_data("", "").model_dump_json()
     engine.sync.close()
 
 
