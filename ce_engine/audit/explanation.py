@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ce_engine.prepare.blocks.material import Material
-from ce_engine.schema.replay import BroughtIn, BroughtInBefore
+from ce_engine.schema.replay import BroughtIn, BroughtInBefore, PassedOver
 from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.terms import terms, tokens
 from ce_engine.turns.input.recall import Recall
@@ -17,6 +17,9 @@ PAIR = 2
 """Characters of the words that stand for those of unspaced scripts, at most."""
 
 KINDS = {"m": "message", "e": "evidence"}
+
+MOST_PASSED_OVER = 200
+"""Pieces that were left out of which an explanation tells: of more, nobody reads."""
 
 
 def brought_in(chosen: Selection, recall: Recall) -> list[BroughtIn]:
@@ -47,6 +50,30 @@ def earlier(chosen: Selection) -> list[BroughtInBefore]:
         for anchor, pin in chosen.outcome.pins.items()
         if pin.refs and pin.refs[0][0] in costs
     ]
+
+
+def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
+    """The pieces that were looked at to be brought in and left out, the nearest first."""
+    materials = {material.id: material for material in chosen.materials}
+    found: list[PassedOver] = []
+    for decision in chosen.outcome.decisions:
+        if decision.action != "dropped" or len(found) == MOST_PASSED_OVER:
+            continue
+        name = decision.block_id
+        told = {"reason": decision.reason, "tokens": decision.token_estimate}
+        if (material := materials.get(name)) is not None:
+            kind = material.section.partition("__")[0]
+            of = {"id": name, "kind": kind, "who": material.source, "at": material.at}
+            found.append(PassedOver(**of, **told, score=material.score))
+        elif (candidate := recall.candidate(name)) is not None:
+            features = recall.explain(name.partition(":")[2])
+            snippet = candidate.snippet
+            who = snippet.name or ("" if name[:1] == "e" else snippet.kind)
+            of = {"id": name.partition(":")[2], "kind": KINDS[name[:1]], "who": who}
+            score = sum(features.values()) if features else None
+            of |= {"at": snippet.at, "score": score, "features": features}
+            found.append(PassedOver(**of, **told))
+    return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
 
 
 def _piece(
