@@ -1,0 +1,8 @@
+"""The page `/turn`."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+
+routes: list[Route] = []
