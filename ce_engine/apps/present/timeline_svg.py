@@ -60,15 +60,14 @@ def drawing(found: Timeline, titles: Titles = ENGLISH, name: str = "timeline") -
     """The picture as SVG, which stretches to its place's width."""
     turns, high = max(1, len(found)), height(found)
     parts = [
-        f'<svg class="{name}" viewBox="0 0 {turns} {high}" width="100%" height="{high}" '
+        f'<svg class="timeline-svg" viewBox="0 0 {turns} {high}" width="100%" height="{high}" '
         f'preserveAspectRatio="none" role="img" aria-label="{plain(titles.alt)}">',
         f"<defs>{_hatch(name)}{_gaps(name)}</defs>",
         *_bars(found, name),
         *_list(found),
         *_lanes(found),
-        f'<rect class="gaps" width="{turns}" y="{MARK}" height="{BARS}" fill="url(#{name}-gaps)"/>'
-        if turns <= GAPS_UP_TO
-        else "",
+        f'<rect class="gaps" width="{turns}" y="{MARK}" '
+        f'height="{BARS}" fill="url(#{name}-gaps)"{"" if turns <= GAPS_UP_TO else _HIDDEN}/>',
         f'<rect class="here" width="1" y="0" height="{high}" fill="#000" fill-opacity="0"/>',
         "</svg>",
     ]
@@ -131,7 +130,7 @@ def _bars(found: Timeline, name: str) -> Iterator[str]:
     tops = [b + r if b else 0 for b, r in zip(found.budget, found.reserve, strict=True)]
     if any(tops):
         shape = _area(tops, most, BARS, floor, found.budget)
-        yield f'<path class="layer-reserve" d="{shape}" fill="{COLOURS["reserve"]}" fill-opacity=".55"/>'
+        yield f'<path class="reserve" d="{shape}" fill="{COLOURS["reserve"]}" fill-opacity=".55"/>'
     sums = [0] * len(found)
     stacked: list[tuple[str, list[int]]] = []
     for layer in LAYERS:
@@ -140,10 +139,10 @@ def _bars(found: Timeline, name: str) -> Iterator[str]:
             stacked.append((layer, sums))
     for layer, heights in reversed(stacked):
         shape = _area(heights, most, BARS, floor)
-        yield f'<path class="layer-{layer}" d="{shape}" fill="{COLOURS[layer]}"/>'
+        yield f'<path class="{layer}" d="{shape}" fill="{COLOURS[layer]}"/>'
     if any(found.prefix):
         shape = _area(found.prefix, most, BARS, floor)
-        yield f'<path class="cached" d="{shape}" fill="url(#{name}-cached)"/>'
+        yield f'<path class="prefix" d="{shape}" fill="url(#{name}-cached)"/>'
     if any(found.budget):
         steps = _steps(found.budget, most, BARS, floor)
         yield f'<path class="budget" d="{steps}" fill="none" stroke="#1c1917" stroke-width="1.5" {_THIN}/>'
@@ -158,6 +157,7 @@ def _bars(found: Timeline, name: str) -> Iterator[str]:
             yield f'<path class="mark-{kind}" d="{shapes}" fill="{colour}"/>'
 
 
+_HIDDEN = ' visibility="hidden"'
 _THIN = 'vector-effect="non-scaling-stroke"'
 
 
@@ -243,7 +243,7 @@ def _hatch(name: str) -> str:
     """Lines across what may be cached: they stay lines however wide a turn is."""
     return (
         f'<pattern id="{escape(name)}-cached" width="1" height="5" patternUnits="userSpaceOnUse">'
-        '<rect width="1" height="2" fill="#fff" fill-opacity=".55"/></pattern>'
+        '<rect class="prefix-lines" width="1" height="2" fill="#fff" fill-opacity=".55"/></pattern>'
     )
 
 
@@ -254,4 +254,14 @@ def _gaps(name: str) -> str:
     )
 
 
-__all__ = ["COLOURS", "ENGLISH", "NO_LANE", "Titles", "drawing", "gutter", "height", "scale", "short"]
+__all__ = [
+    "COLOURS",
+    "ENGLISH",
+    "NO_LANE",
+    "Titles",
+    "drawing",
+    "gutter",
+    "height",
+    "scale",
+    "short",
+]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from ce_engine.apps.present.html_text import Piece, difference
+from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.links import Links
 from ce_engine.schema.document import Message
 from ce_engine.schema.enums import Role
-from ce_engine.schema.replay import BroughtIn, Explanation, PassedOver, Replay, SentPart
+from ce_engine.schema.replay import (
+    BroughtIn,
+    Explanation,
+    PassedOver,
+    Replay,
+    Sent,
+    SentPart,
+)
 from ce_engine.schema.report import PruneDecision, Report
 
 
@@ -130,9 +139,7 @@ class Fold:
         return sum(row.tokens for row in self.rows)
 
 
-def turn_rows(
-    replay: Replay, found: Explanation | None, report: Report, links: Links
-) -> list[Row]:
+def turn_rows(replay: Replay, found: Explanation | None, report: Report, links: Links) -> list[Row]:
     """The messages of a turn in their order, with what became of each and why.
 
     Args:
@@ -142,8 +149,8 @@ def turn_rows(
         links: of the session.
     """
     messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
-    parts = sorted([*replay.sent.parts, *replay.sent.dropped], key=_place(replay))
-    fates = Fates(report.prune_decisions, [p.message_id for p in parts if p.index is not None])
+    parts = in_order(replay.sent, messages)
+    fates = Fates(report.prune_decisions, [part.message_id for part in parts])
     passed = {piece.id: piece for piece in found.passed_over} if found else {}
     brought = {piece.id: piece for piece in found.brought_in} if found else {}
     return [_row(part, messages, fates, links, passed, brought) for part in parts]
@@ -158,8 +165,33 @@ def folded(rows: Sequence[Row]) -> list[Row | Fold]:
     return made
 
 
-def _place(replay: Replay) -> Mapping[int, tuple[int, int]].get:  # type: ignore[valid-type]
-    raise NotImplementedError
+def in_order(sent: Sent, messages: Mapping[str, Message]) -> list[SentPart]:
+    """What went out and what did not, as it stands in the list: by its place there, else as it was stored."""
+    by_index = _bounds([part.index for part in sent.parts])
+    seqs = {name: message.seq for name, message in messages.items()}
+    by_seq = _bounds([seqs.get(part.message_id or "") for part in sent.parts])
+    made: list[SentPart] = []
+    rest = list(sent.dropped)
+    for part, index, seq in zip(sent.parts, by_index, by_seq, strict=True):
+        while rest and _is_before(rest[0], index, seqs, seq):
+            made.append(rest.pop(0))
+        made.append(part)
+    return made + rest
+
+
+def _bounds(places: Sequence[int | None]) -> list[float]:
+    """Of each its place, or the next one's that has one."""
+    found, last = list[float](), math.inf
+    for place in reversed(places):
+        last = last if place is None else place
+        found.append(last)
+    return found[::-1]
+
+
+def _is_before(part: SentPart, index: float, seqs: Mapping[str, int | None], seq: float) -> bool:
+    if part.index is not None:
+        return part.index < index
+    return (seqs.get(part.message_id or "") or math.inf) < seq
 
 
 class Fates:
@@ -173,7 +205,9 @@ class Fates:
         )
         self._begun, self._decisions = begun, decisions
         self._alone = {
-            d.block_id: d for d in decisions if d.reason in ("orphaned_tool_result", "unanswered_tool_call")
+            d.block_id: d
+            for d in decisions
+            if d.reason in ("orphaned_tool_result", "unanswered_tool_call")
         }
 
     def of(self, message_id: str | None) -> PruneDecision | None:
@@ -218,3 +252,85 @@ def _reason(part: SentPart, fates: Fates) -> tuple[str, str]:
     if decision is None:
         return UNTOUCHED if part.action in (KEPT, "extended") else (part.action, "")
     return decision.action, decision.reason
+
+
+@dataclass(slots=True)
+class Change:
+    """A message that another configuration would have sent in another way.
+
+    Attributes:
+        was: what became of it, and with how many tokens.
+        then: what would have become of it.
+    """
+
+    index: int | None
+    role: Role
+    message_id: str
+    text: str
+    was: tuple[str, int]
+    then: tuple[str, int]
+    pieces: list[Piece] = field(default_factory=list)
+
+
+NOWHERE = ("-", 0)
+"""Of a text that one of both does not have."""
+
+
+def changes(replay: Replay, links: Links) -> list[Change]:
+    """What another configuration would have done otherwise, in the list's order."""
+    if replay.instead is None:
+        return []
+    messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
+    first, second = _by_key(replay.sent), _by_key(replay.instead)
+    found: list[Change] = []
+    for key in sorted(first | second):
+        was, then = first.get(key), second.get(key)
+        part = was or then
+        if part is None or _same(was, then):
+            continue
+        stored = messages.get(part.message_id or "")
+        one, other = (each.content if each else "" for each in (was, then))
+        found.append(
+            Change(
+                part.index,
+                part.role,
+                part.message_id or "",
+                stored.content if stored else part.content,
+                (was.action, was.tokens) if was else NOWHERE,
+                (then.action, then.tokens) if then else NOWHERE,
+                difference(one, other) if one and other and one != other else [],
+            )
+        )
+    return found
+
+
+def _same(was: SentPart | None, then: SentPart | None) -> bool:
+    if was is None or then is None:
+        return False
+    return was.action == then.action and was.content == then.content
+
+
+def _by_key(sent: Sent) -> dict[tuple[int, int | str], SentPart]:
+    """The parts by their place in the app's list; before them what is not of it, by its id."""
+    parts = [*sent.parts, *sent.dropped]
+    return {
+        (0, p.message_id or "") if p.index is None else (1, p.index): p for p in reversed(parts)
+    }
+
+
+def reason_words(reason: tuple[str, str], say: Say = ENGLISH) -> str:
+    """Why a piece went out or did not, in a sentence; a reason that is not known here is told as it is."""
+    if reason in WHY:
+        return say(WHY[reason])
+    action, code = reason
+    words = ACTIONS.get(action)
+    return say(words) if words and not code else f"{action} {code.replace('_', ' ')}".strip()
+
+
+ACTIONS = {
+    "kept": "It went out as it is.",
+    "dropped": "It was left out.",
+    "injected": "Put in beside the app's own messages.",
+    "restored": "Brought back from the store: the app did not send it.",
+    "shortened": "It went out shortened.",
+}
