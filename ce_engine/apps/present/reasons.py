@@ -59,6 +59,10 @@ _DECISIONS = {
         "candidate that a conflict took out",
         "candidates that a conflict took out",
     ),
+    ("dropped", "said_by_results"): (
+        "answer whose tool results go in instead",
+        "answers whose tool results go in instead",
+    ),
     ("dropped", "not_chosen"): (
         "block that the pruner did not choose",
         "blocks that the pruner did not choose",

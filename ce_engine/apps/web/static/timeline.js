@@ -40,6 +40,7 @@ function start(data, words) {
   function show(turn) {
     at = Math.max(0, Math.min(count - 1, turn));
     here.setAttribute("x", at);
+    svg.classList.add("pointed");
     if (at < begin || at >= begin + width) look(at - width / 2, width);
     const layers = Object.entries(data.layers).filter(([, all]) => all[at]).map(([name, all]) => `${words.layers[name]} ${number.format(all[at])}`);
     const budget = data.budget[at] ? ` ${told.dataset.of} ${number.format(data.budget[at])}` : "";
