@@ -71,10 +71,10 @@ def static_url(name: str) -> str:
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page of a template, which has beside `values`:
+    """A page of a template.
 
-    `t` (says a text in the reader's language), `taste`, `languages`, `here` (its own address),
-    `part` (whether htmx asked, for a part of the page).
+    It has beside `values`: `t` (says a text in the reader's language), `taste`, `languages`, `here`
+    (its own address), `part` (whether htmx asked, for a part of the page).
     """
     return HTMLResponse(rendered(request, template, **values), status)
 

@@ -16,7 +16,7 @@ YEAR_S = 365 * 24 * 3600
 async def preferences(request: Request) -> Response:
     """Keep a choice and go back to where it was made."""
     answer = RedirectResponse(local(request.query_params.get("back", "/")), 303)
-    wanted = request.query_params.get("language")
+    wanted = request.query_params.get("language", "")
     if wanted in languages():
         answer.set_cookie(LANGUAGE_COOKIE, wanted, YEAR_S, samesite="strict", httponly=True)
     theme = request.query_params.get("theme")
