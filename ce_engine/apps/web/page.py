@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse
 
 from ce_engine.apps.present.language import Language, chosen, languages
 from ce_engine.apps.web.filters import FILTERS, seen
+from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.links import LINKS
 from ce_engine.apps.web.reading import Reader
 
@@ -44,6 +45,11 @@ def taste_of(request: Request) -> Taste:
 def reader_of(request: Request) -> Reader:
     """What this server's pages read."""
     return cast("Reader", request.app.state.reader)
+
+
+def index_of(request: Request) -> SessionIndex:
+    """What is known of all sessions."""
+    return cast("SessionIndex", request.app.state.index)
 
 
 @cache
