@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse
 
 from ce_engine.apps.present.language import Language, chosen, languages
 from ce_engine.apps.web.filters import FILTERS, seen
+from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.links import LINKS
 from ce_engine.apps.web.reading import Reader
 
@@ -46,6 +47,11 @@ def reader_of(request: Request) -> Reader:
     return cast("Reader", request.app.state.reader)
 
 
+def index_of(request: Request) -> SessionIndex:
+    """What is known of all sessions."""
+    return cast("SessionIndex", request.app.state.index)
+
+
 @cache
 def environment() -> Environment:
     """The templates: everything escaped, everything visible, nothing undefined."""
@@ -71,10 +77,10 @@ def static_url(name: str) -> str:
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page of a template, which has beside `values`:
+    """A page of a template.
 
-    `t` (says a text in the reader's language), `taste`, `languages`, `here` (its own address),
-    `part` (whether htmx asked, for a part of the page).
+    It has beside `values`: `t` (says a text in the reader's language), `taste`, `languages`, `here`
+    (its own address), `part` (whether htmx asked, for a part of the page).
     """
     return HTMLResponse(rendered(request, template, **values), status)
 

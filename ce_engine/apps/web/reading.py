@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ce_engine.apps.cli.audited import operator
 from ce_engine.apps.cli.reading import engine_on, reading
-from ce_engine.audit.access import AccessGuard, operating
+from ce_engine.audit.access import LISTED, AccessGuard, operating
 from ce_engine.audit.json_lines import JsonLinesAudit
 from ce_engine.errors import ScopeViolationError, SessionNotFoundError
 from ce_engine.ports.audit import Authorize
@@ -26,6 +26,7 @@ from ce_engine.text.tokens.prices import PriceTable, prices_here
 if TYPE_CHECKING:
     from ce_engine.create import ContextEngine
     from ce_engine.ports.store import Store
+    from ce_engine.schema.rows import SessionInfo
 
 
 def operators_right(actor: str, action: Action, scope: Scope) -> bool:  # noqa: ARG001 - the port's
@@ -96,6 +97,24 @@ class Reader:
             raise
         with operating(self._guard, door, action, self.actor, scope):
             yield
+
+    @contextmanager
+    def listing(self, door: str) -> Iterator[None]:
+        """One look at the list of sessions: a record of it; what may not be seen is not in it."""
+        everything = Scope.of_stored(self.account, self.user or "", LISTED)
+        with operating(self._guard, door, "list", self.actor, everything):
+            yield
+
+    def may_list(self, info: SessionInfo) -> bool:
+        """Whether `authorize` lets the operator know of a session."""
+        if self.source.authorize is operators_right:
+            return True
+        scope = Scope.of_stored(info.account_id, info.user_id, info.session_id)
+        try:
+            self._guard.check(self.source.authorize, self.actor, "list", scope)
+        except ScopeViolationError:
+            return False
+        return True
 
     async def scope(self, user_id: str, session_id: str) -> Scope:
         """The scope of a session that is there, its project included.

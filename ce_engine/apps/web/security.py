@@ -7,6 +7,7 @@ import ipaddress
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from html import escape
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -122,38 +123,34 @@ class Gate:
 
     def _refusal(self, request: Request) -> Response | None:
         """What is answered in place of a page, if anything."""
+        host = request.headers.get("host", "")
         if request.method not in METHODS:
             return _refused(405, "405: this page is read only", {"allow": ", ".join(METHODS)})
-        host = request.headers.get("host", "")
         if not self.access.knows_host(host):
             return _refused(421, f"421: {_shown(host)} is no name of this server; use 127.0.0.1")
         if not _is_same_site(request.headers, host):
             return _refused(403, "403: asked for from another site")
-        if request.url.path.startswith(UNGUARDED):
-            return None
-        given = request.query_params.get(TOKEN)
-        if given is not None:
-            return self._welcome(request, given)
-        if self.access.is_token(request.cookies.get(cookie_name(host), "")):
-            return None
-        return _refused(403, LOCKED)
+        return None if request.url.path.startswith(UNGUARDED) else self._unlocked(request, host)
 
-    def _welcome(self, request: Request, given: str) -> Response:
-        """Keep the token in a cookie, and leave it out of the address."""
-        if not self.access.is_token(given):
+    def _unlocked(self, request: Request, host: str) -> Response | None:
+        """Nothing for who has the token in a cookie; a cookie for who brings it; else what to do."""
+        given = request.query_params.get(TOKEN)
+        kept = request.cookies.get(cookie_name(host), "")
+        if not self.access.is_token(kept if given is None else given):
             return _refused(403, LOCKED)
-        rest = [
-            pair
-            for pair in parse_qsl(request.url.query, keep_blank_values=True)
-            if pair[0] != TOKEN
-        ]
-        # One slash: two of them are another host's address.
-        path = "/" + request.url.path.lstrip("/\\")
-        address = _quoted(f"{path}?{urlencode(rest)}" if rest else path)
-        answer = HTMLResponse(MOVED.format(address=address))
-        name = cookie_name(request.headers.get("host", ""))
-        answer.set_cookie(name, given, httponly=True, samesite="strict", path="/")
-        return answer
+        return None if given is None else _welcome(request, given)
+
+
+def _welcome(request: Request, token: str) -> Response:
+    """Keep the token in a cookie, and leave it out of the address."""
+    pairs = parse_qsl(request.url.query, keep_blank_values=True)
+    rest = urlencode([pair for pair in pairs if pair[0] != TOKEN])
+    # One slash: two of them are another host's address.
+    path = "/" + request.url.path.lstrip("/\\")
+    answer = HTMLResponse(MOVED.format(address=escape(f"{path}?{rest}" if rest else path)))
+    name = cookie_name(request.headers.get("host", ""))
+    answer.set_cookie(name, token, httponly=True, samesite="strict", path="/")
+    return answer
 
 
 def cookie_name(host: str) -> str:
@@ -184,7 +181,3 @@ def _refused(status: int, text: str, headers: dict[str, str] | None = None) -> R
 
 def _shown(text: str) -> str:
     return ascii(text[:80])
-
-
-def _quoted(address: str) -> str:
-    return address.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

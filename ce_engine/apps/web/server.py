@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
+from ce_engine.apps.web.index import SessionIndex
 from ce_engine.apps.web.page import STATIC, page
 from ce_engine.apps.web.pages import ROUTES
 from ce_engine.apps.web.reading import Source
@@ -45,7 +46,9 @@ def create_app(source: Source, access: Access) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with source.open() as reader:
             app.state.reader = reader
-            yield
+            app.state.index = index = SessionIndex(reader)
+            async with index.kept():
+                yield
 
     return Starlette(
         routes=[*ROUTES, Mount("/static", StaticFiles(directory=STATIC), name="static")],

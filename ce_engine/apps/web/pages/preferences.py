@@ -1,4 +1,4 @@
-"""The switches of language and colours: cookies of this browser, nothing stored."""
+"""The switches of language, colours and columns: cookies of this browser, nothing stored."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from ce_engine.apps.present.language import languages
 from ce_engine.apps.web.page import LANGUAGE_COOKIE, THEME_COOKIE, THEMES
+from ce_engine.apps.web.pages.sessions import COLUMNS, COLUMNS_COOKIE
 
 
 YEAR_S = 365 * 24 * 3600
@@ -16,7 +17,7 @@ YEAR_S = 365 * 24 * 3600
 async def preferences(request: Request) -> Response:
     """Keep a choice and go back to where it was made."""
     answer = RedirectResponse(local(request.query_params.get("back", "/")), 303)
-    wanted = request.query_params.get("language")
+    wanted = request.query_params.get("language", "")
     if wanted in languages():
         answer.set_cookie(LANGUAGE_COOKIE, wanted, YEAR_S, samesite="strict", httponly=True)
     theme = request.query_params.get("theme")
@@ -24,6 +25,10 @@ async def preferences(request: Request) -> Response:
         answer.set_cookie(THEME_COOKIE, theme, YEAR_S, samesite="strict", httponly=True)
     elif theme is not None:
         answer.delete_cookie(THEME_COOKIE)
+    if "columns" in request.query_params:
+        columns = [name for name in request.query_params.getlist("column") if name in COLUMNS]
+        chosen = ".".join(columns)
+        answer.set_cookie(COLUMNS_COOKIE, chosen, YEAR_S, samesite="strict", httponly=True)
     return answer
 
 

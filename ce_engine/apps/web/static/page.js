@@ -25,3 +25,9 @@ document.addEventListener("keydown", (event) => {
     if (search) { search.focus(); event.preventDefault(); }
   }
 });
+
+// htmx may have moved on since the page was made: a switch comes back to where the reader is now.
+document.addEventListener("submit", (event) => {
+  const back = event.target.elements?.back;
+  if (back) back.value = location.pathname + location.search;
+}, true);

@@ -1,0 +1,293 @@
+"""What is known of all sessions, so that a list of them is found at once.
+
+A store lists sessions with their counts; what their calls tell (models, tags, cost, conflicts) is in each
+one's turns. The page's process reads it once for every session, newest first, and again where something was
+written since; with a bounded share of its time, and only while somebody looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ce_engine.apps.present.session_facts import SessionFacts, facts_of
+from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.operators import operators_scope
+from ce_engine.errors import ContextEngineError, StoreUnavailableError
+from ce_engine.schema.rows import SessionInfo
+from ce_engine.schema.times import iso, parse_time
+
+
+logger = logging.getLogger("ce_engine.web")
+
+FIRST = 200
+"""Sessions that are there before the rest is read."""
+LOOK_S = 1.0
+"""How often it is looked what is new, at most."""
+LOOK_SHARE = 0.05
+"""The share of the time that looking for what is new may take."""
+READ_SHARE = 0.4
+"""The share of the time that reading what calls tell may take."""
+ANEW = 400
+"""After so many times what listing all of them took, it is done anew: deletions are not told of."""
+ANEW_S = 60.0
+IDLE_S = 120.0
+"""So long after somebody's last look it rests."""
+OVERLAP = timedelta(seconds=2)
+"""By how much the clocks of those who write may differ."""
+OPTIONS = 200
+"""Values of a filter that are offered, those of the most sessions."""
+OPTIONS_S = 2.0
+
+Key = tuple[str, str]
+"""A session's user and id."""
+
+
+@dataclass(slots=True)
+class Line:
+    """A session in the list.
+
+    Attributes:
+        info: as the store lists it.
+        facts: what its calls tell; `None` until they are read.
+        fresh: whether `facts` are of what is stored now.
+        words: what a search looks in.
+    """
+
+    info: SessionInfo
+    facts: SessionFacts | None = None
+    fresh: bool = False
+    words: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.info.user_id, self.info.session_id
+
+    def renew_words(self) -> None:
+        """Make what a search looks in."""
+        facts = self.facts or SessionFacts()
+        parts = [self.info.session_id, self.info.user_id, *self.info.frameworks, facts.title]
+        self.words = "\n".join([*parts, *facts.models, *facts.tags]).casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The values that filters offer, those of the most sessions first."""
+
+    frameworks: Sequence[str] = ()
+    users: Sequence[str] = ()
+    models: Sequence[str] = ()
+    tags: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Clockwork:
+    """When what was done last, by a monotonic clock."""
+
+    looked_by: float = 0.0  # somebody looked at a page
+    listed: float = 0.0
+    listing_s: float = 0.0
+    options: float = 0.0
+
+
+class SessionIndex:
+    """The sessions of a reader, newest first in `order`."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.order: list[Line] = []
+        self.complete = False
+        self.generation = 0
+        self._reader = reader
+        self._lines: dict[Key, Line] = {}
+        self._unread: list[Key] = []  # the newest last
+        self._clock = Clockwork()
+        self._listed = asyncio.Event()
+        self._somebody = asyncio.Event()
+        self._news = asyncio.Event()
+        self._changes: deque[tuple[int, SessionInfo]] = deque(maxlen=1000)
+        self._options = Options()
+        self._trouble: ContextEngineError | None = None
+
+    @property
+    def unread(self) -> int:
+        """Sessions whose calls are still to be read."""
+        return len(self._unread)
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Keep it for as long as the block runs."""
+        task = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def look(self) -> list[Line]:
+        """The sessions as they are known now; there is somebody who looks.
+
+        Raises:
+            StoreUnavailableError: they could not be listed.
+        """
+        self._wake()
+        await self._listed.wait()
+        if self._trouble is not None and not self.order:
+            raise self._trouble
+        return self.order
+
+    async def changes(self, after: int, within: float) -> tuple[int, list[SessionInfo]]:
+        """What was written to since a generation, waited for, and the generation now."""
+        self._wake()
+        if self.generation == after:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), within)
+        changed = {(i.user_id, i.session_id): i for at, i in self._changes if at > after}
+        return self.generation, list(changed.values())
+
+    async def read_now(self, lines: Iterable[Line], within: float) -> None:
+        """Read what the calls of these sessions tell, as many as can be in so many seconds."""
+        end = time.monotonic() + within
+        for line in lines:
+            if time.monotonic() > end:
+                return
+            if not line.fresh:
+                await self._read(line)
+
+    def options(self) -> Options:
+        """What filters may choose."""
+        now = time.monotonic()
+        if now > self._clock.options + OPTIONS_S:
+            self._clock.options = now
+            self._options = _options(self.order)
+        return self._options
+
+    def _wake(self) -> None:
+        self._clock.looked_by = time.monotonic()
+        self._somebody.set()
+
+    async def _keep(self) -> None:
+        await self._tried(self._list(FIRST))
+        await self._tried(self._list(None))
+        while True:
+            if time.monotonic() > self._clock.looked_by + IDLE_S:
+                self._somebody.clear()
+                await self._somebody.wait()
+            began = time.monotonic()
+            await self._tried(self._look_for_news())
+            pause = max(LOOK_S, (time.monotonic() - began) / LOOK_SHARE)
+            await self._tried(self._read_for(pause))
+
+    async def _tried(self, work: Awaitable[None]) -> None:
+        """Do it; what fails is told by the next page, and tried again."""
+        try:
+            await work
+            self._trouble = None
+        except ContextEngineError as error:
+            self._trouble = error
+            await asyncio.sleep(LOOK_S)
+        except Exception as error:  # noqa: BLE001 - a fault of a driver: pages say so, and it is tried again
+            logger.warning("the list of sessions could not be read (%s)", type(error).__name__)
+            self._trouble = StoreUnavailableError(f"the store failed ({type(error).__name__})")
+            await asyncio.sleep(LOOK_S)
+        finally:
+            self._listed.set()
+
+    async def _list(self, limit: int | None) -> None:
+        began = time.monotonic()
+        infos = await self._listed_by_store(limit=limit)
+        if limit is None or len(infos) < limit:
+            there = {(info.user_id, info.session_id) for info in infos}
+            self._lines = {key: line for key, line in self._lines.items() if key in there}
+            self.complete = True
+            self._clock.listed = time.monotonic()
+            self._clock.listing_s = self._clock.listed - began
+        self._take(infos)
+
+    async def _look_for_news(self) -> None:
+        due = max(ANEW_S, ANEW * self._clock.listing_s)
+        newest = parse_time(self.order[0].info.updated_at) if self.order else None
+        if newest is None or time.monotonic() > self._clock.listed + due:
+            await self._list(None)
+        else:
+            self._take(await self._listed_by_store(since=iso(newest - OVERLAP)))
+
+    async def _listed_by_store(
+        self, *, since: str = "", limit: int | None = None
+    ) -> list[SessionInfo]:
+        reader = self._reader
+        infos = await reader.store.list_sessions(
+            account_id=reader.account, user_id=reader.user, ephemeral=True, since=since, limit=limit
+        )
+        return [info for info in infos if reader.may_list(info)]
+
+    def _take(self, infos: Sequence[SessionInfo]) -> None:
+        """Know these; those that are new or were written to are to be read."""
+        changed = []
+        for info in infos:
+            line = self._lines.get((info.user_id, info.session_id))
+            if line is None:
+                line = self._lines[info.user_id, info.session_id] = Line(info)
+                line.renew_words()
+            elif line.info == info:
+                continue
+            line.info, line.fresh = info, False
+            changed.append(line)
+        if not changed and len(self.order) == len(self._lines):
+            return
+        self.order = sorted(
+            self._lines.values(), key=lambda line: line.info.updated_at, reverse=True
+        )
+        changed.sort(key=lambda line: line.info.updated_at)
+        self._unread = list(dict.fromkeys([*self._unread, *(line.key for line in changed)]))
+        self.generation += 1
+        self._changes.extend((self.generation, line.info) for line in changed[-1000:])
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _read_for(self, seconds: float) -> None:
+        """Read what calls tell, with pauses, until the time is over; then wait for its end."""
+        end = time.monotonic() + seconds
+        while self._unread and (began := time.monotonic()) < end:
+            line = self._lines.get(self._unread.pop())
+            if line is not None and not line.fresh:
+                await self._read(line)
+                await asyncio.sleep((time.monotonic() - began) * (1 - READ_SHARE) / READ_SHARE)
+        await asyncio.sleep(max(0.0, end - time.monotonic()))
+
+    async def _read(self, line: Line) -> None:
+        info, store = line.info, self._reader.store
+        facts = SessionFacts()
+        try:
+            scope = await operators_scope(store, info)
+            document = await store.get_session(scope)
+            if document is not None:
+                turns, events = await store.list_turns(scope), await store.list_events(scope)
+                prices = self._reader.prices
+                facts = await asyncio.to_thread(facts_of, document, turns, events, prices)
+        except StoreUnavailableError:
+            raise
+        except ContextEngineError as error:  # a newer release wrote it, its file is damaged
+            logger.warning("a session could not be read for the list (%s)", error.code)
+        line.facts = facts
+        line.fresh = line.info is info
+        line.renew_words()
+
+
+def _options(lines: Iterable[Line]) -> Options:
+    found: Mapping[str, Counter[str]] = {
+        name: Counter() for name in ("frameworks", "users", "models", "tags")
+    }
+    for line in lines:
+        found["frameworks"].update(line.info.frameworks)
+        found["users"][line.info.user_id] += 1
+        if line.facts is not None:
+            found["models"].update(line.facts.models)
+            found["tags"].update(line.facts.tags)
+    return Options(**{n: [v for v, _ in c.most_common(OPTIONS)] for n, c in found.items()})
