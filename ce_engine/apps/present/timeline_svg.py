@@ -5,12 +5,12 @@ A turn is one unit wide, so that the `viewBox` zooms; colours are attributes, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from ce_engine.apps.present.html_text import line, plain
-from ce_engine.apps.present.timeline import BAD, LAYERS, NO_LANE, Timeline
+from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, NO_LANE, Timeline
 
 
 COLOURS = {
@@ -56,8 +56,21 @@ def height(found: Timeline) -> int:
     return MARK + BARS + GAP + LIST + GAP + TRACK * max(1, len(_tracks(found)))
 
 
-def drawing(found: Timeline, titles: Titles = ENGLISH, name: str = "timeline") -> str:
-    """The picture as SVG, which stretches to its place's width."""
+def drawing(
+    found: Timeline,
+    titles: Titles = ENGLISH,
+    name: str = "timeline",
+    address: Callable[[int], str] | None = None,
+) -> str:
+    """The picture as SVG, which stretches to its place's width.
+
+    Args:
+        found: what is drawn.
+        titles: the words in it.
+        name: begins its ids, of which a page may have each once.
+        address: of each turn, by its number, `""` for none: where no script opens it. With it every turn tells
+            its figures where a pointer rests on it.
+    """
     turns, high = max(1, len(found)), height(found)
     parts = [
         f'<svg class="timeline-svg" viewBox="0 0 {turns} {high}" width="100%" height="{high}" '
@@ -68,10 +81,32 @@ def drawing(found: Timeline, titles: Titles = ENGLISH, name: str = "timeline") -
         *_lanes(found),
         f'<rect class="gaps" width="{turns}" y="{MARK}" '
         f'height="{BARS}" fill="url(#{name}-gaps)"{"" if turns <= GAPS_UP_TO else _HIDDEN}/>',
+        *(_turns(found, address, high) if address is not None else ()),
         f'<rect class="here" width="1" y="0" height="{high}" fill="#000" fill-opacity="0"/>',
         "</svg>",
     ]
     return "".join(parts)
+
+
+def _turns(found: Timeline, address: Callable[[int], str], high: int) -> Iterator[str]:
+    """A place to point at for each turn."""
+    for place, turn in enumerate(found.turns):
+        box = (
+            f'<rect x="{place}" width="1" height="{high}" fill="#fff" fill-opacity="0">'
+            f"<title>{plain(figures(found, place))}</title></rect>"
+        )
+        link = address(turn)
+        yield f'<a href="{escape(link)}">{box}</a>' if link else box
+
+
+def figures(found: Timeline, place: int) -> str:
+    """One turn in a line."""
+    budget = f" / {found.budget[place]:,}" if found.budget[place] else ""
+    parts = [f"{found.turns[place]}", found.lanes[found.lane[place]]]
+    parts.append(f"{found.used[place]:,}{budget} tokens")
+    parts += [f"{name} {column[place]:,}" for name, column in found.layers.items() if column[place]]
+    parts += [MARKS[mark] for mark in found.marks.get(place, ())]
+    return " · ".join(filter(None, parts))
 
 
 GAPS_UP_TO = 300
