@@ -39,7 +39,7 @@ LanguageCode = Annotated[
 ]
 
 
-def ui(
+def ui(  # noqa: PLR0913 - one parameter an option
     session: Chosen = None,
     *,
     export: Export = None,
@@ -73,9 +73,13 @@ def ui(
         serve(source, host=host, port=port, open_it=open_it)
         return
     if session is None:
-        raise ConfigError("--export needs a session: ce ui SESSION --export DIR; `ce sessions` lists them")
+        raise ConfigError(
+            "--export needs a session: ce ui SESSION --export DIR; `ce sessions` lists them"
+        )
     path = asyncio.run(_export(source, session, export, language))
-    typer.echo(f"{path}\nIt has what is stored of this session, redacted: send it to nobody who may not read that.")
+    typer.echo(
+        f"{path}\nIt has what is stored of this session, redacted: send it to nobody who may not read that."
+    )
 
 
 async def _export(source: Source, session_id: str, folder: Path, language: str) -> Path:
@@ -86,9 +90,7 @@ async def _export(source: Source, session_id: str, folder: Path, language: str) 
     if language not in languages():
         raise ConfigError(f"there is no language {language!r}; expected {', '.join(languages())}")
     async with source.open() as reader:
-        scope = await find_scope(
-            reader.store, session_id, account=source.account, user=source.user
-        )
+        scope = await find_scope(reader.store, session_id, account=source.account, user=source.user)
         turns = len(await reader.store.list_turns(scope))
         with bar("making turns again", min(turns, FULL)) as step:
             return await export_session(
