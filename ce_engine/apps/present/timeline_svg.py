@@ -194,7 +194,7 @@ def _lines(found: Timeline, most: int, floor: int) -> Iterator[str]:
     """The budget, and where the cut moved."""
     if any(found.budget):
         steps = _steps(found.budget, most, BARS, floor)
-        yield f'<path class="budget" d="{steps}" fill="none" stroke="#1c1917" stroke-width="1.5" {_THIN}/>'
+        yield f'<path class="budget" d="{steps}" fill="none" stroke="currentColor" stroke-width="1.5" {_THIN}/>'
     if found.moved:
         lines = "".join(f"M{place} {MARK}v{BARS}" for place in found.moved)
         yield f'<path class="cut" d="{lines}" stroke="#b91c1c" stroke-dasharray="3 3" {_THIN}/>'
@@ -301,7 +301,7 @@ def _hatch(name: str) -> str:
 def _gaps(name: str) -> str:
     return (
         f'<pattern id="{escape(name)}-gaps" width="1" height="10" patternUnits="userSpaceOnUse">'
-        '<rect class="gap" x=".86" width=".14" height="10" fill="#fff"/></pattern>'
+        '<rect class="gap" x=".86" width=".14" height="10" fill="#fff" fill-opacity=".5"/></pattern>'
     )
 
 
