@@ -66,9 +66,7 @@ def ui(  # noqa: PLR0913 - one parameter an option
             f"`ce ui` needs {error.name}, which is not installed. Install it with "
             '`pip install "ce-integrations[ui]"`.'
         ) from error
-    from ce_engine.text.tokens.prices import prices_here  # noqa: PLC0415 - brings estimators
-
-    source = Source(store, account, user, prices=prices_of(prices) or prices_here())
+    source = Source(store, account, user, prices=prices_of(prices))
     if export is None:
         serve(source, host=host, port=port, open_it=open_it)
         return

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from ce_engine.apps.present.compare_lines import money
 from ce_engine.apps.present.cost_lines import SessionCosts
-from ce_engine.apps.present.output import change
-from ce_engine.audit.compare.reading import calls_of
+from ce_engine.apps.present.output import change, percent
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.enums import Role
-from ce_engine.schema.events import Event
 from ce_engine.schema.rows import TurnRow
 from ce_engine.text.tokens.prices import RELATIVE, PriceTable
 
@@ -60,8 +58,8 @@ class SessionFacts:
 
     @property
     def saved(self) -> str:
-        """How many fewer tokens went out than would have without us, in percent with its sign."""
-        return change(self.compared, self.without) if self.without else "-"
+        """How many fewer tokens went out than would have without us, in percent; below 0 more."""
+        return percent(self.without - self.compared, self.without)
 
     @property
     def effect_text(self) -> str:
@@ -72,7 +70,7 @@ class SessionFacts:
 def facts_of(
     document: SessionDocument,
     turns: Sequence[TurnRow],
-    events: Sequence[Event],
+    calls: Sequence[CallRecord],
     prices: PriceTable,
 ) -> SessionFacts:
     """What a session's calls tell.
@@ -80,10 +78,9 @@ def facts_of(
     Args:
         document: the session.
         turns: its turns.
-        events: its events, for the tags.
+        calls: its calls, as `calls_of` has them.
         prices: what models cost.
     """
-    calls = calls_of(document, turns, events)
     spent = SessionCosts.of(calls, prices)
     found = spent.costs
     theirs = [call for call in calls if call.agent != OWN]

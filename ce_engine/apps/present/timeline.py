@@ -182,6 +182,18 @@ def layer_tokens(report: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
+def bar_of(report: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """A turn's layers as parts of a bar: name, begin and width, in hundredths of the budget or of what went out."""
+    whole = max(report.get("token_budget") or 0, report.get("token_used", 0), 1)
+    made, begun = list[tuple[str, float, float]](), 0.0
+    for name, tokens in layer_tokens(report).items():
+        width = 100 * tokens / whole
+        if width:
+            made.append((name, begun, width))
+        begun += width
+    return made
+
+
 def marks_of(row: TurnRow) -> Iterator[str]:
     """What of a turn deserves a look, the worst first."""
     report = row.report

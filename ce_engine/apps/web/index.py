@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from ce_engine.apps.present.session_facts import SessionFacts, facts_of
 from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.compare.reading import calls_of
+from ce_engine.audit.compare.records import CallRecord
 from ce_engine.audit.operators import operators_scope
 from ce_engine.errors import ContextEngineError, StoreUnavailableError
 from ce_engine.schema.rows import SessionInfo
@@ -41,6 +43,8 @@ IDLE_S = 120.0
 """So long after somebody's last look it rests."""
 OVERLAP = timedelta(seconds=2)
 """By how much the clocks of those who write may differ."""
+MOST_CALLS = 100_000
+"""Calls that are kept for comparisons, those of the sessions that were read last."""
 OPTIONS = 200
 """Values of a filter that are offered, those of the most sessions."""
 OPTIONS_S = 2.0
@@ -111,6 +115,9 @@ class SessionIndex:
         self._somebody = asyncio.Event()
         self._news = asyncio.Event()
         self._changes: deque[tuple[int, SessionInfo]] = deque(maxlen=1000)
+        self._calls: OrderedDict[Key, Sequence[CallRecord]] = OrderedDict()
+        self._calls_kept = 0
+        self._first_aid: asyncio.Task[None] | None = None
         self._options = Options()
         self._trouble: ContextEngineError | None = None
 
@@ -126,9 +133,10 @@ class SessionIndex:
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            tasks = [task, *([self._first_aid] if self._first_aid else [])]
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def look(self) -> list[Line]:
         """The sessions as they are known now; there is somebody who looks.
@@ -151,14 +159,34 @@ class SessionIndex:
         changed = {(i.user_id, i.session_id): i for at, i in self._changes if at > after}
         return self.generation, list(changed.values())
 
-    async def read_now(self, lines: Iterable[Line], within: float) -> None:
-        """Read what the calls of these sessions tell, as many as can be in so many seconds."""
-        end = time.monotonic() + within
+    async def read_now(self, lines: Sequence[Line], within: float, *, calls: bool = False) -> None:
+        """Read what the calls of these sessions tell, before all others; go on after so many seconds.
+
+        With `calls`, those are read again that are not kept any more.
+        """
+        wanted = [
+            line for line in lines if not line.fresh or (calls and line.key not in self._calls)
+        ]
+        if self._first_aid is not None:
+            self._first_aid.cancel()
+        if wanted:
+            self._first_aid = asyncio.create_task(self._read_all(wanted))
+            await asyncio.wait([self._first_aid], timeout=within)
+
+    async def _read_all(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            if time.monotonic() > end:
-                return
-            if not line.fresh:
+            with suppress(ContextEngineError):  # the work that goes on all the time tells of it
                 await self._read(line)
+
+    def calls(self, lines: Iterable[Line]) -> tuple[list[CallRecord], int]:
+        """The calls of these sessions that were read, and of how many sessions they were not."""
+        found: list[CallRecord] = []
+        missing = 0
+        for line in lines:
+            calls = self._calls.get(line.key)
+            missing += calls is None
+            found += calls or ()
+        return found, missing
 
     def options(self) -> Options:
         """What filters may choose."""
@@ -262,15 +290,10 @@ class SessionIndex:
         await asyncio.sleep(max(0.0, end - time.monotonic()))
 
     async def _read(self, line: Line) -> None:
-        info, store = line.info, self._reader.store
-        facts = SessionFacts()
+        info = line.info
+        facts, calls = SessionFacts(), list[CallRecord]()
         try:
-            scope = await operators_scope(store, info)
-            document = await store.get_session(scope)
-            if document is not None:
-                turns, events = await store.list_turns(scope), await store.list_events(scope)
-                prices = self._reader.prices
-                facts = await asyncio.to_thread(facts_of, document, turns, events, prices)
+            facts, calls = await self._facts(info)
         except StoreUnavailableError:
             raise
         except ContextEngineError as error:  # a newer release wrote it, its file is damaged
@@ -278,6 +301,29 @@ class SessionIndex:
         line.facts = facts
         line.fresh = line.info is info
         line.renew_words()
+        self._keep_calls(line.key, calls)
+
+    async def _facts(self, info: SessionInfo) -> tuple[SessionFacts, list[CallRecord]]:
+        store, prices = self._reader.store, self._reader.prices
+        scope = await operators_scope(store, info)
+        document = await store.get_session(scope)
+        if document is None:  # deleted meanwhile
+            return SessionFacts(), []
+        turns, events = await store.list_turns(scope), await store.list_events(scope)
+
+        def work() -> tuple[SessionFacts, list[CallRecord]]:
+            found = calls_of(document, turns, events)
+            calls = [replace(call, user=info.user_id) for call in found]
+            return facts_of(document, turns, calls, prices), calls
+
+        return await asyncio.to_thread(work)
+
+    def _keep_calls(self, key: Key, calls: Sequence[CallRecord]) -> None:
+        self._calls_kept += len(calls) - len(self._calls.pop(key, ()))
+        self._calls[key] = calls
+        while self._calls_kept > MOST_CALLS and len(self._calls) > 1:
+            _, oldest = self._calls.popitem(last=False)
+            self._calls_kept -= len(oldest)
 
 
 def _options(lines: Iterable[Line]) -> Options:

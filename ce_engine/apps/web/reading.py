@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ce_engine.apps.cli.audited import operator
@@ -43,14 +43,14 @@ class Source:
         account: sessions of this account.
         user: sessions of this user only; `None` is all users.
         authorize: asked before each look.
-        prices: what models cost.
+        prices: what models cost; `None` is what is known here.
     """
 
     url: str | None
     account: str = ""
     user: str | None = None
     authorize: Authorize = operators_right
-    prices: PriceTable = field(default_factory=prices_here)
+    prices: PriceTable | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Reader]:
@@ -68,7 +68,8 @@ class Reader:
 
     def __init__(self, store: Store, source: Source) -> None:
         self.store, self.source = store, source
-        self.account, self.user, self.prices = source.account, source.user, source.prices
+        self.account, self.user = source.account, source.user
+        self.prices = source.prices or prices_here()
         self.actor = operator()
         log = os.environ.get(AUDIT_LOG)
         sink = JsonLinesAudit(log) if log else None

@@ -40,7 +40,7 @@ HEADERS = {
 }
 
 MOVED = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>ce ui</title>'
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>ce ui</title><link rel="icon" href="data:,">'
     '<meta http-equiv="refresh" content="0;url={address}"></head>'
     '<body><a href="{address}">ce ui</a></body></html>'
 )

@@ -165,7 +165,7 @@ class SessionQuery:
         if self.user:
             user = "" if self.user == NOBODY else self.user
             yield lambda line: line.info.user_id == user
-        since, until = self._span()
+        since, until = self.span()
         if since:
             yield lambda line: line.info.updated_at >= since
         if until:
@@ -189,7 +189,8 @@ class SessionQuery:
     def _has_mark(is_so: Callable[[SessionFacts], bool]) -> Callable[[Line], bool]:
         return lambda line: line.facts is not None and is_so(line.facts)
 
-    def _span(self) -> tuple[str, str]:
+    def span(self) -> tuple[str, str]:
+        """From when on, and before when, as times are stored; `""` is always."""
         since, until = parse_time(self.since), parse_time(self.until)
         if self.time:
             since = datetime.now(UTC) - SPANS[self.time]
