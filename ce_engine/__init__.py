@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 
 if TYPE_CHECKING:
+    from ce_engine.apps.notebook import SessionPicture, show
     from ce_engine.audit.access import acting_as, only_own_scope
     from ce_engine.audit.json_lines import JsonLinesAudit
     from ce_engine.audit.judges import LlmJudge, RuleJudge
@@ -406,6 +407,7 @@ __all__ = [
     "SessionExport",
     "SessionInfo",
     "SessionNotFoundError",
+    "SessionPicture",
     "SettingExport",
     "Sha256Hasher",
     "Shorten",
@@ -465,9 +467,11 @@ __all__ = [
     "only_own_scope",
     "open_store",
     "parse_document",
+    "show",
 ]
 
 _HOMES = {
+    "apps.notebook": "SessionPicture show",
     "audit.access": "acting_as only_own_scope",
     "audit.json_lines": "JsonLinesAudit",
     "audit.judges": "LlmJudge RuleJudge",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ce_engine.prepare.blocks.material import Material
+from ce_engine.prepare.sources import Candidate
 from ce_engine.schema.replay import BroughtIn, BroughtInBefore, PassedOver
 from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.terms import terms, tokens
@@ -60,20 +61,35 @@ def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
         if decision.action != "dropped" or len(found) == MOST_PASSED_OVER:
             continue
         name = decision.block_id
-        told = {"reason": decision.reason, "tokens": decision.token_estimate}
         if (material := materials.get(name)) is not None:
-            kind = material.section.partition("__")[0]
-            of = {"id": name, "kind": kind, "who": material.source, "at": material.at}
-            found.append(PassedOver(**of, **told, score=material.score))
+            piece = PassedOver(
+                id=name,
+                kind=material.section.partition("__")[0],
+                reason=decision.reason,
+                tokens=decision.token_estimate,
+                who=material.source,
+                at=material.at,
+                score=material.score,
+            )
+            found.append(piece)
         elif (candidate := recall.candidate(name)) is not None:
-            features = recall.explain(name.partition(":")[2])
-            snippet = candidate.snippet
-            who = snippet.name or ("" if name[:1] == "e" else snippet.kind)
-            of = {"id": name.partition(":")[2], "kind": KINDS[name[:1]], "who": who}
-            score = sum(features.values()) if features else None
-            of |= {"at": snippet.at, "score": score, "features": features}
-            found.append(PassedOver(**of, **told))
+            found.append(_passed_over(decision, candidate, recall))
     return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
+
+
+def _passed_over(decision: PruneDecision, candidate: Candidate, recall: Recall) -> PassedOver:
+    kind, _, name = decision.block_id.partition(":")
+    features, snippet = recall.explain(name), candidate.snippet
+    return PassedOver(
+        id=name,
+        kind=KINDS[kind],
+        reason=decision.reason,
+        tokens=decision.token_estimate,
+        who=snippet.name or ("" if kind == "e" else snippet.kind),
+        at=snippet.at,
+        score=sum(features.values()) if features else None,
+        features=features,
+    )
 
 
 def _piece(

@@ -45,6 +45,7 @@ from ce_engine.prepare.message_groups import MessageGroup, MessageItem, MessageL
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Candidate, CandidateSources
 from ce_engine.schema.document import ContextBlock
+from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.nearness import nearness
 
 

@@ -39,7 +39,7 @@ LanguageCode = Annotated[
 ]
 
 
-def ui(
+def ui(  # noqa: PLR0913 - one parameter an option
     session: Chosen = None,
     *,
     export: Export = None,

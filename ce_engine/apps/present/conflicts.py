@@ -47,10 +47,7 @@ class Disagreement:
 
 def conflicts(report: Report, document: SessionDocument) -> list[Disagreement]:
     """The conflicts of a turn, with the texts of those that disagree."""
-    return [
-        Disagreement(record, _sides(record, document))
-        for record in report.conflicts
-    ]
+    return [Disagreement(record, _sides(record, document)) for record in report.conflicts]
 
 
 def _sides(record: ConflictRecord, document: SessionDocument) -> list[Side]:

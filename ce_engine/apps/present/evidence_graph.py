@@ -9,6 +9,7 @@ from ce_engine.apps.present.html_text import line
 from ce_engine.apps.present.links import arguments, spent
 from ce_engine.apps.present.output import short_id
 from ce_engine.schema.document import Message, SessionDocument
+from ce_engine.schema.enums import Role
 from ce_engine.schema.trace import EvidenceTrace, Trace
 
 
@@ -82,16 +83,19 @@ class Graph:
         return [nodes for _, nodes in sorted(by_column.items())]
 
 
-def graph(found: Trace, document: SessionDocument, turns: dict[str, int]) -> Graph:
+def graph(found: Trace, document: SessionDocument | None, turns: dict[str, int]) -> Graph:
     """The graph of a trace.
 
     Args:
         found: where it leads.
-        document: of the session.
+        document: of the session; without it, messages are known by their ids alone.
         turns: numbers of turns by the message that each gave as its answer.
     """
     made = Graph()
-    messages = {m.message_id: m for m in document.session.messages if m.message_id}
+    stored = document.session.messages if document is not None else []
+    messages = {m.message_id: m for m in stored if m.message_id}
+    if document is None:
+        messages = {name: _unread(name) for name in _names(found)}
     if found.kind == "message" and found.id in messages:
         _message(made, messages[found.id], turns, is_asked=True)
     for item in found.evidence:
@@ -103,6 +107,16 @@ def graph(found: Trace, document: SessionDocument, turns: dict[str, int]) -> Gra
                 made.link(f"e:{item.ref.evidence_id}", f"m:{name}", is_firm=firm)
         _source(made, item, turns)
     return made
+
+
+def _names(found: Trace) -> list[str]:
+    """The messages that a trace names."""
+    own = [found.id] if found.kind == "message" else []
+    return [*own, *(name for item in found.evidence for name in item.used_by)]
+
+
+def _unread(name: str) -> Message:
+    return Message(role=Role.ASSISTANT, content=short_id(name), message_id=name)
 
 
 def _readers(item: EvidenceTrace, messages: dict[str, Message]) -> list[str]:

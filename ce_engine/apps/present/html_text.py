@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os.path
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -100,12 +99,19 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Piece]:
 
 def _ends(before: str, after: str) -> Iterator[Piece]:
     """Of texts too long to compare: what they begin and end with in common, and what is between."""
-    head = len(os.path.commonprefix([before, after]))
-    rest = [before[head:][::-1], after[head:][::-1]]
-    tail = len(os.path.commonprefix(rest))
-    gone, new = (text[tail:][::-1] for text in rest)
-    pieces = [("same", before[:head]), ("gone", gone), ("new", new), ("same", rest[0][:tail][::-1])]
+    head = _common(before, after)
+    first, second = before[head:], after[head:]
+    tail = _common(first[::-1], second[::-1])
+    middle = len(first) - tail
+    gone, new = first[:middle], second[: len(second) - tail]
+    pieces = [("same", before[:head]), ("gone", gone), ("new", new), ("same", first[middle:])]
     yield from (piece for piece in pieces if piece[1])
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _shortened(pieces: Iterator[Piece], context: int) -> Iterator[Piece]:

@@ -72,15 +72,16 @@ def drawing(
             its figures where a pointer rests on it.
     """
     turns, high = max(1, len(found)), height(found)
-    parts = [
+    head = (
         f'<svg class="timeline-svg" viewBox="0 0 {turns} {high}" width="100%" height="{high}" '
-        f'preserveAspectRatio="none" role="img" aria-label="{plain(titles.alt)}">',
+        f'preserveAspectRatio="none" role="img" aria-label="{plain(titles.alt)}">'
+    )
+    parts = [
+        head,
         f"<defs>{_hatch(name)}{_gaps(name)}</defs>",
         *_bars(found, name),
         *_list(found),
         *_lanes(found),
-        f'<rect class="gaps" width="{turns}" y="{MARK}" '
-        f'height="{BARS}" fill="url(#{name}-gaps)"{"" if turns <= GAPS_UP_TO else _HIDDEN}/>',
         *(_turns(found, address, high) if address is not None else ()),
         f'<rect class="here" width="1" y="0" height="{high}" fill="#000" fill-opacity="0"/>',
         "</svg>",
@@ -158,37 +159,53 @@ def short(value: int) -> str:
 
 
 def _bars(found: Timeline, name: str) -> Iterator[str]:
-    most, floor = scale(found), MARK + BARS
+    most, floor, wide = scale(found), MARK + BARS, max(1, len(found))
     for step in range(1, GRID + 1):
         y = floor - BARS * step // GRID
-        yield f'<path class="grid" d="M0 {y}h{max(1, len(found))}" stroke="#a8a29e" stroke-opacity=".35" {_THIN}/>'
+        yield f'<path class="grid" d="M0 {y}h{wide}" stroke="#a8a29e" stroke-opacity=".35" {_THIN}/>'
     tops = [b + r if b else 0 for b, r in zip(found.budget, found.reserve, strict=True)]
     if any(tops):
         shape = _area(tops, most, BARS, floor, found.budget)
         yield f'<path class="reserve" d="{shape}" fill="{COLOURS["reserve"]}" fill-opacity=".55"/>'
-    sums = [0] * len(found)
-    stacked: list[tuple[str, list[int]]] = []
-    for layer in LAYERS:
-        sums = [a + b for a, b in zip(sums, found.layers[layer], strict=True)]
-        if any(found.layers[layer]):
-            stacked.append((layer, sums))
-    for layer, heights in reversed(stacked):
+    for layer, heights in reversed(_stacked(found)):
         shape = _area(heights, most, BARS, floor)
         yield f'<path class="{layer}" d="{shape}" fill="{COLOURS[layer]}"/>'
     if any(found.prefix):
         shape = _area(found.prefix, most, BARS, floor)
         yield f'<path class="prefix" d="{shape}" fill="url(#{name}-cached)"/>'
+    hidden = "" if len(found) <= GAPS_UP_TO else _HIDDEN
+    box = f'width="{wide}" y="{MARK}" height="{BARS}"'
+    yield f'<rect class="gaps" {box} fill="url(#{name}-gaps)"{hidden}/>'
+    yield from _lines(found, most, floor)
+    yield from _marks(found)
+
+
+def _stacked(found: Timeline) -> list[tuple[str, list[int]]]:
+    """The layers that there are, each with the tokens of all up to it."""
+    made, sums = list[tuple[str, list[int]]](), [0] * len(found)
+    for layer in LAYERS:
+        sums = [a + b for a, b in zip(sums, found.layers[layer], strict=True)]
+        if any(found.layers[layer]):
+            made.append((layer, sums))
+    return made
+
+
+def _lines(found: Timeline, most: int, floor: int) -> Iterator[str]:
+    """The budget, and where the cut moved."""
     if any(found.budget):
         steps = _steps(found.budget, most, BARS, floor)
-        yield f'<path class="budget" d="{steps}" fill="none" stroke="#1c1917" stroke-width="1.5" {_THIN}/>'
+        yield f'<path class="budget" d="{steps}" fill="none" stroke="currentColor" stroke-width="1.5" {_THIN}/>'
     if found.moved:
         lines = "".join(f"M{place} {MARK}v{BARS}" for place in found.moved)
         yield f'<path class="cut" d="{lines}" stroke="#b91c1c" stroke-dasharray="3 3" {_THIN}/>'
-    for bad in (False, True):
-        places = [p for p, marks in found.marks.items() if bool(BAD.intersection(marks)) is bad]
+
+
+def _marks(found: Timeline) -> Iterator[str]:
+    """Above the bars, what deserves a look."""
+    for is_bad, kind, colour in ((False, "warn", "#b45309"), (True, "bad", "#b91c1c")):
+        places = [p for p, marks in found.marks.items() if bool(BAD.intersection(marks)) is is_bad]
         if places:
             shapes = "".join(f"M{p} 0h1v{MARK - 2}h-1z" for p in places)
-            kind, colour = ("bad", "#b91c1c") if bad else ("warn", "#b45309")
             yield f'<path class="mark-{kind}" d="{shapes}" fill="{colour}"/>'
 
 
@@ -248,9 +265,8 @@ def _area(
     parts.append(f"h{run}")
     if base is None:
         return "".join([*parts, f"V{floor}z"])
-    for value in reversed(base):
-        parts.append(f"V{_y(value, most, high, floor)}h-1")
-    return "".join([*parts, "z"])
+    back = (f"V{_y(value, most, high, floor)}h-1" for value in reversed(base))
+    return "".join([*parts, *back, "z"])
 
 
 def _steps(values: Sequence[int], most: int, high: int, floor: int) -> str:
@@ -285,7 +301,7 @@ def _hatch(name: str) -> str:
 def _gaps(name: str) -> str:
     return (
         f'<pattern id="{escape(name)}-gaps" width="1" height="10" patternUnits="userSpaceOnUse">'
-        '<rect class="gap" x=".86" width=".14" height="10" fill="#fff"/></pattern>'
+        '<rect class="gap" x=".86" width=".14" height="10" fill="#fff" fill-opacity=".5"/></pattern>'
     )
 
 

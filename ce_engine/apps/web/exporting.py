@@ -101,9 +101,7 @@ class _Session:
     say: Say
 
 
-async def exported(
-    reader: Reader, scope: Scope, say: Say, step: Callable[[int, int], None]
-) -> str:
+async def exported(reader: Reader, scope: Scope, say: Say, step: Callable[[int, int], None]) -> str:
     """The page's HTML."""
     document = await reader.store.get_session(scope)
     if document is None:
@@ -142,7 +140,9 @@ async def _turn(
         "layers": [(n, say(TITLES[n]), t[0]) for n, t in one.layers.items() if t[0]],
         "marks": [(say(MARKS[m]), m in BAD) for m in session.found.marks.get(place, ())],
         "reasons": list(reasons(report, say)) if report else [],
-        "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions] if report else [],
+        "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions]
+        if report
+        else [],
         "rows": [],
         "brought": [],
     }

@@ -182,7 +182,10 @@ def _figures(told: Told, report: Report | None, say: Say) -> dict[str, Any]:
         "broken": say(BROKEN[report.prefix_broken_by])
         if report and report.prefix_broken_by in BROKEN
         else "",
-        "decisions": [(d, decision_words(d, say), WHY.get((d.action, d.reason), "")) for d in report.prune_decisions]
+        "decisions": [
+            (d, decision_words(d, say), WHY.get((d.action, d.reason), ""))
+            for d in report.prune_decisions
+        ]
         if report
         else [],
     }
