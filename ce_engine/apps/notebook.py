@@ -16,6 +16,7 @@ from ce_engine.apps.present.output import change, number, percent, short_id
 from ce_engine.apps.present.reasons import decision_words, reasons
 from ce_engine.apps.present.timeline import LAYERS, TITLES, Timeline, layer_tokens, timeline
 from ce_engine.apps.present.timeline_svg import COLOURS, drawing, figures, gutter
+from ce_engine.errors import SessionNotFoundError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
@@ -205,7 +206,13 @@ def show(
         scope = (
             session if isinstance(session, Scope) else Scope.of_stored(account, user or "", session)
         )
-        return SessionPicture(scope.session_id, engine.sync.list_turns(scope))
+        turns = engine.sync.list_turns(scope)
+        if not turns and engine.sync.get_session(scope) is None:
+            raise SessionNotFoundError(
+                f"there is no session {scope.session_id!r} of this user. Name the one that has it: "
+                "show(session, engine=engine, user=ID), or give its Scope."
+            )
+        return SessionPicture(scope.session_id, turns)
     if isinstance(session, Scope):
         account, user, session = session.key
     return SessionPicture(session, _apart(_turns(store, session, account, user)))

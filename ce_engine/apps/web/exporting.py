@@ -174,7 +174,7 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
     )
     styles = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
     values: Mapping[str, Any] = {
-        "t": say,
+        **_words(say),
         "scope": scope,
         "document": document,
         "found": session.found,
@@ -184,21 +184,28 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
         "svg": Markup(drawing(session.found, drawn, address=address)),  # noqa: S704 - escaped in it
         "gutter": Markup(gutter(session.found, drawn)),  # noqa: S704
         "lines": [line for line in (spent.headline(say), *spent.lines(say)) if line],
-        "titles": {name: say(title) for name, title in TITLES.items()},
-        "meanings": {name: say(text) for name, text in MEANINGS.items()},
         "is_fold": lambda item: isinstance(item, Fold),
-        "why": lambda reason: reason_words(reason, say),
-        "features": {name: say(word) for name, word in FEATURES.items()},
-        "legend": say(LEGEND),
         "calls": lambda message: [
             f"{call.name}({arguments(call.args)})" for call in message.tool_calls or ()
         ],
         "links": session.links,
         "anchor": anchor,
         "most": MOST_CHARS,
-        "language": getattr(say, "code", "en"),
     }
     return environment().get_template("export.html").render(values)
+
+
+def _words(say: Say) -> dict[str, Any]:
+    """All words of the page that are not in its template."""
+    return {
+        "t": say,
+        "titles": {name: say(title) for name, title in TITLES.items()},
+        "meanings": {name: say(text) for name, text in MEANINGS.items()},
+        "why": lambda reason: reason_words(reason, say),
+        "features": {name: say(word) for name, word in FEATURES.items()},
+        "legend": say(LEGEND),
+        "language": getattr(say, "code", "en"),
+    }
 
 
 def anchor(kind: str, name: str) -> str:
