@@ -39,13 +39,14 @@ def test_filters_and_order_work_together(tab: Page) -> None:
     tab.get_by_role("combobox", name="Framework").fill("autogen")
     tab.get_by_role("combobox", name="Framework").press("Tab")
     expect(tab.locator("#list .session a")).to_have_count(2)
-    tab.get_by_role("link", name="Session", exact=True).click()
+    heads = tab.locator("#list thead")
+    heads.get_by_role("link", name="Session").click()
     expect(tab.locator("th[aria-sort=ascending]")).to_have_text(re.compile("Session"))
     assert names(tab) == ["chat-0", "chat-2"]
-    tab.get_by_role("link", name="Session").first.click()
+    heads.get_by_role("link", name="Session").click()
     expect(tab.locator("th[aria-sort=descending]")).to_have_text(re.compile("Session"))
     assert names(tab) == ["chat-2", "chat-0"]
-    tab.get_by_text("with ephemeral runs").click()
+    tab.get_by_role("checkbox", name="with ephemeral runs").check()
     tab.wait_for_url(re.compile("all=1.*sort=session"))
     tab.go_back()
     tab.wait_for_url(re.compile(r"user=ana(?!.*all=1)"))
