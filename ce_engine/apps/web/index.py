@@ -28,19 +28,12 @@ from ce_engine.schema.times import iso, parse_time
 
 logger = logging.getLogger("ce_engine.web")
 
-FIRST = 200
-"""Sessions that are there before the rest is read."""
-LOOK_S = 1.0
-"""How often it is looked what is new, at most."""
 LOOK_SHARE = 0.05
 """The share of the time that looking for what is new may take."""
 READ_SHARE = 0.4
 """The share of the time that reading what calls tell may take."""
 ANEW = 400
 """After so many times what listing all of them took, it is done anew: deletions are not told of."""
-ANEW_S = 60.0
-IDLE_S = 120.0
-"""So long after somebody's last look it rests."""
 OVERLAP = timedelta(seconds=2)
 """By how much the clocks of those who write may differ."""
 MOST_CALLS = 100_000
@@ -48,6 +41,26 @@ MOST_CALLS = 100_000
 OPTIONS = 200
 """Values of a filter that are offered, those of the most sessions."""
 OPTIONS_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often what is done.
+
+    Attributes:
+        first: sessions that are there before the rest is read.
+        look_s: seconds until it is looked again what is new, at least.
+        anew_s: seconds until all are listed anew, at least.
+        idle_s: seconds after somebody's last look until it rests.
+    """
+
+    first: int = 200
+    look_s: float = 1.0
+    anew_s: float = 60.0
+    idle_s: float = 120.0
+
+
+PACE = Pace()
 
 Key = tuple[str, str]
 """A session's user and id."""
@@ -103,11 +116,11 @@ class Clockwork:
 class SessionIndex:
     """The sessions of a reader, newest first in `order`."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, pace: Pace = PACE) -> None:
         self.order: list[Line] = []
         self.complete = False
         self.generation = 0
-        self._reader = reader
+        self._reader, self._pace = reader, pace
         self._lines: dict[Key, Line] = {}
         self._unread: list[Key] = []  # the newest last
         self._clock = Clockwork()
@@ -125,6 +138,11 @@ class SessionIndex:
     def unread(self) -> int:
         """Sessions whose calls are still to be read."""
         return len(self._unread)
+
+    @property
+    def rests(self) -> bool:
+        """Whether it waits for somebody to look."""
+        return not self._somebody.is_set()
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
@@ -201,15 +219,15 @@ class SessionIndex:
         self._somebody.set()
 
     async def _keep(self) -> None:
-        await self._tried(self._list(FIRST))
+        await self._tried(self._list(self._pace.first))
         await self._tried(self._list(None))
         while True:
-            if time.monotonic() > self._clock.looked_by + IDLE_S:
+            if time.monotonic() > self._clock.looked_by + self._pace.idle_s:
                 self._somebody.clear()
                 await self._somebody.wait()
             began = time.monotonic()
             await self._tried(self._look_for_news())
-            pause = max(LOOK_S, (time.monotonic() - began) / LOOK_SHARE)
+            pause = max(self._pace.look_s, (time.monotonic() - began) / LOOK_SHARE)
             await self._tried(self._read_for(pause))
 
     async def _tried(self, work: Awaitable[None]) -> None:
@@ -219,11 +237,11 @@ class SessionIndex:
             self._trouble = None
         except ContextEngineError as error:
             self._trouble = error
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._pace.look_s)
         except Exception as error:  # noqa: BLE001 - a fault of a driver: pages say so, and it is tried again
             logger.warning("the list of sessions could not be read (%s)", type(error).__name__)
             self._trouble = StoreUnavailableError(f"the store failed ({type(error).__name__})")
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._pace.look_s)
         finally:
             self._listed.set()
 
@@ -239,7 +257,7 @@ class SessionIndex:
         self._take(infos)
 
     async def _look_for_news(self) -> None:
-        due = max(ANEW_S, ANEW * self._clock.listing_s)
+        due = max(self._pace.anew_s, ANEW * self._clock.listing_s)
         newest = parse_time(self.order[0].info.updated_at) if self.order else None
         if newest is None or time.monotonic() > self._clock.listed + due:
             await self._list(None)

@@ -47,6 +47,7 @@ def create_app(source: Source, access: Access) -> Starlette:
         async with source.open() as reader:
             app.state.reader = reader
             app.state.index = index = SessionIndex(reader)
+            app.state.streams = set()
             async with index.kept():
                 yield
 

@@ -62,6 +62,7 @@ def _listener(host: str, port: int) -> socket.socket:
         listener = socket.socket(family)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen()  # who comes before the first answer waits for it
     except OSError as error:
         cure = (
             "another `--port`; 0 is any free one" if error.errno == errno.EADDRINUSE else "--host"

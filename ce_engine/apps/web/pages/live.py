@@ -51,7 +51,7 @@ async def live(request: Request) -> Response:
 
 async def turns(request: Request) -> Response:
     """The stream of what is new."""
-    streams: set[object] = request.app.state.__dict__.setdefault("streams", set())
+    streams: set[object] = request.app.state.streams
     if len(streams) >= MOST_STREAMS:
         raise HTTPException(503)
     return StreamingResponse(_events(request, streams), media_type="text/event-stream")

@@ -12,8 +12,8 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from ce_engine import Answer, Scope, create_context_engine
-from ce_engine.testing.host import HostApp, assistant, user
 from ce_engine.apps.web.filters import visible
+from ce_engine.testing.host import HostApp, assistant, user
 from tests.hosts.cli_host import TIGHT, url_of
 from tests.unit.apps.web.visiting import BASE, read, visit
 
@@ -61,7 +61,11 @@ class Elements(HTMLParser):
         if tag == "script":
             self.scripts.append(dict(attrs))
         self.handlers += [name for name, _ in attrs if name.startswith("on") or name == "style"]
-        self.handlers += [v for n, v in attrs if n in ("href", "src") and (v or "").startswith(("javascript:", "http", "//"))]
+        self.handlers += [
+            value
+            for name, value in attrs
+            if name in ("href", "src") and value and value.startswith(("javascript:", "http", "//"))
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +123,13 @@ def test_a_stream_of_turns_cannot_be_broken_by_a_text(pages: TestClient) -> None
 
 
 def test_no_error_page_repeats_an_address_raw(pages: TestClient) -> None:
-    for address in (f"/{SCRIPT}", "/session", "/turn?id=x&turn=<b>", "/evidence?id=<script>", "/compare?by=<b>x"):
+    for address in (
+        f"/{SCRIPT}",
+        "/session",
+        "/turn?id=x&turn=<b>",
+        "/evidence?id=<script>",
+        "/compare?by=<b>x",
+    ):
         answer = pages.get(f"{BASE}{address}")
         assert answer.status_code in (400, 404)
         assert "<script>alert" not in answer.text

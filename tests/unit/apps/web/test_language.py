@@ -68,7 +68,12 @@ def test_a_translation_has_the_values_of_its_text(code: str) -> None:
 
 def test_numbers_and_plurals() -> None:
     pair = ("{count} turn", "{count} turns")
-    assert [ENGLISH(*pair, count=n) for n in (0, 1, 2, 12345)] == ["0 turns", "1 turn", "2 turns", "12,345 turns"]
+    assert [ENGLISH(*pair, count=n) for n in (0, 1, 2, 12345)] == [
+        "0 turns",
+        "1 turn",
+        "2 turns",
+        "12,345 turns",
+    ]
     assert ENGLISH("{name}", name="{x}") == "{x}"
     assert ENGLISH("a {brace}") == "a {brace}"
     assert languages()["zh"]("nobody translated {this}", this=1) == "nobody translated 1"

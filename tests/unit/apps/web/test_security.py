@@ -31,7 +31,9 @@ def known(stranger: TestClient) -> TestClient:
     return stranger
 
 
-@pytest.mark.parametrize("path", ["/", "/compare", "/live", "/live/turns", "/session?id=chat-1", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/compare", "/live", "/live/turns", "/session?id=chat-1", "/nothing"]
+)
 def test_nothing_without_the_token(stranger: TestClient, path: str) -> None:
     answer = stranger.get(path)
     assert answer.status_code == 403
@@ -63,7 +65,10 @@ def test_the_way_on_leads_to_this_server_only(stranger: TestClient) -> None:
     assert "url=/evil.example/" in text
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8765", "localhost.evil.example", "", "10.0.0.7:8765"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example:8765", "localhost.evil.example", "", "10.0.0.7:8765"],
+)
 def test_a_name_of_somebody_elses_is_refused(known: TestClient, host: str) -> None:
     """DNS rebinding: a page of theirs, whose name has come to point here."""
     answer = known.get("/", headers={"host": host})
@@ -84,7 +89,9 @@ def test_where_it_is_bound_for_others_addresses_are_known_and_names_are_not() ->
     assert Access("t", "my-box").knows_host("my-box:8765")
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8765"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8765"]
+)
 def test_another_origin_is_refused(known: TestClient, origin: str) -> None:
     assert known.get("/", headers={"origin": origin}).status_code == 403
     assert known.get("/", headers={"origin": BASE}).status_code == 200
@@ -92,9 +99,24 @@ def test_another_origin_is_refused(known: TestClient, origin: str) -> None:
 
 def test_another_sites_page_may_link_here_and_not_read(known: TestClient) -> None:
     cross = {"sec-fetch-site": "cross-site"}
-    assert known.get("/", headers=cross | {"sec-fetch-mode": "no-cors", "sec-fetch-dest": "script"}).status_code == 403
-    assert known.get("/", headers=cross | {"sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}).status_code == 403
-    assert known.get("/", headers=cross | {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}).status_code == 200
+    assert (
+        known.get(
+            "/", headers=cross | {"sec-fetch-mode": "no-cors", "sec-fetch-dest": "script"}
+        ).status_code
+        == 403
+    )
+    assert (
+        known.get(
+            "/", headers=cross | {"sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+        ).status_code
+        == 403
+    )
+    assert (
+        known.get(
+            "/", headers=cross | {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+        ).status_code
+        == 200
+    )
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -104,7 +126,9 @@ def test_it_only_reads(known: TestClient, method: str) -> None:
     assert answer.headers["allow"] == "GET, HEAD"
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/static/page.css", "/static/../page.py", "/?page=x"])
+@pytest.mark.parametrize(
+    "path", ["/", "/nothing", "/static/page.css", "/static/../page.py", "/?page=x"]
+)
 def test_every_answer_has_the_strict_policy(known: TestClient, path: str) -> None:
     headers = known.get(path).headers
     policy = headers["content-security-policy"]
@@ -127,10 +151,22 @@ def test_files_outside_of_the_pages_own_are_not_served(known: TestClient) -> Non
         assert known.get(path).status_code == 404
 
 
-@pytest.mark.parametrize("address", ["//evil.example", "/\\evil.example", "http://evil.example", "javascript:alert(1)", "", "/\r\nX: y"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "http://evil.example",
+        "javascript:alert(1)",
+        "",
+        "/\r\nX: y",
+    ],
+)
 def test_a_switch_leads_back_to_this_server(known: TestClient, address: str) -> None:
     assert local(address) == "/"
-    answer = known.get("/preferences", params={"back": address, "theme": "dark"}, follow_redirects=False)
+    answer = known.get(
+        "/preferences", params={"back": address, "theme": "dark"}, follow_redirects=False
+    )
     assert answer.headers["location"] == "/"
 
 

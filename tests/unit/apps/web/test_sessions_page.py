@@ -82,7 +82,9 @@ def test_htmx_gets_the_list_alone(many_pages: TestClient) -> None:
 
 
 def test_columns_are_chosen_and_stay(many_pages: TestClient) -> None:
-    answer = many_pages.get("/preferences?back=/%3Fq%3Dchat&columns=1&column=cost&column=tags&column=nothing")
+    answer = many_pages.get(
+        "/preferences?back=/%3Fq%3Dchat&columns=1&column=cost&column=tags&column=nothing"
+    )
     assert str(answer.url).endswith("/?q=chat")
     assert texts(answer.text, "th")[:3] == ["Session", "Tags", "Cost"]
     assert texts(read(many_pages, "/"), "th")[:3] == ["Session", "Tags", "Cost"]
@@ -91,11 +93,13 @@ def test_columns_are_chosen_and_stay(many_pages: TestClient) -> None:
     assert "Cost" not in texts(html, "th")
 
 
-async def filled(url: str, sessions: int, **kinds: bool) -> None:
+async def filled(url: str, sessions: int, *, ephemeral: bool = False) -> None:
     store = open_store(url)
     for number in range(sessions):
         scope = Scope(session_id=f"s-{number:03}")
-        await store.apply(scope, [CreateSession(b"salt", "key", **kinds), *samples.message("m")])
+        await store.apply(
+            scope, [CreateSession(b"salt", "key", ephemeral=ephemeral), *samples.message("m")]
+        )
     await store.close()
 
 
@@ -132,10 +136,11 @@ async def test_marks_say_what_deserves_a_look(empty_url: str) -> None:
     await store.close()
     with visit(empty_url) as client:
         read(client, "/")
-        for mark in ("degraded", "over_budget", "conflicts"):
-            html = read(client, f"/?mark={mark}")
-            assert sessions_of(html) == ["bad"], mark
-        assert "CONTEXT_STORE_UNAVAILABLE" in html
+        pages = [
+            read(client, f"/?mark={mark}") for mark in ("degraded", "over_budget", "conflicts")
+        ]
+    assert [sessions_of(html) for html in pages] == [["bad"]] * 3
+    assert "CONTEXT_STORE_UNAVAILABLE" in pages[0]
 
 
 def test_an_empty_store_says_how_to_fill_it(empty_url: str) -> None:
@@ -159,8 +164,6 @@ def test_what_is_recorded_while_the_page_is_there_appears(empty_url: str) -> Non
         assert sessions_of(read(client, "/")) == []
         HostApp(engine, Scope(session_id="late")).ask("Are you there?", "Yes.")
         engine.sync.close()
-        for _ in range(600):
-            if sessions_of(html := read(client, "/")):
-                break
-        assert sessions_of(html) == ["late"]
+        tries = (sessions_of(read(client, "/")) for _ in range(600))
+        assert next(filter(None, tries)) == ["late"]
         assert "Are you there?" in read(client, "/")

@@ -13,7 +13,9 @@ from ce_engine.apps.web.page import environment
 
 HERE = Path(next(iter(web.__path__)))
 TEMPLATES = sorted((HERE / "templates").glob("*.html"))
-OWN = sorted(path for path in (HERE / "static").glob("*.*") if path.suffix in (".css", ".js", ".svg"))
+OWN = sorted(
+    path for path in (HERE / "static").glob("*.*") if path.suffix in (".css", ".js", ".svg")
+)
 STANDALONE = {"export.html"}
 """A page that is sent to somebody: it has its styles in itself."""
 
