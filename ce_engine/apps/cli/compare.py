@@ -11,7 +11,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from ce_engine.apps.cli import whereabouts
 from ce_engine.apps.cli.options import Account, AsJson, Prices, StoreUrl, User
+from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import find_session, prices_of, reading
 from ce_engine.apps.cli.times import time_of
 from ce_engine.apps.present.compare_lines import csv_text, lines, notes, shown, subject
@@ -81,7 +83,9 @@ def compare(  # noqa: PLR0913 - one parameter an option
         raise ConfigError("--csv and --json both print to stdout. Choose one of them.")
     table = prices_of(prices)
     span = (time_of(since), time_of(until))
-    found = asyncio.run(_read(store, sessions or [], account, user, span, by))
+    found, where = asyncio.run(
+        _read(store, sessions or [], account, user, span, by, quiet=as_json or as_csv)
+    )
     comparison = compared(found, by, table)
     if html:
         _write_page(html, comparison)
@@ -92,9 +96,7 @@ def compare(  # noqa: PLR0913 - one parameter an option
     elif found:
         _print(console(), comparison)
     else:
-        console().print(
-            f"no calls of account {account!r} in this store, of these sessions and this time"
-        )
+        print_under(console(), 0, where)
 
 
 async def _read(
@@ -104,12 +106,27 @@ async def _read(
     user: str | None,
     span: tuple[str, str],
     by: str,
-) -> list[CallRecord]:
+    *,
+    quiet: bool,
+) -> tuple[list[CallRecord], str]:
+    """The calls; where there are none, what to say instead."""
     async with reading(url) as store:
         infos = await _sessions(store, wanted, account, user)
         since, until = span
         tags = by.startswith(TAG)
-        return await read_calls(store, infos, since=since, until=until, tags=tags)
+        with bar("reading", len(infos), hidden=quiet) as advance:
+            calls = await read_calls(
+                store, infos, since=since, until=until, tags=tags, advance=advance
+            )
+        if calls:
+            return calls, ""
+        said = f"no calls of account {account!r} in {store.url}"
+        if infos:
+            return (
+                calls,
+                f"{said} , of these sessions and this time: `ce sessions --all` lists all, with their times",
+            )
+        return calls, f"{said}: {await whereabouts.of_nothing(store, account)}"
 
 
 async def _sessions(

@@ -64,7 +64,9 @@ Follow = Annotated[
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Draw the turns instead: FILE.svg, or FILE.png ([plot])."),
+    typer.Option(
+        metavar="FILE", help="Draw the turns instead: FILE.svg, or FILE.png, which needs Pillow."
+    ),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Whole reasons, none shortened.")]
 

@@ -368,3 +368,28 @@ def test_helper_calls_are_named(engine: ContextEngine) -> None:
     helper = app.prepare(user("Summarise."), purpose="helper")
     engine.sync.fail(helper.turn, "NOT_NEEDED")
     assert "helper call; " in report_of(engine)
+
+
+@pytest.mark.parametrize("columns", [None, 60, 80, 100, 200])
+def test_hostile_and_wide_text_stays_text_on_its_line(
+    engine: ContextEngine, columns: int | None
+) -> None:
+    rule = "规则\x1b[2J\x1b]0;owned\x07\u202eevil\u2066" + "很长的名字" * 30
+    report = Report(
+        turn_id="t-1",
+        stable_prefix_hash="m",
+        token_budget=100,
+        token_used=150,
+        rules_dropped=[rule, "[bold]two[/bold]"],
+    )
+    data = report.model_dump(mode="json", exclude={"turn_id"})
+    put(engine.store.url, TurnRow("t-1", report=data, lane="\x1b[31m线", opened_at="2026-11-25"))
+    engine.sync.close()
+    at = ("s", "--store", engine.store.url)
+    for more in ([], ["--full"], ["--turn", "1"]):
+        text = ce("report", *at, *more, columns=columns).stdout
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+        if columns:
+            assert max(map(cell_len, text.splitlines())) <= columns
+        if not columns or more == ["--full"]:
+            assert "[bold]two[/bold]" in "".join(text.split())
