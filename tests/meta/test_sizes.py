@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1490,
-    "ce_engine/apps": 4380,
+    "ce_engine/apps": 5400,
     "ce_engine/audit": 2810,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,

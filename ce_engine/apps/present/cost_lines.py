@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ce_engine.apps.present.output import change, number
+from ce_engine.apps.present.output import change, number, percent
 from ce_engine.audit.compare.costs import Costs, costs
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
@@ -21,14 +21,17 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class SessionCosts:
-    """A session's calls with what they cost; the first are those of its turns, in their order."""
+    """A session's calls with what they cost; the first are those of its turns, whose numbers are `turns`."""
 
     calls: Sequence[CallRecord]
     costs: Costs
+    turns: Sequence[int]
 
     @classmethod
-    def of(cls, calls: Sequence[CallRecord], prices: PriceTable) -> SessionCosts:
-        return cls(calls, costs(calls, prices))
+    def of(
+        cls, calls: Sequence[CallRecord], prices: PriceTable, turns: Sequence[int]
+    ) -> SessionCosts:
+        return cls(calls, costs(calls, prices), turns)
 
     def amount(self, value: float) -> str:
         """An amount of the session's money, with as many places as its calls need."""
@@ -72,11 +75,11 @@ class SessionCosts:
         )
 
     def _turns(self, cause: str) -> str:
-        pairs = enumerate(zip(self.calls, self.costs.each, strict=True), start=1)
+        theirs = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
         turns = sorted(
             (-cost.more, turn)
-            for turn, (call, cost) in pairs
-            if call.agent != OWN and call.cause == cause and cost.more > 0
+            for turn, call, cost in theirs
+            if call.cause == cause and cost.more > 0
         )
         if not turns:
             return ""
@@ -85,29 +88,25 @@ class SessionCosts:
         word = "turn" if len(turns) == 1 else "turns"
         return f" at {word} {', '.join(map(number, named))}{more}"
 
-    def lines(self) -> Iterator[str]:
-        """The sums, what they are in, and what they leave out."""
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """The sums, what they are in, and what they leave out, as named lines."""
         found, theirs = self.costs, [c for c in self.calls if c.agent != OWN]
-        own = f" and our own {number(len(self.calls) - len(theirs))} calls" if found.own else ""
+        own = f", {_calls(len(self.calls) - len(theirs))} of our own included" if found.own else ""
         if found.apart < len(theirs):
-            now = found.compared + found.own
-            yield (
-                f"cost of inputs{own}: {self.amount(now)}, without us {self.amount(found.untouched)} "
-                f"({change(now, found.untouched)}) · answers {self._answers()} · in {self._money()}"
-            )
+            now, before = found.compared + found.own, found.untouched
+            inputs = f"{self.amount(now)} for inputs{own}, {self.amount(before)} without us"
+            effect = saved(now, before, self.amount)
+            yield "cost", f"{inputs} · {effect} · answers {self._answers()}"
+            yield "", f"in {self._money()}"
         if found.apart:
-            cost = self.amount(found.sent - found.compared)
-            yield (
-                f"{_calls(found.apart)} with nothing to stand beside: the app leaves their history to us, "
-                f"or an older release recorded them; their inputs cost {cost}"
-            )
+            why = "the app leaves their history to us, or an older release recorded them"
+            cost = f"their inputs cost {self.amount(found.sent - found.compared)}"
+            yield "apart", f"{_calls(found.apart)} with nothing to stand beside: {why}; {cost}"
         if found.by_talk:
-            yield (
-                f"{_calls(found.by_talk)} by hand, where we keep the talk: beside them stands the cost of "
-                "sending all of it each time"
-            )
+            beside = "beside them stands the cost of sending all of it each time"
+            yield "by hand", f"{_calls(found.by_talk)} by hand, where we keep the talk: {beside}"
         if not self.is_dearer and found.lost:
-            yield f"dearer calls: {self.causes()}"
+            yield "dearer", self.causes()
 
     def _answers(self) -> str:
         told = f" ({_calls(self.costs.estimated)} estimated)" if self.costs.estimated else ""
@@ -119,6 +118,13 @@ class SessionCosts:
             return "input tokens at full price, a cached one a tenth (--prices FILE for money)"
         listed = " at list prices (--prices FILE for yours)" if prices is LISTED else ""
         return f"{prices.currency}{listed}"
+
+
+def saved(now: float, before: float, amount: Callable[[float], str] = "{:,.0f}".format) -> str:
+    """How much less `now` is than `before`, or how much more."""
+    if now <= before:
+        return f"saved {amount(before - now)} ({percent(before - now, before)})"
+    return f"{amount(now - before)} more ({change(now, before)})"
 
 
 def _calls(count: int) -> str:
@@ -153,4 +159,4 @@ def _made_of(tokens: int, prefix: int | None, least: int) -> str:
     return f"{number(tokens)} tokens, of which {number(prefix)} are the same as before{few}"
 
 
-__all__ = ["SessionCosts", "turn_lines"]
+__all__ = ["SessionCosts", "saved", "turn_lines"]

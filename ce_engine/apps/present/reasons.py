@@ -42,8 +42,8 @@ _DECISIONS = {
         "helpers' prompts shortened by the oldest of the conversation in them",
     ),
     ("dropped", "over_budget"): (
-        "candidate beyond its share of room",
-        "candidates beyond their share of room",
+        "block that found no room in what was left",
+        "blocks that found no room in what was left",
     ),
     ("dropped", "over_layer_budget"): (
         "block without room in its layer",
@@ -101,6 +101,12 @@ _FORMS = {
     "selected_lines": "some lines",
 }
 
+_NO_SHARE = (
+    "candidate left out: the share for what comes back was used up",
+    "candidates left out: the share for what comes back was used up",
+)
+"""The budget itself may have room all the same."""
+
 RECALLED = ("m:", "e:")
 """How the ids of blocks begin that relevance nominated: stored messages and evidence."""
 
@@ -136,9 +142,12 @@ _CODES = {
 
 def decision_words(decision: PruneDecision) -> str:
     """A decision with its count; a reason that is not known here is told as it is."""
-    if decision.action == "kept" and decision.block_id.startswith(RECALLED):
+    is_recalled = decision.block_id.startswith(RECALLED)
+    if decision.action == "kept" and is_recalled:
         return f"{number(decision.count)} found relevant again"
     forms = _DECISIONS.get((decision.action, decision.reason))
+    if is_recalled and (decision.action, decision.reason) == ("dropped", "over_budget"):
+        forms = _NO_SHARE
     if forms is None:
         return f"{number(decision.count)} {decision.action}: {decision.reason.replace('_', ' ')}"
     return f"{number(decision.count)} {forms[decision.count != 1]}"
@@ -183,12 +192,16 @@ def reasons(report: Report) -> Iterator[str]:
 
 
 def _summed(report: Report) -> list[PruneDecision]:
-    """The decisions that left something out, one for each action and reason, the most first."""
-    found: dict[tuple[str, str], PruneDecision] = {}
+    """The decisions that left something out, one for each action and reason, the most first.
+
+    What was nominated to come back is apart from what is sent anyhow.
+    """
+    found: dict[tuple[str, str, bool], PruneDecision] = {}
     for decision in report.prune_decisions:
         if decision.action == "kept":
             continue
-        key = (decision.action, decision.reason)
+        is_recalled = decision.block_id.startswith(RECALLED)
+        key = (decision.action, decision.reason, is_recalled)
         known = found.get(key)
         if known is None:
             found[key] = decision.model_copy()
