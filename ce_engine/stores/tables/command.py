@@ -177,6 +177,37 @@ def _executed(
         cursor.close()
 
 
+def begin(connection: Connection, text: str) -> None:
+    """Begin a transaction of the driver's; `commit` ends it.
+
+    Raises:
+        DBAPIError: it cannot be begun.
+    """
+    _executed(connection, text, [()], _nothing)
+
+
+def _nothing(_: object) -> None:
+    """What is taken of a statement that gives nothing."""
+
+
+def commit(connection: Connection) -> None:
+    """Commit.
+
+    Raises:
+        DBAPIError: it could not; it names no statement.
+    """
+    if connection.in_transaction():  # something in it went SQLAlchemy's own way
+        connection.commit()
+        return
+    driver = connection.dialect.loaded_dbapi
+    try:
+        connection.connection.commit()
+    except driver.Error as error:
+        raise DBAPIError.instance(
+            None, None, error, driver.Error, hide_parameters=True, dialect=connection.dialect
+        ) from error
+
+
 def inserting(table: Table, statement: Insert | None = None) -> Command:
     """An insert of all columns but the row's own number."""
     columns = [column.name for column in table.c if column.name != "id"]
