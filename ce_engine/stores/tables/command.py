@@ -27,13 +27,16 @@ _one = methodcaller("fetchone")
 class _Compiled:
     """A statement as the driver takes it, and how values are bound to it."""
 
-    __slots__ = ("_defaults", "_makers", "_values", "names", "positional", "text")
+    __slots__ = ("_asks", "_defaults", "_makers", "_values", "names", "positional", "text")
 
-    def __init__(self, text: str, binds: Sequence[_Bind], *, positional: bool) -> None:
+    def __init__(
+        self, text: str, binds: Sequence[_Bind], *, positional: bool, asks: bool = False
+    ) -> None:
         self.text, self.positional = text, positional
         self.names = [name for name, *_ in binds]
         self._defaults = {name: default for name, default, _ in binds}
         self._values = _taking(self.names)
+        self._asks = asks
         self._makers = [(n, make) for n, (*_, make) in enumerate(binds) if make is not None]
 
     def rows(self, names: Sequence[str]) -> Callable[[Any], Row]:
@@ -45,6 +48,8 @@ class _Compiled:
         for place, make in self._makers:
             if done[place] is not None:
                 done[place] = make(done[place])
+        if self._asks:
+            done = [bytearray(value) if value.__class__ is bytes else value for value in done]
         return done if self.positional else dict(zip(self.names, done, strict=True))
 
 
@@ -81,7 +86,8 @@ class _Statement:
         for name in names:
             bind = compiled.binds[name]
             binds.append((name, compiled.params[name], _processor(bind.type, dialect)))
-        return _Compiled(str(compiled), binds, positional=compiled.positional)
+        asks = dialect.name == "sqlite"  # bytes whether they adapt themselves; bytearrays it takes
+        return _Compiled(str(compiled), binds, positional=compiled.positional, asks=asks)
 
 
 def _processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
