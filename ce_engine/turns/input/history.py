@@ -11,7 +11,7 @@ from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.grouping import answers
 from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
-from ce_engine.schema.call import ModelCall
+from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.enums import Origin, Role
 from ce_engine.schema.rows import MessageRow, SummaryRow
 from ce_engine.sessions.summary_coverage import (
@@ -125,16 +125,36 @@ class History:
         """The call's messages, at their `places` in the log, with those that are brought in."""
         end = len(self.call.messages)
         parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
-        items = [self._host_item(index, places[index]) for index in chain(*parts)]
-        if any(item.calls for item in items):
+        items = self._host_items(chain(*parts), places)
+        if [item for item in items if item.calls]:
             items = self.answered(items)
         if not self.items:
             return items
         leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
         return [*items[:leading], *self.items, *items[leading:]]
 
-    def _host_item(self, index: int, place: int | None) -> MessageItem:
-        host = self.call.messages[index]
+    def _host_items(
+        self, indexes: Iterable[int], places: Sequence[int | None]
+    ) -> list[MessageItem]:
+        """The host's messages as items; those of the list before that stand where they stood are the same."""
+        messages, entries = self.call.messages, self.view.log.entries
+        counted_by, found = self.counter.name, list[MessageItem]()
+        for index in indexes:
+            host, place = messages[index], places[index]
+            item: MessageItem | None = host.item
+            if (
+                item is None
+                or item.index != index
+                or item.n != place
+                or (place is not None and item.message_id != entries[place].message_id)
+                or host.counted != (counted_by, item.tokens)
+                or host.attachments  # whose cost is told each time where it is a guess
+            ):
+                item = host.item = self._host_item(host, index, place)
+            found.append(item)
+        return found
+
+    def _host_item(self, host: HostMessage, index: int, place: int | None) -> MessageItem:
         message, calls = host.message, host.message.tool_calls
         return MessageItem(
             host.origin,

@@ -271,7 +271,7 @@ class Preparation:
         for new in found.new:
             parent = settle(new.parent, added)
             added.append(self._append(new, parent, arrived[new.index]))
-        self.places = [settle(place, added) for place in found.positions]
+        self.places = [n if n is None or n >= 0 else added[~n] for n in found.positions]
         self.question = settle(found.tip, added)
         self.cut.check_below(self.places, known)
         view.remember_sent(self.lane_key, call.messages, self.places)

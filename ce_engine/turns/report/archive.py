@@ -117,11 +117,11 @@ def _before(log: MessageForest, n: int) -> int:
 def runs(log: MessageForest, places: Sequence[int]) -> Runs:
     """The entries of a list as runs, in order: a list that only grows is one run, however long."""
     found: Runs = []
-    parents, count, last = log.parents, 0, -1
+    parents, answered, count, last = log.parents, log.answered_calls, 0, -1
     for place in reversed(places):
         follows = last >= 0 and (
             # Most often the entry right behind, without results between: no need to ask for more.
-            (place == last - 1 == parents[last] and not log.results(place))
+            (place == last - 1 == parents[last] and place not in answered)
             or _before(log, last) == place
         )
         if follows:

@@ -86,18 +86,12 @@ def _said(outcome: Outcome, most: int) -> dict[str, int]:
         if position in cut.dropped or position == outcome.line.task:
             continue
         for item in group.items:
-            if kind := _kind(item):
+            if item.is_tool_result or item.origin is Origin.COLLEAGUE:
+                kind = TOOL_RESULTS if item.is_tool_result else AGENTS
                 found[kind] += _tokens(outcome, item, shortened=position in cut.shortened)
     results = max(0, min(found[TOOL_RESULTS], most))
     agents = min(found[AGENTS], most - results)
     return {CONVERSATION: most - results - agents, AGENTS: agents, TOOL_RESULTS: results}
-
-
-def _kind(item: MessageItem) -> str:
-    """The kind of a message; empty for the conversation's, which is what is left."""
-    if item.is_tool_result:
-        return TOOL_RESULTS
-    return AGENTS if item.origin is Origin.COLLEAGUE else ""
 
 
 def _tokens(outcome: Outcome, item: MessageItem, *, shortened: bool) -> int:
