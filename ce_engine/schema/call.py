@@ -86,8 +86,6 @@ class HostMessage:
     """The engine's: (estimator and model, tokens with framing, calls and media)."""
     recognised: tuple[tuple[str, str], Any] | None = None
     """The engine's: (session key id and redactor version, what recognises the message there)."""
-    item: Any = field(default=None, init=False)
-    """The engine's: what it was in the last list that it stood in; a copy is another message."""
 
 
 @dataclass(slots=True, eq=False)

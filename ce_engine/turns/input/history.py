@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
 
@@ -41,6 +41,8 @@ class History:
         items: the stored messages to bring in, in order.
         summary: what stands for those before them, if there is a summary.
         stood: what stood for what the cut left out of the host's own list.
+        known: items of the messages that the list begins with as the one before, by index.
+        keeps: whether the items are kept for the lane's next list.
     """
 
     view: SessionView
@@ -51,6 +53,8 @@ class History:
     items: list[MessageItem] = field(default_factory=list)
     summary: Material | None = None
     stood: SummaryRow | None = None
+    known: Mapping[int, MessageItem] = field(default_factory=dict)
+    keeps: bool = False
 
     @property
     def is_brought_in(self) -> bool:
@@ -125,7 +129,7 @@ class History:
         """The call's messages, at their `places` in the log, with those that are brought in."""
         end = len(self.call.messages)
         parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
-        items = self._host_items(chain(*parts), places)
+        items = self._host_items([*chain(*parts)], places)
         if [item for item in items if item.calls]:
             items = self.answered(items)
         if not self.items:
@@ -134,25 +138,19 @@ class History:
         return [*items[:leading], *self.items, *items[leading:]]
 
     def _host_items(
-        self, indexes: Iterable[int], places: Sequence[int | None]
+        self, indexes: Sequence[int], places: Sequence[int | None]
     ) -> list[MessageItem]:
-        """The host's messages as items; those of the list before that stand where they stood are the same."""
-        messages, entries = self.call.messages, self.view.log.entries
-        counted_by, found = self.counter.name, list[MessageItem]()
-        for index in indexes:
-            host, place = messages[index], places[index]
-            item: MessageItem | None = host.item
-            if (
-                item is None
-                or item.index != index
-                or item.n != place
-                or (place is not None and item.message_id != entries[place].message_id)
-                or host.counted != (counted_by, item.tokens)
-                or host.attachments  # whose cost is told each time where it is a guess
-            ):
-                item = host.item = self._host_item(host, index, place)
-            found.append(item)
-        return found
+        """The host's messages as items; the same ones of those that the list before began with."""
+        messages, known = self.call.messages, self.known
+        made = {n: self._host_item(messages[n], n, places[n]) for n in indexes if n not in known}
+        if self.keeps:  # but for files, whose cost is told each time where it is a guess
+            kept = {
+                n: item
+                for n, item in made.items()
+                if item.n is not None and not messages[n].attachments
+            }
+            self.view.lane(self.call.lane_key or "").items = {**known, **kept}
+        return [known.get(n) or made[n] for n in indexes]
 
     def _host_item(self, host: HostMessage, index: int, place: int | None) -> MessageItem:
         message, calls = host.message, host.message.tool_calls

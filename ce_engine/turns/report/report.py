@@ -170,19 +170,19 @@ class ReportWriter:
         for group in line.groups:
             for item in group.items:
                 items[item.message_id if item.index is None else item.index] = item
-        units: list[Unit] = []
-        for step in self.outcome.plan:
-            if type(step) is Keep:  # as most are
-                item = items[step.index]
-                name = item.message_id if item.n is not None else self._name(item, step.index)
-                units.append((name, item.tokens))
-            else:
-                units += self._changed(step, items)
-        return units
+        if self.outcome.unchanged:
+            kept = [items[step.index] for step in self.outcome.plan if isinstance(step, Keep)]
+            return [
+                (i.message_id if i.n is not None else self._name(i, i.index or 0), i.tokens)
+                for i in kept
+            ]
+        return [unit for step in self.outcome.plan for unit in self._units_of(step, items)]
 
-    def _changed(self, step: Step, items: Mapping[Any, MessageItem]) -> Iterator[Unit]:
-        """The units of a step that is no message of the host as it is."""
-        if isinstance(step, Restore):
+    def _units_of(self, step: Step, items: Mapping[Any, MessageItem]) -> Iterator[Unit]:
+        if type(step) is Keep:
+            item = items[step.index]
+            yield self._name(item, step.index), item.tokens
+        elif isinstance(step, Restore):
             name = step.message.message_id
             if step.before:
                 yield self._injected(step.before)
