@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,13 +21,13 @@ class SystemClock:
     """UTC now as ISO 8601 with `Z`, in milliseconds."""
 
     def now_iso(self) -> str:
-        seconds, ns = divmod(time.time_ns(), 1_000_000_000)
-        return f"{_second(seconds)}.{ns // 1_000_000:03d}Z"
+        now = datetime.now(UTC)
+        return f"{_second(now.replace(microsecond=0))}.{now.microsecond // 1000:03d}Z"
 
 
 @lru_cache(maxsize=1)  # several times of one call stand in the same second
-def _second(seconds: int) -> str:
-    return iso(datetime.fromtimestamp(seconds, UTC))[: -len(".000Z")]
+def _second(whole: datetime) -> str:
+    return iso(whole)[: -len(".000Z")]
 
 
 class UuidV4Generator:
