@@ -41,7 +41,7 @@ def split(items: Sequence[MessageItem], below: BelowCut | None = None) -> Messag
             )
             open_calls = list(item.calls)
             line.groups.append(current)
-    for group in [group for group in line.groups[:-1] if _is_unanswered(group)]:
+    for group in [g for g in line.groups[:-1] if not g.complete and _is_unanswered(g)]:
         line.groups.remove(group)
         line.orphans += group.items
     if not line.groups:  # an empty list would only hide what is wrong with the host's
@@ -69,8 +69,8 @@ def take_out_repeated(
 
 
 def _is_unanswered(group: MessageGroup) -> bool:
-    """Whether it is a call that nobody answered; old function calls, which have no ids, may go without."""
-    return not (group.complete or group.must) and any(group.items[0].calls)
+    """Whether a group that is not complete is a call that nobody answered; old function calls, which have no ids, may go without."""
+    return not group.must and any(group.items[0].calls)
 
 
 def answers(item: MessageItem, open_calls: list[str]) -> bool:

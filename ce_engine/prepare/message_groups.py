@@ -147,5 +147,8 @@ class MessageLine:
     @property
     def uses_tools(self) -> bool:
         """Whether a message of it asks for a tool, below the cut or above it."""
-        asks = any(item.calls for group in self.groups for item in group.items)
-        return asks or (self.below is not None and self.below.uses_tools)
+        for group in self.groups:
+            for item in group.items:
+                if item.calls:
+                    return True
+        return self.below is not None and self.below.uses_tools

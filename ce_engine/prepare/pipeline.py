@@ -76,7 +76,7 @@ def assemble(
 
     def made(marks: CutMarks) -> Outcome:
         line = split(items, marks.below)
-        if limit.tokens is not None and fixed + sum(item.tokens for item in items) > limit.tokens:
+        if limit.tokens is not None and fixed + sum([item.tokens for item in items]) > limit.tokens:
             take_out_repeated(line, items, sources.text)
         run = _Assembly(items, line, fixed, limit, config, sources, pruner)
         return run.run(marks, inject=inject)
@@ -106,7 +106,7 @@ class _Assembly:
         self.limit = limit
         self.config = config
         self.sources = sources
-        self.given = fixed + sum(item.tokens for item in items if item.index is not None)
+        self.given = fixed + sum([item.tokens for item in items if item.index is not None])
         self.fixed = fixed + sum(item.tokens for item in self.line.system)
         self.out = Outcome([], unchanged=False, used=0, before=0, cut=Cut(), line=self.line)
         self.groups = Groups(self.out, sources, config.locale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -216,6 +216,11 @@ class MessageForest:
     def results(self, n: int) -> Sequence[int]:
         """Tool results under entry `n`, oldest first."""
         return self._results.get(n, ())
+
+    @property
+    def answered_calls(self) -> Container[int]:
+        """The entries that tool results hang under."""
+        return self._results
 
     def results_by_key(self, key: bytes) -> Sequence[int]:
         """Tool results with this fingerprint, oldest first."""

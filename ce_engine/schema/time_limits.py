@@ -83,8 +83,10 @@ def breathe() -> None:
 
 def breathing(parts: Iterable[T]) -> Iterator[T]:
     """Give the parts of a text one by one, and `breathe` at each."""
+    pace = _PACE.get()
     for part in parts:
-        breathe()
+        if pace is not None and time.perf_counter() > pace.rests_at:
+            pace.stop()
         yield part
 
 

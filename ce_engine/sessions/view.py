@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from typing import Any
 from weakref import ReferenceType, ref
 
 from ce_engine.config import RuntimeConfig
 from ce_engine.ports.redaction import SessionRedactor
 from ce_engine.prepare.choose.anchored_context import Pins
-from ce_engine.prepare.message_groups import BelowCut
+from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.runtime.bounded_dict import BoundedDict as BoundedDict
 from ce_engine.schema.call import HostMessage, TurnHandle
 from ce_engine.schema.document import ContextBlock, Task, ToolCall, may_be_found
@@ -56,6 +57,15 @@ Facts = BoundedDict[tuple[str, str], object]
 """What was recorded here, by kind and id."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToldList:
+    """What an archive tells of the first `count` messages of a list; `by` are counter and redactor."""
+
+    count: int
+    by: tuple[str, str]
+    archive: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class LaneMemory:
     """The last bodies of a lane, and the list that the host sent, weakly held."""
@@ -63,6 +73,12 @@ class LaneMemory:
     bodies: LaneBodies = field(default_factory=LaneBodies)
     sent: list[ReferenceType[HostMessage]] = field(default_factory=list)
     places: list[int | None] = field(default_factory=list)
+    items: dict[int, MessageItem] = field(default_factory=dict)
+    """Of the messages of that list that are stored, by index, what they were to the call."""
+    counted_by: str = ""
+    """The counter of the items."""
+    told: ToldList | None = None
+    """What its archive told of that list, if it told of all of it."""
     calibration: Calibration = field(default_factory=Calibration)
     below: BelowCut | None = None
     """What the lane's cut leaves out, as long as the host's list begins with the very same messages."""
@@ -71,6 +87,24 @@ class LaneMemory:
     """Tokens of its last input."""
     summary: object = None
     """The coverage whose summary stands for what the cut leaves out."""
+
+    def begins_alike(
+        self, places: Sequence[int | None], known: Sequence[int | None], counted_by: str
+    ) -> tuple[Mapping[int, MessageItem], ToldList | None]:
+        """What is kept of the list before, of the messages that the next one begins with, too.
+
+        Args:
+            places: where the messages of the next list sit.
+            known: the same of its leading messages that are the very ones of the list before.
+            counted_by: the counter's name.
+        """
+        count = len(known)
+        if self.counted_by != counted_by or places[:count] != known:
+            self.counted_by = counted_by
+            return {}, None
+        if count == len(self.sent):
+            return self.items, self.told
+        return {n: item for n, item in self.items.items() if n < count}, None
 
 
 @dataclass(slots=True)
@@ -236,13 +270,17 @@ class SessionView(SessionIndex):
     ) -> None:
         """Keep where the messages of a lane's list sit, for the next list that begins with them."""
         lane = self.lane(name)
-        lane.sent, lane.places = [ref(message) for message in messages], places
+        lane.sent, lane.places = [*map(ref, messages)], places
+        lane.items, lane.told = {}, None
 
     def known_places(self, name: str, messages: Sequence[HostMessage]) -> list[int | None]:
         """Places of the leading messages that are the very objects of the lane's last list."""
         lane = self.lanes.get(name)
         if lane is None:
             return []
+        whole = len(lane.sent)
+        if [known() for known in lane.sent] == [*messages[:whole]]:  # most often
+            return lane.places[:whole] if whole >= 2 else []
         count = 0
         for known, message in zip(lane.sent, messages, strict=False):
             # The host's own instructions may hold the time: they sit nowhere, whatever they say.

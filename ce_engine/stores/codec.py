@@ -11,10 +11,11 @@ from pydantic import BaseModel
 
 M = TypeVar("M", bound=BaseModel)
 
-_ESCAPED = "\x02json:"
+_MARKED = "\x02"
+_ESCAPED = f"{_MARKED}json:"
 """Stands before a text that is kept as JSON because it holds NUL or half a surrogate pair."""
 
-SEALED = "\x02seal:"
+SEALED = f"{_MARKED}seal:"
 """Stands before a text that is sealed; see `sealing.py`."""
 
 _ASCII = json.JSONEncoder(separators=(",", ":"), default=str)
@@ -53,6 +54,8 @@ def fresh_data(value: Any) -> Any:
 
 def escape(text: str) -> str:
     """The text in a form that every database takes; equal texts have equal forms."""
+    if text.isascii() and "\x00" not in text and text[:1] != _MARKED:
+        return text  # as nearly all are
     if _is_storable(text) and not text.startswith((_ESCAPED, SEALED)):
         return text
     return _ESCAPED + json.dumps(text)

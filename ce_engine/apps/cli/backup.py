@@ -10,6 +10,7 @@ import typer
 
 from ce_engine.apps.cli.copy import Quiet, copied
 from ce_engine.apps.cli.options import AsJson, StoreUrl
+from ce_engine.apps.cli.progress import spinner
 from ce_engine.apps.cli.reading import reading
 from ce_engine.apps.present.output import number, print_json
 from ce_engine.errors import ConfigError, StoreError
@@ -68,7 +69,8 @@ async def _backup(file: Path, url: str, with_secret: bool, *, quiet: bool) -> tu
         if scheme_of(url) == "sqlite":
             async with reading(url) as store:
                 count, problems = len(await store.list_keys()), list[str]()
-                await asyncio.to_thread(snapshot, local_path(url), draft)
+                with spinner("writing the backup", hidden=quiet):
+                    await asyncio.to_thread(snapshot, local_path(url), draft)
         else:
             count, problems = await _archived(url, draft, quiet=quiet)
     if key is not None:

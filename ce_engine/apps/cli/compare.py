@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +11,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from ce_engine.apps.cli import whereabouts
 from ce_engine.apps.cli.options import Account, AsJson, Prices, StoreUrl, User
+from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import find_session, prices_of, reading
+from ce_engine.apps.cli.times import time_of
 from ce_engine.apps.present.compare_lines import csv_text, lines, notes, shown, subject
 from ce_engine.apps.present.output import clipped, console, moment, number, print_json, print_under
 from ce_engine.audit.compare.figures import Comparison
@@ -22,7 +23,6 @@ from ce_engine.audit.compare.figures import compare as compared
 from ce_engine.audit.compare.reading import read_calls
 from ce_engine.audit.compare.records import TAG, CallRecord, grouping
 from ce_engine.errors import ConfigError
-from ce_engine.schema.times import iso, parse_time
 
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ NAME_CELLS = 28
 """Cells of a group's name."""
 GAP = 3
 """Cells between columns, at most."""
-AGO = re.compile(r"(\d{1,6})([mhdw])")
-UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 Sessions = Annotated[
     list[str] | None,
@@ -84,8 +82,10 @@ def compare(  # noqa: PLR0913 - one parameter an option
     if as_csv and as_json:
         raise ConfigError("--csv and --json both print to stdout. Choose one of them.")
     table = prices_of(prices)
-    span = (_time(since), _time(until))
-    found = asyncio.run(_read(store, sessions or [], account, user, span, by))
+    span = (time_of(since), time_of(until))
+    found, where = asyncio.run(
+        _read(store, sessions or [], account, user, span, by, quiet=as_json or as_csv)
+    )
     comparison = compared(found, by, table)
     if html:
         _write_page(html, comparison)
@@ -96,9 +96,7 @@ def compare(  # noqa: PLR0913 - one parameter an option
     elif found:
         _print(console(), comparison)
     else:
-        console().print(
-            f"no calls of account {account!r} in this store, of these sessions and this time"
-        )
+        print_under(console(), 0, where)
 
 
 async def _read(
@@ -108,12 +106,27 @@ async def _read(
     user: str | None,
     span: tuple[str, str],
     by: str,
-) -> list[CallRecord]:
+    *,
+    quiet: bool,
+) -> tuple[list[CallRecord], str]:
+    """The calls; where there are none, what to say instead."""
     async with reading(url) as store:
         infos = await _sessions(store, wanted, account, user)
         since, until = span
         tags = by.startswith(TAG)
-        return await read_calls(store, infos, since=since, until=until, tags=tags)
+        with bar("reading", len(infos), hidden=quiet) as advance:
+            calls = await read_calls(
+                store, infos, since=since, until=until, tags=tags, advance=advance
+            )
+        if calls:
+            return calls, ""
+        said = f"no calls of account {account!r} in {store.url}"
+        if infos:
+            return (
+                calls,
+                f"{said} , of these sessions and this time: `ce sessions --all` lists all, with their times",
+            )
+        return calls, f"{said}: {await whereabouts.of_nothing(store, account)}"
 
 
 async def _sessions(
@@ -123,24 +136,6 @@ async def _sessions(
         return await store.list_sessions(account_id=account, user_id=user, ephemeral=True)
     names = dict.fromkeys(wanted)
     return [await find_session(store, name, account=account, user=user) for name in names]
-
-
-def _time(text: str) -> str:
-    """A time as stored ones are written, UTC.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    if not text:
-        return ""
-    if ago := AGO.fullmatch(text.removesuffix(" ago")):
-        span = timedelta(**{UNITS[ago[2]]: int(ago[1])})
-        return iso(datetime.now(UTC) - span)
-    if (then := parse_time(text)) is None:
-        raise ConfigError(
-            f"{text!r} is no time. Write 2026-11-23, 2026-11-23T14:30Z, or 90m, 24h, 7d (ago)."
-        )
-    return iso(then)
 
 
 def _write_page(path: Path, comparison: Comparison) -> None:

@@ -65,7 +65,9 @@ def list_(
     found = _run(store, lambda engine: engine.constraints.list(scope, kind=kind))
     _print(found, as_json=as_json)
     if not found and not as_json:
-        console().print("no constraints")
+        console().print(
+            "no constraints of this user in this project: `ce constraints add TEXT` adds one"
+        )
 
 
 @constraints.command()

@@ -76,6 +76,7 @@ async def _copy(
 ) -> CopyReport:
     check_apart(source, target)
     async with reading(source) as store:
+        await store.list_keys()  # what is wrong with it is told before what is missing beside it
         share_secret(store, source, target)
         into = open_store(target)
         try:

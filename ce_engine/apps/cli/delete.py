@@ -10,6 +10,7 @@ import typer
 
 from ce_engine.apps.cli.delete_verify import DeletionCheck, words
 from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl
+from ce_engine.apps.cli.progress import spinner
 from ce_engine.apps.cli.reading import engine_over, find_scope, find_session, with_project
 from ce_engine.apps.present.output import console, number, print_json, printable
 from ce_engine.errors import EvidenceNotFoundError, SessionNotFoundError
@@ -139,10 +140,11 @@ async def _delete(
                 engine, account, user, session, evidence, yes=yes, may_be_gone=bool(urls[1])
             )
             scopes = [scope]
-        if check is None:
-            return await deletion(), None
-        await check.note(store, scopes, evidence)
-        return await deletion(), await check.made(store, quiet=quiet)
+        if check is not None:
+            await check.note(store, scopes, evidence)
+        with spinner("deleting", hidden=quiet):
+            deleted = await deletion()
+        return deleted, await check.made(store, quiet=quiet) if check is not None else None
 
 
 async def _of_user(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ce_engine.apps.cli.options import Account, AsJson, StoreUrl
+from ce_engine.apps.cli.progress import spinner
 from ce_engine.apps.cli.reading import engine_over
 from ce_engine.apps.present.output import number, print_json
 from ce_engine.errors import ConfigError
@@ -42,7 +43,12 @@ def export(
 
     Without --to it is printed. `ce schema export` describes it.
     """
-    found = asyncio.run(_exported(store, account, user))
+    found = asyncio.run(_exported(store, account, user, quiet=as_json))
+    if not found.sessions and not found.settings:
+        typer.echo(
+            f"nothing of user {user!r} in account {account!r}: `ce sessions --all` lists whose there is",
+            err=True,
+        )
     if to is None:
         print_json(found.model_dump(mode="json"))
         return
@@ -60,9 +66,10 @@ def export(
         typer.echo(f"{told} written to {to}")
 
 
-async def _exported(url: str | None, account: str, user: str) -> UserExport:
+async def _exported(url: str | None, account: str, user: str, *, quiet: bool) -> UserExport:
     async with engine_over(url) as engine:
-        return await engine.export_user_data(account, user)
+        with spinner("reading", hidden=quiet):
+            return await engine.export_user_data(account, user)
 
 
 def _write(path: Path, found: UserExport) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ce_engine.apps.cli import whereabouts
 from ce_engine.apps.cli.errors import AmbiguousSessionError
 from ce_engine.errors import (
     ConfigError,
@@ -37,6 +38,8 @@ def text_of(path: Path) -> str:
     """
     try:
         return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {str(path)!r}: see that its name is right") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{str(path)!r} cannot be read as UTF-8 text: {error}") from error
 
@@ -147,10 +150,9 @@ async def find_session(
             "Choose one with --user ID."
         )
     whose = "" if user is None else f" of user {user!r}"
+    where = await whereabouts.of_session(store, session_id, account, sessions)
     raise SessionNotFoundError(
-        f"there is no session {session_id!r}{whose} in account {account!r} of {store.url}. "
-        f"{len(sessions)} others are there: `ce sessions --all` lists them, --account and --store "
-        "choose where to look."
+        f"there is no session {session_id!r}{whose} in account {account!r} of {store.url}: {where}"
     )
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from ce_engine.apps.cli.options import (
     Account,
@@ -16,32 +20,65 @@ from ce_engine.apps.cli.options import (
     User,
 )
 from ce_engine.apps.cli.reading import engine_over, find_scope, find_session, prices_of, reading
+from ce_engine.apps.cli.report_turns import (
+    SessionTurns,
+    as_plain,
+    print_end,
+    read_turns,
+    turns_of,
+)
+from ce_engine.apps.cli.times import time_of
 from ce_engine.apps.present.brought_in import print_brought_in
-from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
-from ce_engine.apps.present.output import console, print_json, print_under
+from ce_engine.apps.present.cost_lines import turn_lines
+from ce_engine.apps.present.output import console, moment, print_json, print_under
+from ce_engine.apps.present.turn_table import TurnTable
 from ce_engine.apps.present.turns import (
     Told,
     print_decisions,
     print_ids,
     print_over_budget,
-    print_summary,
     print_turn,
-    print_turns,
 )
-from ce_engine.audit.compare.reading import calls_of
 from ce_engine.audit.operators import operators_scope
-from ce_engine.errors import ContextEngineError
+from ce_engine.errors import ConfigError, ContextEngineError
 from ce_engine.schema.document import SessionDocument
 from ce_engine.schema.replay import Explanation
-from ce_engine.schema.report import report_of
 from ce_engine.schema.rows import TurnRow
-from ce_engine.text.tokens.prices import PriceTable, prices_here
+from ce_engine.text.tokens.prices import prices_here
 
 
-def report(
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+Since = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="Turns from then on: 2026-11-23, 2026-11-23T14:30Z, or 2h (ago).",
+        show_default="all",
+    ),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Then new turns as they end; stop with Ctrl-C.")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Draw the turns instead: FILE.svg, or FILE.png, which needs Pillow."
+    ),
+]
+Full = Annotated[bool, typer.Option("--full", help="Whole reasons, none shortened.")]
+
+
+def report(  # noqa: PLR0913 - one parameter an option
     session: SessionId,
     *,
     turn: TurnChoice = None,
+    since: Since = "",
+    follow: Follow = False,
+    plot: Plot = None,
+    full: Full = False,
     prices: Prices = None,
     store: StoreUrl = None,
     user: User = None,
@@ -54,31 +91,46 @@ def report(
 
     With --json, a list of turns, oldest first: turn (its number), turn_id, status, attempt, ..., report, the
     whole stored report or null, and cost: sent, untouched (null where nobody can say), answer, currency;
-    with --turn also brought_in.
+    with --turn also brought_in. With --follow, an object a line.
     """
-    table = prices_of(prices) or prices_here()
+    _check(turn, since, plot, follow=follow)
+    table, begin = prices_of(prices) or prices_here(), time_of(since)
+    if follow:
+        from ce_engine.apps.cli.report_follow import following  # noqa: PLC0415 - only where asked for
+
+        following((store, session, account, user), table, begin, full=full, as_json=as_json)
+        return
     rows, document = asyncio.run(_read(store, session, account, user))
-    told, spent = _told(rows, document, table)
-    place = None if turn is None else _place(told, turn, session)
-    found = (
-        None
-        if place is None
-        else asyncio.run(_explained(store, session, account, user, told[place]))
-    )
-    if as_json:
-        chosen = told if place is None else [told[place]]
-        print_json([_plain(item, spent, found) for item in chosen])
-    elif place is not None:
-        _print_one(told, place, spent, found)
-    elif told:
-        screen = console()
-        if spent is not None and (line := spent.headline()):
-            print_under(screen, 0, line, style="bold")
-        print_over_budget(screen, told)
-        print_turns(screen, told)
-        print_summary(screen, told, spent.lines() if spent is not None else ())
+    found = turns_of(rows, document, table, begin)
+    if plot is not None:
+        _draw(plot, session, found)
+    if turn is not None:
+        item = found.turns[place := _place(found.turns, turn, session)]
+        made = asyncio.run(_explained(store, session, account, user, item))
+        if as_json:
+            print_json([as_plain(item, found.costs, place, made)])
+        else:
+            _print_one(found, place, made)
+    elif as_json:
+        print_json([as_plain(item, found.costs, n) for n, item in enumerate(found.turns)])
+    elif plot is not None:
+        print_under(console(), 0, f"{len(found.turns)} turns drawn in {str(plot)!r}")
     else:
-        console().print("no turns: nothing was prepared in this session")
+        _print(console(), found, begin, full=full)
+
+
+def _check(turn: str | None, since: str, plot: Path | None, *, follow: bool) -> None:
+    """See that the options go together, before anything is read."""
+    if turn is not None and (since or follow or plot):
+        raise ConfigError(
+            "--turn shows one turn: it does not go with --since, --follow and --plot. Leave it out, or them."
+        )
+    if follow and plot:
+        raise ConfigError("--plot draws what is there: it does not go with --follow. Choose one.")
+    if plot is not None:
+        from ce_engine.apps.present.plot import check  # noqa: PLC0415 - only where one is asked for
+
+        check(plot)
 
 
 async def _read(
@@ -86,8 +138,7 @@ async def _read(
 ) -> tuple[list[TurnRow], SessionDocument | None]:
     async with reading(url) as store:
         info = await find_session(store, session_id, account=account, user=user)
-        scope = await operators_scope(store, info)
-        return await store.list_turns(scope), await store.get_session(scope)
+        return await read_turns(store, await operators_scope(store, info))
 
 
 async def _explained(
@@ -101,51 +152,50 @@ async def _explained(
     return None
 
 
-def _told(
-    rows: Sequence[TurnRow], document: SessionDocument | None, prices: PriceTable
-) -> tuple[list[Told], SessionCosts | None]:
-    spent = SessionCosts.of(calls_of(document, rows), prices) if document is not None else None
-    told = [
-        Told(turn, row, report_of(row.turn_id, row.report))
-        for turn, row in enumerate(rows, start=1)
-    ]
-    for place, item in enumerate(told):
-        if spent is not None and item.report is not None:
-            item.cost = spent.cells(place)
-    return told, spent
+def _print(screen: Console, found: SessionTurns, since: str, *, full: bool) -> None:
+    if not found.turns:
+        print_under(screen, 0, _nothing(found.of, since))
+        return
+    if found.costs is not None and (line := found.costs.headline()):
+        print_under(screen, 0, line, style="bold")
+    print_over_budget(screen, found.turns)
+    table = TurnTable(screen, full=full)
+    table.print(found.turns)
+    print_end(screen, table, found)
 
 
-def _plain(item: Told, spent: SessionCosts | None, found: Explanation | None) -> dict[str, object]:
-    plain = item.as_json()
-    if spent is not None:
-        cost = spent.costs.each[item.turn - 1]
-        currency = spent.costs.prices.currency
-        sums = {"sent": cost.sent, "untouched": cost.untouched, "answer": cost.answer}
-        plain["cost"] = {**sums, "currency": currency}
-    if found is not None:
-        plain["brought_in"] = found.model_dump(mode="json")
-    return plain
+def _nothing(there: int, since: str) -> str:
+    if there:
+        return (
+            f"no turns since {moment(since)} UTC: the session has {there} before; "
+            "an earlier --since shows them"
+        )
+    return "no turns: nothing was prepared in this session; `ce show` has what was recorded of it"
 
 
-def _print_one(
-    told: Sequence[Told], place: int, spent: SessionCosts | None, found: Explanation | None
-) -> None:
-    screen, item = console(), told[place]
+def _draw(path: Path, session: str, found: SessionTurns) -> None:
+    from ce_engine.apps.present.plot import draw  # noqa: PLC0415 - only where one is asked for
+
+    draw(path, session, found.turns, found.costs)
+
+
+def _print_one(found: SessionTurns, place: int, made: Explanation | None) -> None:
+    screen, item, spent = console(), found.turns[place], found.costs
     print_turn(screen, item, turn_lines(spent, place) if spent is not None else ())
     if item.report is None:
         print_ids(screen, item)
         return
-    if found is None:
+    if made is None:
         said = "it cannot be made again (a helper's call, a store without its secret, no stored report)"
         print_under(screen, 0, f"\nBrought in for this turn: {said}")
     else:
-        turns = {one.row.tip_message_id or "": one.turn for one in reversed(told)}
-        print_brought_in(screen, found, turns)
+        numbers = {one.row.tip_message_id or "": one.turn for one in reversed(found.turns)}
+        print_brought_in(screen, made, numbers)
     print_decisions(screen, item.report)
     print_ids(screen, item)
 
 
-def _place(told: Sequence[Told], choice: str, session_id: str) -> int:
+def _place(turns: Sequence[Told], choice: str, session_id: str) -> int:
     from ce_engine.audit.replay import find_turn  # noqa: PLC0415 - brings half of the engine
 
-    return find_turn([item.row for item in told], choice, session_id)
+    return find_turn([item.row for item in turns], choice, session_id)

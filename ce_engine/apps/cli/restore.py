@@ -37,7 +37,9 @@ def restore(
     """
     file, url = file.absolute(), url or DEFAULT
     if not file.is_file():
-        raise StoreUnavailableError(f"there is no backup at {str(file)!r}")
+        raise StoreUnavailableError(
+            f"there is no backup at {str(file)!r}: `ce backup FILE` makes one"
+        )
     if scheme_of(url) == "sqlite":
         count = asyncio.run(_restored_file(file, local_path(url), quiet=quiet or as_json))
         if as_json:

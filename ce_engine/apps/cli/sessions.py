@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ce_engine.apps.cli import whereabouts
 from ce_engine.apps.cli.options import Account, AsJson, StoreUrl, User
-from ce_engine.apps.cli.reading import reading
+from ce_engine.apps.cli.reading import NAMED_USERS, reading
 from ce_engine.apps.present.output import (
     console,
     moment,
     number,
     print_columns,
     print_json,
+    print_under,
     printable,
 )
 
@@ -45,21 +47,33 @@ def sessions(
     With --json, a list of objects with session_id, user_id, account_id, frameworks, messages,
     tool_calls, evidences, turns, ephemeral, created_at and updated_at.
     """
-    found = asyncio.run(_listed(store, account, user, ephemeral=ephemeral))
+    found, where = asyncio.run(_listed(store, account, user, ephemeral=ephemeral))
     if as_json:
         print_json([asdict(info) for info in found])
     elif found:
         _print(console(), found, ephemeral=ephemeral)
     else:
-        more = "" if ephemeral else "; --all lists ephemeral ones"
-        console().print(f"no sessions of account {account!r} in this store{more}")
+        print_under(console(), 0, where)
 
 
 async def _listed(
     url: str | None, account: str, user: str | None, *, ephemeral: bool
-) -> list[SessionInfo]:
+) -> tuple[list[SessionInfo], str]:
+    """The sessions; where there are none, what to say instead."""
     async with reading(url) as store:
-        return await store.list_sessions(account_id=account, user_id=user, ephemeral=ephemeral)
+        found = await store.list_sessions(account_id=account, user_id=user, ephemeral=ephemeral)
+        if found:
+            return found, ""
+        whose = "" if user is None else f" and user {user!r}"
+        said = f"no sessions of account {account!r}{whose} in {store.url}"
+        every = await store.list_sessions(account_id=account, user_id=None, ephemeral=True)
+        if not every:
+            return found, f"{said}: {await whereabouts.of_nothing(store, account)}"
+        mine = [info for info in every if user in (None, info.user_id)]
+        if mine:
+            return found, f"{said} have a name: --all lists {number(len(mine))} that are ephemeral"
+        users = ", ".join(sorted({repr(info.user_id) for info in every})[:NAMED_USERS])
+        return found, f"{said}: there are some of {users}; without --user all are listed"
 
 
 def _print(screen: Console, found: Sequence[SessionInfo], *, ephemeral: bool) -> None:

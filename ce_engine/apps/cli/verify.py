@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ce_engine.apps.cli import verify_originals
+from ce_engine.apps.cli import verify_originals, whereabouts
 from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl, User
+from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import engine_over, find_scope, text_of, with_project
 from ce_engine.apps.present.output import console, moment, number, print_json, printable
-from ce_engine.errors import ConfigError, FileDamagedError
+from ce_engine.errors import ConfigError, FileDamagedError, SessionNotFoundError
 from ce_engine.schema.events import Deletion, Verification
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import secret
@@ -25,6 +26,7 @@ from ce_engine.stores.urls import is_server, local_path
 if TYPE_CHECKING:
     from ce_engine.audit.anchors import Anchor
     from ce_engine.create import ContextEngine
+    from ce_engine.ports.store import Store
 
 PRINTED = "-"
 UNVERIFIED = 3
@@ -98,7 +100,7 @@ def verify(
         raise ConfigError(f"the folder of {anchor!r} is not there: nothing can be appended to it")
     file = Path(anchor) if anchor not in (None, PRINTED) else None
     lines = text_of(file) if file is not None and file.exists() else ""
-    found = asyncio.run(_verify((store, originals), session, account, user, lines))
+    found = asyncio.run(_verify((store, originals), session, account, user, lines, quiet=as_json))
     if as_json:
         _print_json(found, session)
     else:
@@ -117,29 +119,50 @@ async def _verify(
     account: str,
     user: str | None,
     lines: str,
+    *,
+    quiet: bool,
 ) -> _Found:
     from ce_engine.audit.anchors import anchors_of  # noqa: PLC0415 - brings the engine's schema
 
     anchors = anchors_of(lines)
     async with engine_over(*urls) as engine:
-        url = engine.store.url
-        if not (
-            secret.from_environment() or (not is_server(url) and secret.is_there(local_path(url)))
-        ):
-            raise ConfigError(
-                "the secret is not there, without which nothing can be verified: set CE_SECRET, or put "
-                "the key file back beside the store"
-            )
+        await _check_secret(engine.store, anchors)
         if session is not None:
             scope = await find_scope(engine.store, session, account=account, user=user)
             sessions = [(scope, await engine.verify(scope, anchors=lines))]
         else:
             scopes = await _all(engine, account, user)
-            sessions = [(scope, await _one(engine, scope, lines)) for scope in scopes]
+            sessions = []
+            with bar("verifying", len(scopes), hidden=quiet) as advance:
+                for scope in scopes:
+                    sessions.append((scope, await _one(engine, scope, lines)))
+                    advance()
         of_second = await verify_originals.checked(engine, [scope for scope, _ in sessions])
     is_whole = session is None and user is None and not account
     found = _compared(sessions, anchors, is_whole=is_whole)
     return replace(found, originals=of_second)
+
+
+async def _check_secret(store: Store, anchors: Sequence[Anchor]) -> None:
+    """See that there is something that can be verified.
+
+    Raises:
+        SessionNotFoundError: nothing was ever recorded.
+        ConfigError: the secret is missing.
+    """
+    url = store.url
+    there = (
+        await store.list_keys()
+    )  # what is wrong with the store is told before what is missing beside it
+    if secret.from_environment() or (not is_server(url) and secret.is_there(local_path(url))):
+        return
+    if not there and not anchors:
+        where = await whereabouts.of_nothing(store, "")
+        raise SessionNotFoundError(f"nothing can be verified in {url}: {where}")
+    raise ConfigError(
+        "the secret is not there, without which nothing can be verified: set CE_SECRET, or put "
+        "the key file back beside the store"
+    )
 
 
 async def _one(engine: ContextEngine, scope: Scope, lines: str) -> Verification:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ce_engine.apps.present.language import ENGLISH, Say
-from ce_engine.apps.present.output import change, number
+from ce_engine.apps.present.output import change, number, percent
 from ce_engine.audit.compare.costs import Costs, costs
 from ce_engine.audit.compare.records import OWN, CallRecord
 from ce_engine.sessions.spending import WORDS
@@ -22,14 +22,17 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class SessionCosts:
-    """A session's calls with what they cost; the first are those of its turns, in their order."""
+    """A session's calls with what they cost; the first are those of its turns, whose numbers are `turns`."""
 
     calls: Sequence[CallRecord]
     costs: Costs
+    turns: Sequence[int]
 
     @classmethod
-    def of(cls, calls: Sequence[CallRecord], prices: PriceTable) -> SessionCosts:
-        return cls(calls, costs(calls, prices))
+    def of(
+        cls, calls: Sequence[CallRecord], prices: PriceTable, turns: Sequence[int]
+    ) -> SessionCosts:
+        return cls(calls, costs(calls, prices), turns)
 
     def amount(self, value: float) -> str:
         """An amount of the session's money, with as many places as its calls need."""
@@ -76,11 +79,11 @@ class SessionCosts:
         )
 
     def _turns(self, cause: str, say: Say) -> str:
-        pairs = enumerate(zip(self.calls, self.costs.each, strict=True), start=1)
+        theirs = zip(self.turns, self.calls, self.costs.each, strict=False)  # our own stand last
         turns = sorted(
             (-cost.more, turn)
-            for turn, (call, cost) in pairs
-            if call.agent != OWN and call.cause == cause and cost.more > 0
+            for turn, call, cost in theirs
+            if call.cause == cause and cost.more > 0
         )
         if not turns:
             return ""
@@ -89,37 +92,47 @@ class SessionCosts:
         told = ", ".join(map(number, named))
         return say(" at turn {turns}", " at turns {turns}", count=len(turns), turns=told) + more
 
-    def lines(self, say: Say = ENGLISH) -> Iterator[str]:
-        """The sums, what they are in, and what they leave out."""
+    def lines(self, say: Say = ENGLISH) -> Iterator[tuple[str, str]]:
+        """The sums, what they are in, and what they leave out, as named lines."""
         found, theirs = self.costs, [c for c in self.calls if c.agent != OWN]
-        count = len(self.calls) - len(theirs)
-        own = say(" and our own {count} calls", count=count) if found.own else ""
         if found.apart < len(theirs):
-            now = found.compared + found.own
-            yield say(
-                "cost of inputs{own}: {now}, without us {before} ({change}) · answers {answers} · in {money}",
-                own=own,
-                now=self.amount(now),
-                before=self.amount(found.untouched),
-                change=change(now, found.untouched),
-                answers=self._answers(say),
-                money=self._money(say),
-            )
+            yield say("cost"), self._sums(len(self.calls) - len(theirs), say)
+            yield "", say("in {money}", money=self._money(say))
         if found.apart:
-            yield say(
-                "{calls} with nothing to stand beside: the app leaves their history to us, "
-                "or an older release recorded them; their inputs cost {cost}",
-                calls=_calls(found.apart, say),
-                cost=self.amount(found.sent - found.compared),
+            cost = self.amount(found.sent - found.compared)
+            yield (
+                say("apart"),
+                say(
+                    "{calls} with nothing to stand beside: the app leaves their history to us, or an older "
+                    "release recorded them; their inputs cost {cost}",
+                    calls=_calls(found.apart, say),
+                    cost=cost,
+                ),
             )
         if found.by_talk:
-            yield say(
-                "{calls} by hand, where we keep the talk: beside them stands the cost of "
-                "sending all of it each time",
-                calls=_calls(found.by_talk, say),
+            yield (
+                say("by hand"),
+                say(
+                    "{calls} by hand, where we keep the talk: beside them stands the cost of sending all "
+                    "of it each time",
+                    calls=_calls(found.by_talk, say),
+                ),
             )
         if not self.is_dearer and found.lost:
-            yield say("dearer calls: {causes}", causes=self.causes(say))
+            yield say("dearer"), self.causes(say)
+
+    def _sums(self, own: int, say: Say) -> str:
+        found = self.costs
+        now, before = found.compared + found.own, found.untouched
+        included = say(", {calls} of our own included", calls=_calls(own, say))
+        return say(
+            "{now} for inputs{own}, {before} without us · {effect} · answers {answers}",
+            now=self.amount(now),
+            own=included if found.own else "",
+            before=self.amount(before),
+            effect=saved(now, before, self.amount, say),
+            answers=self._answers(say),
+        )
 
     def _answers(self, say: Say) -> str:
         count = self.costs.estimated
@@ -132,6 +145,19 @@ class SessionCosts:
             return say("input tokens at full price, a cached one a tenth (--prices FILE for money)")
         listed = say(" at list prices (--prices FILE for yours)") if prices is LISTED else ""
         return f"{prices.currency}{listed}"
+
+
+def saved(
+    now: float,
+    before: float,
+    amount: Callable[[float], str] = "{:,.0f}".format,
+    say: Say = ENGLISH,
+) -> str:
+    """How much less `now` is than `before`, or how much more."""
+    if now <= before:
+        share = percent(before - now, before)
+        return say("saved {less} ({share})", less=amount(before - now), share=share)
+    return say("{more} more ({change})", more=amount(now - before), change=change(now, before))
 
 
 def cause_words(cause: str, say: Say = ENGLISH) -> str:
@@ -185,4 +211,4 @@ def _made_of(tokens: int, prefix: int | None, least: int, say: Say) -> str:
     )
 
 
-__all__ = ["SessionCosts", "cause_words", "turn_lines"]
+__all__ = ["SessionCosts", "cause_words", "saved", "turn_lines"]

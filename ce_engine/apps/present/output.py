@@ -41,6 +41,11 @@ def console(*, err: bool = False) -> Console:
     return found
 
 
+def has_width(screen: Console) -> bool:
+    """Whether lines must end somewhere: not where another program or a file takes them."""
+    return screen.is_terminal or "COLUMNS" in os.environ
+
+
 def printable(text: str) -> str:
     """The text without what would steer a terminal: control characters are shown, not sent."""
     return CONTROL.sub(
@@ -90,6 +95,7 @@ def lined_up(
     narrow: str = "",
     cells: int = PIPED_WIDTH,
     gap: str = "  ",
+    least: Sequence[int] = (),
 ) -> list[str]:
     """The heads and the rows as lines whose columns stand under each other.
 
@@ -100,6 +106,7 @@ def lined_up(
         narrow: the column that is shortened where a line would be wider than `cells`.
         cells: how wide a line may be.
         gap: what stands between columns.
+        least: how wide each column is at least.
     """
     table = [list(heads)]
     table += [
@@ -107,6 +114,7 @@ def lined_up(
         for row in rows
     ]
     widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    widths = [max(pair) for pair in zip(widths, least or widths, strict=True)]
     if narrow:
         place = list(heads).index(narrow)
         room = cells - sum(widths) + widths[place] - len(gap) * (len(widths) - 1)

@@ -43,8 +43,8 @@ _DECISIONS = {
         "helpers' prompts shortened by the oldest of the conversation in them",
     ),
     ("dropped", "over_budget"): (
-        "candidate beyond its share of room",
-        "candidates beyond their share of room",
+        "block that found no room in what was left",
+        "blocks that found no room in what was left",
     ),
     ("dropped", "over_layer_budget"): (
         "block without room in its layer",
@@ -106,6 +106,12 @@ _FORMS = {
     "selected_lines": "some lines",
 }
 
+_NO_SHARE = (
+    "candidate left out: the share for what comes back was used up",
+    "candidates left out: the share for what comes back was used up",
+)
+"""The budget itself may have room all the same."""
+
 RECALLED = ("m:", "e:")
 """How the ids of blocks begin that relevance nominated: stored messages and evidence."""
 
@@ -141,10 +147,12 @@ _CODES = {
 
 def decision_words(decision: PruneDecision, say: Say = ENGLISH) -> str:
     """A decision with its count; a reason that is not known here is told as it is."""
-    count = decision.count
-    if decision.action == "kept" and decision.block_id.startswith(RECALLED):
+    count, is_recalled = decision.count, decision.block_id.startswith(RECALLED)
+    if decision.action == "kept" and is_recalled:
         return say("{count} found relevant again", count=count)
     forms = _DECISIONS.get((decision.action, decision.reason))
+    if is_recalled and (decision.action, decision.reason) == ("dropped", "over_budget"):
+        forms = _NO_SHARE
     if forms is None:
         return f"{count:,} {decision.action}: {decision.reason.replace('_', ' ')}"
     return f"{count:,} {say(*forms, count=count)}"
@@ -209,12 +217,16 @@ def _troubles(report: Report, say: Say) -> Iterator[str]:
 
 
 def _summed(report: Report) -> list[PruneDecision]:
-    """The decisions that left something out, one for each action and reason, the most first."""
-    found: dict[tuple[str, str], PruneDecision] = {}
+    """The decisions that left something out, one for each action and reason, the most first.
+
+    What was nominated to come back is apart from what is sent anyhow.
+    """
+    found: dict[tuple[str, str, bool], PruneDecision] = {}
     for decision in report.prune_decisions:
         if decision.action == "kept":
             continue
-        key = (decision.action, decision.reason)
+        is_recalled = decision.block_id.startswith(RECALLED)
+        key = (decision.action, decision.reason, is_recalled)
         known = found.get(key)
         if known is None:
             found[key] = decision.model_copy()

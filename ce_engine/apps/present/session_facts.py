@@ -81,7 +81,7 @@ def facts_of(
         calls: its calls, as `calls_of` has them.
         prices: what models cost.
     """
-    spent = SessionCosts.of(calls, prices)
+    spent = SessionCosts.of(calls, prices, range(1, len(calls) + 1))
     found = spent.costs
     theirs = [call for call in calls if call.agent != OWN]
     compared = [call for call in theirs if call.untouched is not None]

@@ -10,8 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from ce_engine.apps.present.output import (
-    change,
-    lined_up,
     moment,
     number,
     percent,
@@ -61,13 +59,7 @@ HEADS = (
     "effect",
     "status",
 )
-RARE = frozenset({"short", "rest", "inj"})
-"""Columns that are left out where there is nothing in them."""
 COUNTS = HEADS[1:6]
-LEGEND = (
-    "turn: a model call with its retries · sent: messages sent/given · drop, short(ened), rest(ored): messages · inj(ected): texts put in · "
-    "same: how much of it begins like the call before, and may be cached · cost: of the input; without: what it would be without us"
-)
 BROKEN = {
     "cut": "the cut moved",
     "brought_in": "what is brought in changed",
@@ -76,12 +68,11 @@ BROKEN = {
     "left_out": "what had been sent was not sent again",
 }
 """Why no more of it is the same."""
-WIDE = 110
-"""From this width on, the reasons stand beside the figures; else below them."""
+FITS = "everything fits"
 INDENT = 12
 
 
-def _figures(item: Told) -> tuple[str, ...]:
+def figures(item: Told) -> tuple[str, ...]:
     """The figures of one turn, as in `HEADS`; a dash for nothing."""
     report = item.report
     if report is None:
@@ -106,12 +97,13 @@ def _same(report: Report) -> str:
     return percent(unchanged, report.token_used)
 
 
-def _why(item: Told) -> str:
+def why(item: Told) -> str:
+    """Why it went out as it did, in one line."""
     if item.report is None:
         return "no report is stored"
     said = ["helper call"] if item.report.purpose != "chat" else []
     said += reasons(item.report)
-    return "; ".join(said) or "everything fits"
+    return "; ".join(said) or FITS
 
 
 def print_over_budget(screen: Console, told: Sequence[Told]) -> None:
@@ -132,63 +124,7 @@ def print_over_budget(screen: Console, told: Sequence[Told]) -> None:
     print_under(screen, 0, f"{calls} over the budget: {'; '.join(each)}", style="bold")
 
 
-def print_turns(screen: Console, told: Sequence[Told]) -> None:
-    """A line a turn; its reasons beside it where there is room, else below."""
-    wide = screen.width >= WIDE
-    rows = [_figures(item) for item in told]
-    columns = zip(HEADS, zip(*rows, strict=True), strict=True)
-    chosen = [
-        place
-        for place, (head, cells) in enumerate(columns)
-        if head not in RARE or {*cells} != {"-"}
-    ]
-    heads, rows = (
-        [tuple(row[place] for place in chosen) for row in each] for each in ([HEADS], rows)
-    )
-    numbers = frozenset(HEADS[:-1])
-    head, *lines = lined_up(heads[0], rows, numbers=numbers, gap="  " if wide else " ")
-    indent = max(map(len, [head, *lines])) + 2 if wide else len(HEADS[0]) + 1
-    screen.print(Text(f"{head:<{indent}}why" if wide else head, style="bold"), soft_wrap=True)
-    for item, line in zip(told, lines, strict=True):
-        if wide:
-            print_under(screen, indent, _why(item), before=line)
-        else:
-            screen.print(line, soft_wrap=True)
-            print_under(screen, indent, _why(item))
-
-
-def print_summary(screen: Console, told: Sequence[Told], costs: Iterable[str]) -> None:
-    """The turns in one line: what was sent, what it would have been, how much may be cached; then what it cost."""
-    reports = [item.report for item in told if item.report is not None]
-    sent = sum(report.token_used for report in reports)
-    same = sum(report.prefix_tokens_unchanged or 0 for report in reports)
-    said = [
-        f"{number(len(told))} turns",
-        f"{number(sent)} tokens sent",
-        _without(reports),
-        f"prefix reused {percent(same, sent)}",
-    ]
-    said += [f"{len(told) - len(reports)} without a report"] if len(reports) < len(told) else []
-    estimators = {_estimator(report) for report in reports if report.estimator}
-    said += [f"counted by {', '.join(sorted(estimators))}"] if estimators else []
-    screen.print()
-    print_under(screen, 0, " · ".join(said), style="bold")
-    for line in costs:
-        print_under(screen, 0, line)
-    print_under(screen, 0, LEGEND, style="dim")
-
-
-def _without(reports: Sequence[Report]) -> str:
-    """The tokens that would have gone out without us, and how many fewer went; of the turns that can say it."""
-    pairs = [(r.untouched.tokens, r.token_used) for r in reports if r.untouched is not None]
-    if not pairs:  # an older release recorded them
-        pairs = [(r.tokens_before, r.token_used) for r in reports]
-    before, sent = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
-    of = f", of the {number(len(pairs))} that can say it" if len(pairs) < len(reports) else ""
-    return f"{number(before)} without us ({change(sent, before)}{of})"
-
-
-def _estimator(report: Report) -> str:
+def estimator_of(report: Report) -> str:
     """The estimator's name, with the model's where it is known."""
     return report.estimator.replace("/ ", " ").removesuffix("/")
 
@@ -239,18 +175,18 @@ def _facts(item: Told) -> Iterator[tuple[str, str]]:
         yield "attempt", f"{past.get('status', '')} · {moment(str(past.get('opened_at', '')))}"
     if report is None:
         return
-    heads = dict(zip(HEADS, _figures(item), strict=True))
+    heads = dict(zip(HEADS, figures(item), strict=True))
     counts = [f"{name} {heads[name]}" for name in COUNTS]
     yield "messages", " · ".join([counts[0], f"kept {number(report.kept)}", *counts[1:]])
-    yield (
-        "tokens",
-        f"{heads['tokens/budget']} · the app's own list has {number(report.tokens_before)}",
-    )
+    free = (report.token_budget or 0) - report.token_used
+    room = f" · {number(free)} free" if free > 0 else ""
+    listed = f"the app's own list has {number(report.tokens_before)}"
+    yield "tokens", f"{heads['tokens/budget']}{room} · {listed}"
     if report.prefix_tokens_unchanged is not None:
         same = f"{number(report.prefix_tokens_unchanged)} tokens ({heads['same']}) like the call before"
         broken = BROKEN.get(report.prefix_broken_by)
         yield "prefix", f"{same}; then {broken}" if broken else same
     payload = report.payload_tokens.items()
     yield "of these", " · ".join(f"{kind.replace('_', ' ')} {number(n)}" for kind, n in payload)
-    yield "counted by", _estimator(report)
-    yield "why", _why(item)
+    yield "counted by", estimator_of(report)
+    yield "why", why(item)

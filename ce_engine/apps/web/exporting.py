@@ -160,7 +160,8 @@ async def _turn(
 
 def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
     say, scope, document = session.say, session.scope, session.document
-    spent = SessionCosts.of(calls_of(document, session.turns), session.reader.prices)
+    calls, numbers = calls_of(document, session.turns), range(1, len(session.turns) + 1)
+    spent = SessionCosts.of(calls, session.reader.prices, numbers)
     for each in told:
         if each["report"] is not None:
             each["costs"] = list(turn_lines(spent, each["turn"] - 1, say))
@@ -183,7 +184,8 @@ def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
         "styles": Markup(styles),  # noqa: S704 - our own files
         "svg": Markup(drawing(session.found, drawn, address=address)),  # noqa: S704 - escaped in it
         "gutter": Markup(gutter(session.found, drawn)),  # noqa: S704
-        "lines": [line for line in (spent.headline(say), *spent.lines(say)) if line],
+        "headline": spent.headline(say),
+        "lines": list(spent.lines(say)),
         "is_fold": lambda item: isinstance(item, Fold),
         "calls": lambda message: [
             f"{call.name}({arguments(call.args)})" for call in message.tool_calls or ()

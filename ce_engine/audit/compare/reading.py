@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ce_engine.audit.compare.records import OWN, CallRecord
@@ -29,6 +29,7 @@ async def read_calls(
     since: str = "",
     until: str = "",
     tags: bool = False,
+    advance: Callable[[], None] = lambda: None,
 ) -> list[CallRecord]:
     """The model calls of these sessions, a session after the other.
 
@@ -38,6 +39,7 @@ async def read_calls(
         since: only calls that were prepared then (UTC, ISO 8601) or later; `""` is always.
         until: only calls before then.
         tags: read the A/B tags, too; they stand with the events, of which there are many.
+        advance: called before each session.
 
     Raises:
         SchemaValidationError: a newer release wrote them.
@@ -45,6 +47,7 @@ async def read_calls(
     """
     calls: list[CallRecord] = []
     for info in sessions:
+        advance()
         if info.updated_at < since or (until and info.created_at >= until):
             continue
         scope = await operators_scope(store, info)

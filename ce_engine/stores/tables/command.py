@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter, methodcaller
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Dialect, LargeBinary, Select, Table, insert
+from sqlalchemy import Boolean, Connection, Dialect, LargeBinary, Select, Table, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import Insert
 
@@ -17,30 +15,50 @@ from ce_engine.stores.tables.macs import CONTENT, Content, Row
 from ce_engine.stores.tables.tables import StoredForm
 
 
+T = TypeVar("T")
 Values = Mapping[str, Any]
 _Bind = tuple[str, Any, Callable[[Any], Any] | None]
 """Name, default, and what makes a value of the driver's of one of ours."""
 
+_count: Callable[[Any], int] = attrgetter("rowcount")
+_one = methodcaller("fetchone")
 
-@dataclass(frozen=True, slots=True)
+
 class _Compiled:
-    text: str
-    binds: Sequence[_Bind]
-    positional: bool
+    """A statement as the driver takes it, and how values are bound to it."""
+
+    __slots__ = ("_asks", "_defaults", "_makers", "_values", "names", "positional", "text")
+
+    def __init__(
+        self, text: str, binds: Sequence[_Bind], *, positional: bool, asks: bool = False
+    ) -> None:
+        self.text, self.positional = text, positional
+        self.names = [name for name, *_ in binds]
+        self._defaults = {name: default for name, default, _ in binds}
+        self._values = _taking(self.names)
+        self._asks = asks
+        self._makers = [(n, make) for n, (*_, make) in enumerate(binds) if make is not None]
 
     def rows(self, names: Sequence[str]) -> Callable[[Any], Row]:
         """What takes the values of these columns out of bound ones."""
-        places = {bind[0]: place for place, bind in enumerate(self.binds)}
-        return itemgetter(*((places[name] if self.positional else name) for name in names))
+        return itemgetter(*(map(self.names.index, names) if self.positional else names))
 
     def bound(self, values: Values) -> Any:
-        done = []
-        for name, default, make in self.binds:
-            value = values.get(name, default)
-            done.append(value if make is None or value is None else make(value))
-        if self.positional:
-            return tuple(done)
-        return dict(zip((name for name, *_ in self.binds), done, strict=True))
+        done = [*self._values({**self._defaults, **values})]
+        for place, make in self._makers:
+            if done[place] is not None:
+                done[place] = make(done[place])
+        if self._asks:
+            done = [bytearray(value) if value.__class__ is bytes else value for value in done]
+        return done if self.positional else dict(zip(self.names, done, strict=True))
+
+
+def _taking(names: Sequence[str]) -> Callable[[Values], Iterable[Any]]:
+    """What takes these values out of many; `itemgetter` alone gives no tuple of one."""
+    take = itemgetter(*names) if names else None
+    if take is None:
+        return lambda _: ()
+    return take if len(names) > 1 else lambda values: (take(values),)
 
 
 class _Statement:
@@ -68,7 +86,8 @@ class _Statement:
         for name in names:
             bind = compiled.binds[name]
             binds.append((name, compiled.params[name], _processor(bind.type, dialect)))
-        return _Compiled(str(compiled), binds, compiled.positional)
+        asks = dialect.name == "sqlite"  # bytes whether they adapt themselves; bytearrays it takes
+        return _Compiled(str(compiled), binds, positional=compiled.positional, asks=asks)
 
 
 def _processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
@@ -77,6 +96,8 @@ def _processor(kind: Any, dialect: Dialect) -> Callable[[Any], Any] | None:
         return kind.write
     if isinstance(kind, LargeBinary):  # bytes, which every driver takes and a MAC is made of
         return None
+    if isinstance(kind, Boolean) and not dialect.supports_native_boolean:
+        return int
     found: Callable[[Any], Any] | None = kind.dialect_impl(dialect).bind_processor(dialect)
     return found
 
@@ -102,8 +123,7 @@ class Command(_Statement):
             return 0
         compiled = self._for(connection.dialect)
         bound = [*map(compiled.bound, values)]
-        with _executed(connection, compiled.text, bound) as cursor:
-            done = int(cursor.rowcount)
+        done = _executed(connection, compiled.text, bound, _count)
         if wrote is not None and self.content is not None:
             wrote(self.content, [*map(self._row(compiled), bound)], done)
         return done
@@ -126,24 +146,23 @@ class Query(_Statement):
     def first(self, connection: Connection, values: Values) -> Any:
         """The first row, with its columns as attributes, or `None`."""
         compiled = self._for(connection.dialect)
-        with _executed(connection, compiled.text, [compiled.bound(values)]) as cursor:
-            row = cursor.fetchone()
+        row = _executed(connection, compiled.text, [compiled.bound(values)], _one)
         return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, values: Values) -> list[Row]:
         """All rows."""
         compiled = self._for(connection.dialect)
-        with _executed(connection, compiled.text, [compiled.bound(values)]) as cursor:
-            return [*cursor]
+        return _executed(connection, compiled.text, [compiled.bound(values)], list)
 
 
 def _row(columns: Sequence[str]) -> Callable[..., Any]:
     return namedtuple("Row", columns)  # noqa: PYI024 - which columns is known only now
 
 
-@contextmanager
-def _executed(connection: Connection, text: str, bound: Sequence[Any]) -> Iterator[Any]:
-    """A cursor of the driver's that has executed; in the connection's transaction, beside SQLAlchemy's own way.
+def _executed(
+    connection: Connection, text: str, bound: Sequence[Any], take: Callable[[Any], T]
+) -> T:
+    """What is taken of a cursor that has executed; in the connection's transaction, beside SQLAlchemy's own way.
 
     Raises:
         DBAPIError: as SQLAlchemy raises it; without the values.
@@ -155,13 +174,44 @@ def _executed(connection: Connection, text: str, bound: Sequence[Any]) -> Iterat
             cursor.executemany(text, bound)
         else:
             cursor.execute(text, bound[0])
-        yield cursor
+        return take(cursor)
     except driver.Error as error:
         raise DBAPIError.instance(
             text, None, error, driver.Error, hide_parameters=True, dialect=connection.dialect
         ) from error
     finally:
         cursor.close()
+
+
+def begin(connection: Connection, text: str) -> None:
+    """Begin a transaction of the driver's; `commit` ends it.
+
+    Raises:
+        DBAPIError: it cannot be begun.
+    """
+    _executed(connection, text, [()], _nothing)
+
+
+def _nothing(_: object) -> None:
+    """What is taken of a statement that gives nothing."""
+
+
+def commit(connection: Connection) -> None:
+    """Commit.
+
+    Raises:
+        DBAPIError: it could not; it names no statement.
+    """
+    if connection.in_transaction():  # something in it went SQLAlchemy's own way
+        connection.commit()
+        return
+    driver = connection.dialect.loaded_dbapi
+    try:
+        connection.connection.commit()
+    except driver.Error as error:
+        raise DBAPIError.instance(
+            None, None, error, driver.Error, hide_parameters=True, dialect=connection.dialect
+        ) from error
 
 
 def inserting(table: Table, statement: Insert | None = None) -> Command:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from ce_engine.errors import ContextEngineError
+from ce_engine.stores.tables import command
 from ce_engine.stores.tables.dialect import Database
 
 
@@ -72,9 +73,9 @@ class Link:
         connection = self._connection or self._open()
         try:
             if begin:
-                connection.exec_driver_sql(begin)
+                command.begin(connection, begin)
             result = work(connection)
-            connection.commit()
+            command.commit(connection)
         except BaseException as error:
             try:
                 connection.rollback()

@@ -78,6 +78,7 @@ _OLDER = "c1:"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
+@text_cache(maxsize=256)  # the ids of a turn stand in every row of it
 def shorten(text: str) -> bytes:
     """Any text as few bytes: ids, hashes and times as what they say. Equal texts have equal forms."""
     if (known := _PLACES.get(text)) is not None:
@@ -146,6 +147,8 @@ _WORDS = (
     b'"config":"\x02"}}}'
 )
 """What data of ours mostly says; deflated data refer to it by place. Files have it: it may not change."""
+_DEFLATE = zlib.compressobj(6, zlib.DEFLATED, -12, 5, zlib.Z_DEFAULT_STRATEGY, _WORDS)
+"""Has read the words and nothing else: to copy it takes a tenth of reading them again."""
 _ID = re.compile(rb"[\":](?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})")
 """With the character before it: so few places need a closer look."""
 _MARK = re.compile(rb"[\x01\x02]|\x03.")
@@ -174,7 +177,7 @@ def _packed(text: str) -> bytes:
         return before + (b"\x01" if len(name) == 36 else b"\x02")
 
     rest = _ID.sub(mark, text.encode())
-    deflate = zlib.compressobj(6, zlib.DEFLATED, -12, 5, zlib.Z_DEFAULT_STRATEGY, _WORDS)
+    deflate = _DEFLATE.copy()
     raw = b"".join(bytes.fromhex(name.replace(b"-", b"").decode()) for name in ids)
     return len(ids).to_bytes(2) + raw + deflate.compress(rest) + deflate.flush()
 

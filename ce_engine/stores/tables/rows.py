@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -28,6 +29,13 @@ from ce_engine.stores.tables import tables
 
 M = TypeVar("M", bound=BaseModel)
 Values = dict[str, Any]
+
+
+def _fields(names: Sequence[str]) -> Callable[[object], Values]:
+    """What gives these fields of a thing, by name."""
+    get = attrgetter(*names)
+    return lambda thing: dict(zip(names, get(thing), strict=True))
+
 
 HEAD = [
     tables.sessions.c[name]
@@ -74,14 +82,14 @@ _OF_ROW = (
 )
 MESSAGE = [tables.messages.c[name] for name in (*_IN_MESSAGE, "extra", *_OF_ROW)]
 _IN_COLUMNS = frozenset(_IN_MESSAGE)
+_row_fields, _message_fields = _fields(_OF_ROW), _fields(_IN_MESSAGE)
 
 
 def message_values(session: int, row: MessageRow) -> Values:
     """The columns of a message."""
     message = row.message
-    values: Values = {name: getattr(row, name) for name in _OF_ROW}
-    values |= {name: getattr(message, name) for name in _IN_MESSAGE}
-    return values | {"session": session, "extra": compact(message, _IN_COLUMNS)}
+    more = {"session": session, "extra": compact(message, _IN_COLUMNS)}
+    return _row_fields(row) | _message_fields(message) | more
 
 
 def message_row(values: Sequence[Any]) -> MessageRow:
@@ -111,6 +119,7 @@ _OF_EVIDENCE = (
     "redactor_version",
     "seq",
 )
+_evidence_fields = _fields(_OF_EVIDENCE)
 EVIDENCE: list[Column[Any]] = [
     tables.evidence.c[name] for name in ("evidence_id", "body", "content", *_OF_EVIDENCE)
 ]
@@ -119,8 +128,7 @@ EVIDENCE: list[Column[Any]] = [
 def evidence_values(session: int, row: EvidenceRow) -> Values:
     """The columns of a piece of evidence, without content that a message has."""
     evidence = row.evidence
-    values: Values = {name: getattr(row, name) for name in _OF_EVIDENCE}
-    return values | {
+    return _evidence_fields(row) | {
         "session": session,
         "evidence_id": evidence.evidence_id,
         "content": evidence.content if row.message_id is None else "",
@@ -152,6 +160,7 @@ def item(kind: type[M], name: str, values: Sequence[Any]) -> M:
 
 
 _OF_CALL = ("host_call_id", "message_id", "turn_id", "ended", "redactor_version")
+_call_fields = _fields(_OF_CALL)
 CALL: list[Column[Any]] = [
     tables.tool_calls.c[name] for name in ("tool_call_id", "body", *_OF_CALL)
 ]
@@ -159,8 +168,7 @@ CALL: list[Column[Any]] = [
 
 def call_values(session: int, row: ToolCallRow) -> Values:
     """The columns of a tool call."""
-    values: Values = {name: getattr(row, name) for name in _OF_CALL}
-    return values | {
+    return _call_fields(row) | {
         "session": session,
         "tool_call_id": row.call.tool_call_id,
         "body": compact(row.call, {"tool_call_id"}),
@@ -174,13 +182,13 @@ def call_row(values: Sequence[Any]) -> ToolCallRow:
 
 
 _OF_TURN = tuple(TurnRow.__dataclass_fields__)
+_turn_fields = _fields(_OF_TURN)
 TURN: list[Column[Any]] = [tables.turns.c[name] for name in _OF_TURN]
 
 
 def turn_values(session: int, row: TurnRow) -> Values:
     """The columns of a turn."""
-    values: Values = {name: getattr(row, name) for name in _OF_TURN}
-    return values | {"session": session, "status": row.status.value}
+    return _turn_fields(row) | {"session": session, "status": row.status.value}
 
 
 def turn_row(values: Sequence[Any]) -> TurnRow:
@@ -193,11 +201,12 @@ def turn_row(values: Sequence[Any]) -> TurnRow:
 
 
 _OF_SUMMARY = ("tips", "lane_key", "tokens", "counted_by", "evidence_id", "redactor_version")
+_summary_fields = _fields(_OF_SUMMARY)
 
 
 def summary_values(session: int, row: SummaryRow) -> Values:
     """The columns of a summary."""
-    body: Values = {name: getattr(row, name) for name in _OF_SUMMARY}
+    body = _summary_fields(row)
     body["summary"] = compact(row.summary)
     return {"session": session, "anchor_message_id": row.anchor_message_id, "body": body}
 
@@ -209,12 +218,13 @@ def summary_row(values: Sequence[Any]) -> SummaryRow:
 
 
 _OF_CUT = ("lane_key", "kind", "anchor_message_id", "budget", "made_at")
+_cut_fields = _fields(_OF_CUT)
 CUT: list[Column[Any]] = [tables.cuts.c[name] for name in _OF_CUT]
 
 
 def cut_values(session: int, mark: CutMark) -> Values:
     """The columns of a mark."""
-    return {"session": session} | {name: getattr(mark, name) for name in _OF_CUT}
+    return {"session": session} | _cut_fields(mark)
 
 
 PLACEHOLDER: list[Column[Any]] = [tables.placeholders.c[n] for n in ("label", "mac", "number")]
@@ -243,6 +253,7 @@ _OF_EVENT = (
     "hash",
     "payload",
 )
+_event_fields = _fields(_OF_EVENT)
 EVENT: list[Column[Any]] = [tables.events.c[name] for name in (*_OF_EVENT, "extra")]
 _SCOPE = ("account_id", "user_id", "session_id")
 _OUT_OF_EXTRA = frozenset({*_OF_EVENT, *_SCOPE})
@@ -250,13 +261,12 @@ _OUT_OF_EXTRA = frozenset({*_OF_EVENT, *_SCOPE})
 
 def event_values(session: int, scope: Scope, event: Event) -> Values:
     """Columns of an event; its scope is kept only where it is not the session's own."""
-    values: Values = {name: getattr(event, name) for name in _OF_EVENT}
     extra = compact(event, _OUT_OF_EXTRA)
-    own = [getattr(event, name) for name in _SCOPE]
-    if own != list(scope.key):
-        extra["scope"] = own
-    values |= {"session": session, "extra": extra, "event_id": event.event_id or None, "macs": None}
-    return values
+    own = (event.account_id, event.user_id, event.session_id)
+    if own != scope.key:
+        extra["scope"] = [*own]
+    more = {"session": session, "extra": extra, "event_id": event.event_id or None, "macs": None}
+    return _event_fields(event) | more
 
 
 def event_of(scope: Scope, values: Sequence[Any]) -> Event:

@@ -85,13 +85,9 @@ class Sealed(StoredForm):
     def __init__(self, field: str) -> None:
         super().__init__()
         self.field = field
-        form, seal, unseal = self.form, self.seal, self.unseal
-        self.write = lambda value: (
-            None if (kept := form.write(value)) is None else seal(field, kept)
-        )
-        self.read = lambda kept: form.read(
-            unseal(field, kept) if isinstance(kept, self.kind) else kept
-        )
+        write, read, seal, unseal = self.form.write, self.form.read, self.seal, self.unseal
+        self.write = lambda value: None if (kept := write(value)) is None else seal(field, kept)
+        self.read = lambda kept: read(unseal(field, kept) if isinstance(kept, self.kind) else kept)
 
 
 class SealedText(Sealed):

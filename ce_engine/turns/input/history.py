@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
 
@@ -11,7 +11,7 @@ from ce_engine.prepare.choose.budget import Limit
 from ce_engine.prepare.grouping import answers
 from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
-from ce_engine.schema.call import ModelCall
+from ce_engine.schema.call import HostMessage, ModelCall
 from ce_engine.schema.enums import Origin, Role
 from ce_engine.schema.rows import MessageRow, SummaryRow
 from ce_engine.sessions.summary_coverage import (
@@ -41,6 +41,8 @@ class History:
         items: the stored messages to bring in, in order.
         summary: what stands for those before them, if there is a summary.
         stood: what stood for what the cut left out of the host's own list.
+        known: items of the messages that the list begins with as the one before, by index.
+        keeps: whether the items are kept for the lane's next list.
     """
 
     view: SessionView
@@ -51,6 +53,8 @@ class History:
     items: list[MessageItem] = field(default_factory=list)
     summary: Material | None = None
     stood: SummaryRow | None = None
+    known: Mapping[int, MessageItem] = field(default_factory=dict)
+    keeps: bool = False
 
     @property
     def is_brought_in(self) -> bool:
@@ -125,16 +129,30 @@ class History:
         """The call's messages, at their `places` in the log, with those that are brought in."""
         end = len(self.call.messages)
         parts = [range(end)] if below is None else [range(below.start), range(below.end, end)]
-        items = [self._host_item(index, places[index]) for index in chain(*parts)]
-        if any(item.calls for item in items):
+        items = self._host_items([*chain(*parts)], places)
+        if [item for item in items if item.calls]:
             items = self.answered(items)
         if not self.items:
             return items
         leading = sum(1 for _ in takewhile(lambda item: item.origin is Origin.SYSTEM, items))
         return [*items[:leading], *self.items, *items[leading:]]
 
-    def _host_item(self, index: int, place: int | None) -> MessageItem:
-        host = self.call.messages[index]
+    def _host_items(
+        self, indexes: Sequence[int], places: Sequence[int | None]
+    ) -> list[MessageItem]:
+        """The host's messages as items; the same ones of those that the list before began with."""
+        messages, known = self.call.messages, self.known
+        made = {n: self._host_item(messages[n], n, places[n]) for n in indexes if n not in known}
+        if self.keeps:  # but for files, whose cost is told each time where it is a guess
+            kept = {
+                n: item
+                for n, item in made.items()
+                if item.n is not None and not messages[n].attachments
+            }
+            self.view.lane(self.call.lane_key or "").items = {**known, **kept}
+        return [known.get(n) or made[n] for n in indexes]
+
+    def _host_item(self, host: HostMessage, index: int, place: int | None) -> MessageItem:
         message, calls = host.message, host.message.tool_calls
         return MessageItem(
             host.origin,

@@ -14,11 +14,17 @@ from ce_engine.turns.record.persistence_boundary import Ingest
 def incoming(messages: Sequence[HostMessage], ingest: Ingest) -> list[IncomingMessage]:
     """The messages as reconcile knows them; each is made once for a session."""
     of = version(ingest)
-    found: list[IncomingMessage] = []
-    for host in messages:
-        if host.recognised is None or host.recognised[0] != of:
-            host.recognised = (of, _live(host, ingest))
-        found.append(host.recognised[1])
+    return [
+        known[1]
+        if (known := host.recognised) is not None and known[0] == of
+        else _made(host, ingest)
+        for host in messages
+    ]
+
+
+def _made(host: HostMessage, ingest: Ingest) -> IncomingMessage:
+    found = _live(host, ingest)
+    host.recognised = (version(ingest), found)
     return found
 
 

@@ -31,7 +31,7 @@ from ce_engine.schema.events import EventType
 from ce_engine.schema.report import Report
 from ce_engine.schema.rows import TurnRow
 from ce_engine.sessions.lane_cut import LaneCut
-from ce_engine.sessions.view import OpenTurn, SessionView
+from ce_engine.sessions.view import OpenTurn, SessionView, ToldList
 from ce_engine.text.redaction.pieces import said
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.input.attempts import repeated_turn
@@ -84,6 +84,8 @@ class Preparation:
     archive: dict[str, Any] = field(default_factory=dict)
     passed: bool = False
     """The host's list went out as it is: nothing is chosen, and what it cost is told."""
+    told: ToldList | None = None
+    """What the archive of the lane's last call told of the messages that this list begins with."""
     budget: int | None = None
     vectors: Vectors | None = None
 
@@ -155,9 +157,12 @@ class Preparation:
         call, view, outcome = self.call, self.view, chosen.outcome
         self._see_budget(outcome)
         view.lane(self.lane_key).used = outcome.used
-        archiving = ArchiveWriter(self.records, call, self.config, self.counter.name, chosen)
+        archiving = ArchiveWriter(
+            self.records, call, self.config, self.counter.name, chosen, self.told
+        )
         if call.purpose == "chat" and self.config.observability.include_reports_in_store:
             self.archive = archiving.made()  # of what is stored: before live values come back
+            view.lane(self.lane_key).told = archiving.told_now(self.archive)
             self.archive |= {"passed": True} if self.passed else {}
         if call.purpose == "chat":
             self._remember_cut(outcome, chosen.marks)
@@ -271,9 +276,11 @@ class Preparation:
         for new in found.new:
             parent = settle(new.parent, added)
             added.append(self._append(new, parent, arrived[new.index]))
-        self.places = [settle(place, added) for place in found.positions]
+        self.places = [n if n is None or n >= 0 else added[~n] for n in found.positions]
         self.question = settle(found.tip, added)
         self.cut.check_below(self.places, known)
+        lane = view.lane(self.lane_key)
+        items, self.told = lane.begins_alike(self.places, known, self.counter.name)
         view.remember_sent(self.lane_key, call.messages, self.places)
         if self.question is not None and not call.by_hand:  # there the same request is a retry
             view.note_step(self.question, call.request_id)
@@ -283,6 +290,7 @@ class Preparation:
             root, flying = log.root(self.question), frozenset(map(log.root, view.in_flight()))
             found.bring = EarlierLanes(log, before=root, lane_key=self.lane_key, without=flying)
         self.history = History(view, call, self.counter, self._earlier(found), self.question)
+        self.history.known, self.history.keeps = items, True
         self._abandon()
         for code in found.ambiguous:
             rule, asked = {"rule": code}, call.request_id

@@ -140,6 +140,8 @@ def rehydrated(
     counter: Counter,
 ) -> Rehydration:
     """The last change of a plan: live values in what was stored. The count stays an upper bound."""
+    if outcome.unchanged:  # nothing that was stored is in it
+        return Rehydration()
     room = None if budget is None else max(0, budget - outcome.used)
     counted = {
         item.message_id: item.tokens - saved_in([item], outcome.shorter)

@@ -23,7 +23,7 @@ from ce_engine.schema.ids import Fingerprinter
 from ce_engine.schema.json_text import canonical_json
 from ce_engine.schema.message_forest import MessageForest
 from ce_engine.schema.rows import SummaryRow
-from ce_engine.sessions.view import SessionView
+from ce_engine.sessions.view import SessionView, ToldList
 from ce_engine.turns.input.tool_result_texts import fetches, unstored
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.input_hash import InputHash
@@ -117,11 +117,11 @@ def _before(log: MessageForest, n: int) -> int:
 def runs(log: MessageForest, places: Sequence[int]) -> Runs:
     """The entries of a list as runs, in order: a list that only grows is one run, however long."""
     found: Runs = []
-    parents, count, last = log.parents, 0, -1
+    parents, answered, count, last = log.parents, log.answered_calls, 0, -1
     for place in reversed(places):
         follows = last >= 0 and (
             # Most often the entry right behind, without results between: no need to ask for more.
-            (place == last - 1 == parents[last] and not log.results(place))
+            (place == last - 1 == parents[last] and place not in answered)
             or _before(log, last) == place
         )
         if follows:
@@ -194,20 +194,41 @@ class ArchiveWriter:
     config: RuntimeConfig
     estimator: str
     chosen: Selection
+    told: ToldList | None = None
+    """What was told of the messages that the list begins with, at the call before."""
+
+    def told_now(self, archive: Mapping[str, Any]) -> ToldList | None:
+        """What an archive that was made tells of the whole list, for the next list that begins with it."""
+        outcome = self.chosen.outcome
+        if outcome.line.below or outcome.forms:
+            return None
+        return ToldList(len(self.call.messages), self._by, archive)
+
+    @property
+    def _by(self) -> tuple[str, str]:
+        return self.estimator, self.records.ingest.redactor_version
+
+    def _known(self) -> tuple[int, Mapping[str, Any]]:
+        """Of how many leading messages is known what is to be told, and that."""
+        outcome, told = self.chosen.outcome, self.told
+        if below := outcome.line.below:
+            return 0, below.told  # which are no items
+        if told is None or told.by != self._by or outcome.forms:
+            return 0, {}
+        return told.count, told.archive
 
     def made(self) -> dict[str, Any]:
         """The archive as plain data. What is at its default is left out."""
         view, call, chosen = self.records.view, self.call, self.chosen
         name, mac = self.records.ingest.name, view.fingerprinter
-        listed = [item for item in chosen.items if item.index is not None]
-        placed = [item.n for item in listed if item.n is not None]
+        first, known = self._known()
+        new = [i for i in chosen.items if i.index is not None and i.index >= first]
+        placed = [item.n for item in new if item.n is not None]
         unstored = {
             index: (system_mac(mac, call.messages[index].message.content), item.tokens)
-            for item in listed
+            for item in chosen.items
             if item.n is None and (index := item.index) is not None
         }
-        below = chosen.outcome.line.below
-        known = below.told if below else {}
         macs = {index: found for index, (found, _) in unstored.items()}
         bring, marks, memory = chosen.bring, chosen.marks, view.requests.get(call.request_id)
         archive = {
@@ -216,8 +237,8 @@ class ArchiveWriter:
             "evidence": [len(view.evidence), next(reversed(view.evidence), "")],
             "line": joined(view.log, known.get("line", ()), runs(view.log, placed)),
             "system": [[index, *found] for index, found in unstored.items()],
-            "differs": known.get("differs", {}) | dict(self._differing()),
-            "tokens": known.get("tokens", {}) | dict(self._recounted()),
+            "differs": known.get("differs", {}) | dict(self._differing(new)),
+            "tokens": known.get("tokens", {}) | dict(self._recounted(new)),
             "estimator": self.records.ingest.counted_by(self.estimator),
             "model": name(call.model_hint) if call.model_hint else "",
             "window": call.context_window,
@@ -281,11 +302,11 @@ class ArchiveWriter:
         before = log[lanes.before].message_id if lanes.before < len(log) else ""
         return [before, [log[n].message_id for n in sorted(lanes.without)]]
 
-    def _differing(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _differing(self, items: Iterable[MessageItem]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Where a host's message is not what its row says: by index, what is different."""
         rows, entries = self.records.view.rows, self.records.view.log.entries
         key = self.records.ingest.id
-        for item in self.chosen.items:
+        for item in items:
             if item.n is None or item.index is None:
                 continue
             calls = tuple(map(key, item.calls)) if item.calls else ()
@@ -313,10 +334,10 @@ class ArchiveWriter:
                     },
                 )
 
-    def _recounted(self) -> Iterator[tuple[str, int]]:
+    def _recounted(self, items: Iterable[MessageItem]) -> Iterator[tuple[str, int]]:
         """Tokens of messages that were counted in another way than their rows say, by index."""
         rows, forms = self.records.view.rows, self.chosen.outcome.forms
-        for item in self.chosen.items:
+        for item in items:
             if item.n is None or item.index is None:
                 continue
             form = forms.get(item.key) if forms else None

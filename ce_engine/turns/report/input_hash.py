@@ -51,6 +51,16 @@ class InputHash:
         """The hash; `system` has the MACs of host messages that are not stored, by index."""
         items = {item.index: item for item in self.items}
         view, digests, units = self.view, self.view.digests, list[str]()
+        if self.outcome.unchanged:
+            kept = [items[step.index] for step in self.outcome.plan if isinstance(step, Keep)]
+            return self._hash(
+                [
+                    system.get(item.index or 0, "")
+                    if item.n is None
+                    else digests.get(item.n) or digest_of(view, item.n)
+                    for item in kept
+                ]
+            )
         for step in self.outcome.plan:
             if type(step) is Keep:
                 n = items[step.index].n
@@ -70,7 +80,10 @@ class InputHash:
                     units.append(self._short(item, step.text, items))
                 elif isinstance(step, Extend):
                     units.append(f"extend {step.before} {step.text}")
-        return RECIPE + view.fingerprinter.mac("input", "\x00".join(units)).hex()
+        return self._hash(units)
+
+    def _hash(self, units: Sequence[str]) -> str:
+        return RECIPE + self.view.fingerprinter.mac("input", "\x00".join(units)).hex()
 
     def _restored(self, step: Restore, items: Mapping[int | None, MessageItem]) -> list[str]:
         name = step.message.message_id or ""

@@ -82,22 +82,19 @@ def _put_in(outcome: Outcome, count: Callable[[str], int]) -> dict[str, int]:
 def _said(outcome: Outcome, most: int) -> dict[str, int]:
     """The messages before and behind the task message, `most` tokens together, by who said them."""
     cut, found = outcome.cut, Tally[str]()
-    for position, group in enumerate(outcome.line.groups):
-        if position in cut.dropped or position == outcome.line.task:
-            continue
-        for item in group.items:
-            if kind := _kind(item):
-                found[kind] += _tokens(outcome, item, shortened=position in cut.shortened)
+    told = [
+        (position, item)
+        for position, group in enumerate(outcome.line.groups)
+        for item in group.items
+        if item.is_tool_result or item.origin is Origin.COLLEAGUE  # the others are what is left
+    ]
+    for position, item in told:
+        if position not in cut.dropped and position != outcome.line.task:
+            kind = TOOL_RESULTS if item.is_tool_result else AGENTS
+            found[kind] += _tokens(outcome, item, shortened=position in cut.shortened)
     results = max(0, min(found[TOOL_RESULTS], most))
     agents = min(found[AGENTS], most - results)
     return {CONVERSATION: most - results - agents, AGENTS: agents, TOOL_RESULTS: results}
-
-
-def _kind(item: MessageItem) -> str:
-    """The kind of a message; empty for the conversation's, which is what is left."""
-    if item.is_tool_result:
-        return TOOL_RESULTS
-    return AGENTS if item.origin is Origin.COLLEAGUE else ""
 
 
 def _tokens(outcome: Outcome, item: MessageItem, *, shortened: bool) -> int:

@@ -60,9 +60,10 @@ class ReportWriter:
         report.tokens_before = outcome.before
         report.messages_in = len(self.call.messages)
         report.messages_sent = len(plan)
-        report.kept = sum(type(step) is Keep or type(step) is Extend for step in plan)
+        kinds = Tally(map(type, plan))
+        report.kept = kinds[Keep] + kinds[Extend]
         report.shortened, report.restored = outcome.shortened, outcome.restored
-        report.inserted = sum(type(step) is Insert or type(step) is Extend for step in plan)
+        report.inserted = kinds[Insert] + kinds[Extend]
         report.orphans_removed = len(outcome.line.orphans)
         report.dropped = (
             report.messages_in - report.kept - report.shortened - report.orphans_removed
@@ -162,32 +163,40 @@ class ReportWriter:
             return "pruned"
         return "left_out" if self.call.by_hand else "app"
 
-    def _body(self) -> Iterator[Unit]:
+    def _body(self) -> list[Unit]:
         """The body as units, in the order in which it goes out."""
         line = self.outcome.line
         items: dict[Any, MessageItem] = {item.index: item for item in line.system}
         for group in line.groups:
             for item in group.items:
                 items[item.message_id if item.index is None else item.index] = item
-        for step in self.outcome.plan:
-            if type(step) is Keep:
-                item = items[step.index]
-                yield self._name(item, step.index), item.tokens
-            elif isinstance(step, Restore):
-                name = step.message.message_id
-                if step.before:
-                    yield self._injected(step.before)
-                saved = saved_in([items[name]], self.outcome.shorter)
-                # In whole it is the very message that the app sent when it was new.
-                yield ((name, saved) if saved else name), items[name].tokens - saved
-            elif isinstance(step, Insert):
-                yield self._injected(step.text)
-            elif step.index in self.outcome.forms and isinstance(step, Shorten):
-                item = items[step.index]
-                yield (item.message_id, hash(step.text)), item.tokens
-            else:
-                item = items[step.index]
-                yield from self._units(step, self._name(item, step.index), item.tokens)
+        if self.outcome.unchanged:
+            kept = [items[step.index] for step in self.outcome.plan if isinstance(step, Keep)]
+            return [
+                (i.message_id if i.n is not None else self._name(i, i.index or 0), i.tokens)
+                for i in kept
+            ]
+        return [unit for step in self.outcome.plan for unit in self._units_of(step, items)]
+
+    def _units_of(self, step: Step, items: Mapping[Any, MessageItem]) -> Iterator[Unit]:
+        if type(step) is Keep:
+            item = items[step.index]
+            yield self._name(item, step.index), item.tokens
+        elif isinstance(step, Restore):
+            name = step.message.message_id
+            if step.before:
+                yield self._injected(step.before)
+            saved = saved_in([items[name]], self.outcome.shorter)
+            # In whole it is the very message that the app sent when it was new.
+            yield ((name, saved) if saved else name), items[name].tokens - saved
+        elif isinstance(step, Insert):
+            yield self._injected(step.text)
+        elif step.index in self.outcome.forms and isinstance(step, Shorten):
+            item = items[step.index]
+            yield (item.message_id, hash(step.text)), item.tokens
+        else:
+            item = items[step.index]
+            yield from self._units(step, self._name(item, step.index), item.tokens)
 
     def _name(self, item: MessageItem, index: int) -> Hashable:
         """What a host message is known by: its id, or what it says where it is not stored."""

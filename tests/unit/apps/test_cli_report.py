@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from ce_engine import (
     ContextEngine,
@@ -21,7 +22,7 @@ from ce_engine import (
 from ce_engine.schema.report import PruneDecision
 from ce_engine.schema.rows import PutTurn, TurnRow
 from ce_engine.testing.host import HostApp, system, user
-from tests.hosts.cli_host import TALK, ce, fill, talk, url_of
+from tests.hosts.cli_host import TALK, ce, fill, process, talk, url_of
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +81,8 @@ def test_a_line_has_the_figures_of_its_turn(at: tuple[str, ...]) -> None:
         names = ("dropped", "inserted")  # nothing was shortened or brought back: no such column
         assert [0 if c == "-" else int(c) for c in cells[2:4]] == [report[name] for name in names]
         assert cells[4] == f"{report['token_used']:,}/{report['token_budget']:,}"
-        cost = turn["cost"]
-        assert cells[6:8] == [f"{cost['sent']:,.0f}", f"{cost['untouched']:,.0f}"]
+        cost = turn["cost"]  # the bar and what is the same stand between
+        assert cells[7:9] == [f"{cost['sent']:,.0f}", f"{cost['untouched']:,.0f}"]
 
 
 def test_the_reasons_are_in_words(at: tuple[str, ...]) -> None:
@@ -104,24 +105,135 @@ def test_the_summary_adds_up(at: tuple[str, ...]) -> None:
     sent = sum(report["token_used"] for report in reports)
     before = sum(report["tokens_before"] for report in reports)
     same = sum(report["prefix_tokens_unchanged"] or 0 for report in reports)
+    costs = [turn["cost"] for turn in told(*at)]
+    cost, without = (sum(each[name] for each in costs) for name in ("sent", "untouched"))
     text = ce("report", *at).stdout
-    assert f"15 turns · {sent:,} tokens sent · {before:,} without us" in text
-    assert f"prefix reused {100 * same / sent:.0f}%" in text
+    saved = f"saved {before - sent:,} ({100 * (before - sent) / before:.0f}%)"
+    assert "\nsum       15 turns · " in text
+    assert f"\ntokens    {sent:,} sent, {before:,} without us · {saved}\n" in text
+    assert (
+        f"\ncached    {same:,} tokens begin like the call before ({100 * same / sent:.0f}%)" in text
+    )
+    more = f"{cost - without:,.0f} more (+{100 * (cost - without) / without:.0f}%)"
+    assert f"\ncost      {cost:,.0f} for inputs, {without:,.0f} without us · {more}" in text
 
 
-@pytest.mark.parametrize("columns", [80, 100, 160])
-def test_every_width_has_all_figures_and_reasons(at: tuple[str, ...], columns: int) -> None:
-    text = ce("report", *at, columns=columns).stdout
-    assert max(map(len, text.splitlines())) <= columns
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+@pytest.mark.parametrize("full", [False, True])
+def test_every_width_has_a_line_a_turn_and_the_first_reason(
+    at: tuple[str, ...], columns: int, full: bool
+) -> None:
+    text = ce("report", *at, *(["--full"] if full else []), columns=columns).stdout
+    assert max(map(cell_len, text.splitlines())) <= columns
     assert sorted(rows(text)) == list(range(1, 16))
     whole = " ".join(text.split())
     assert all(left_out(turn) in whole for turn in told(*at))
+    if not full:
+        table = text[: text.index("\nsum ")].splitlines()
+        reasons = [line for line in table[1:] if not re.match(r" *\d", line)]
+        assert len(reasons) <= 15, "a reason takes more than one line"
 
 
-def test_without_a_terminal_the_reasons_stand_in_the_lines(at: tuple[str, ...]) -> None:
+def test_without_a_terminal_whole_reasons_stand_in_the_lines(at: tuple[str, ...]) -> None:
     by_turn = rows(ce("report", *at).stdout)
     assert by_turn[1].endswith("  everything fits")
     assert " older groups left out" in by_turn[15]
+    assert "tokens brought in" in by_turn[15]
+    assert "…" not in by_turn[15]
+
+
+def bars(text: str) -> list[str]:
+    """The bars of a report, without those of the legend."""
+    return re.findall(r" ([▒█·!=#.]{6,})", text[: text.index("\nsum ")])
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_a_bar_tells_how_much_of_the_budget_is_used(at: tuple[str, ...], columns: int) -> None:
+    turns, drawn = told(*at), bars(ce("report", *at, columns=columns).stdout)
+    assert len(drawn) == len(turns)
+    for turn, bar in zip(turns, drawn, strict=True):
+        report = turn["report"]
+        used = report["token_used"] / report["token_budget"]
+        same = (report["prefix_tokens_unchanged"] or 0) / report["token_budget"]
+        assert abs(1 - bar.count("·") / len(bar) - used) <= 1 / len(bar)
+        assert abs(bar.count("▒") / len(bar) - same) <= 1 / len(bar)
+
+
+def test_a_stream_without_blocks_has_letters(at: tuple[str, ...]) -> None:
+    done = process("report", *at, PYTHONIOENCODING="ascii", PYTHONUTF8="0", COLUMNS="100")
+    assert done.returncode == 0, done.stderr
+    assert len(bars(done.stdout)) == 15
+    assert not set("▒█?") & set("".join(bars(done.stdout)))
+
+
+def test_colours_on_a_terminal_and_none_where_nobody_wants_them(at: tuple[str, ...]) -> None:
+    coloured = process("report", *at, COLUMNS="100", FORCE_COLOR="1", TERM="xterm-256color").stdout
+    assert re.search(r"\x1b\[3[46]m[▒█]+\x1b\[0m", coloured)
+    plain = process(
+        "report", *at, COLUMNS="100", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm"
+    ).stdout
+    assert "\x1b[3" not in plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == process("report", *at, COLUMNS="100").stdout
+
+
+# Which turns
+
+
+def test_turns_since_a_time_keep_their_numbers_and_have_their_own_sums(
+    engine: ContextEngine,
+) -> None:
+    for turn, day in enumerate(("20", "21", "22"), start=1):
+        report = Report(turn_id=f"t-{turn}", stable_prefix_hash="m", token_budget=99, token_used=9)
+        data = report.model_dump(mode="json", exclude={"turn_id"})
+        row = TurnRow(f"t-{turn}", report=data, opened_at=f"2026-11-{day}T10:00:00.000Z")
+        put(engine.store.url, row)
+    text = report_of(engine, "--since", "2026-11-21")
+    assert sorted(rows(text)) == [2, 3]
+    assert "\nsum       2 of 3 turns" in text
+    assert "\ntokens    18 sent" in text
+    at = ("s", "--store", engine.store.url)
+    assert [turn["turn"] for turn in told(*at, "--since", "2026-11-22T10:00Z")] == [3]
+    assert sorted(rows(ce("report", *at, "--since", "5000d").stdout)) == [1, 2, 3]
+    nothing = ce("report", *at, "--since", "2026-12-01").stdout
+    assert "no turns since 2026-12-01 00:00:00 UTC" in nothing
+    assert "3 before" in nothing
+
+
+@pytest.mark.parametrize("since", ["yesterday", "5 minutes", "999999w", "-1h"])
+def test_a_time_that_is_none_names_what_is_expected(at: tuple[str, ...], since: str) -> None:
+    refused = ce("report", *at, f"--since={since}")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert f"'{since}' is no time" in refused.stderr
+    assert "24h" in refused.stderr
+
+
+def test_options_that_do_not_go_together(at: tuple[str, ...]) -> None:
+    for more in (["--since", "2h"], ["--follow"], ["--plot", "a.svg"]):
+        refused = ce("report", *at, "--turn", "1", *more)
+        assert refused.exit_code == 1
+        assert "--turn shows one turn" in refused.stderr
+
+
+def test_what_had_no_share_is_no_lack_of_budget(engine: ContextEngine) -> None:
+    lost = [("m:1", 79), ("summary", 1)]
+    report = Report(
+        turn_id="t-1",
+        stable_prefix_hash="m",
+        token_budget=1500,
+        token_used=643,
+        prune_decisions=[
+            PruneDecision(
+                block_id=name, action="dropped", reason="over_budget", token_estimate=9, count=count
+            )
+            for name, count in lost
+        ],
+    )
+    data = report.model_dump(mode="json", exclude={"turn_id"})
+    put(engine.store.url, TurnRow("t-1", report=data))
+    text = report_of(engine, "--turn", "1")
+    assert "79 candidates left out: the share for what comes back was used up" in text
+    assert "1 block that found no room in what was left" in text
+    assert "643/1,500 · 857 free" in text
 
 
 def test_one_turn_by_number_or_id_with_all_decisions(at: tuple[str, ...]) -> None:
@@ -256,3 +368,28 @@ def test_helper_calls_are_named(engine: ContextEngine) -> None:
     helper = app.prepare(user("Summarise."), purpose="helper")
     engine.sync.fail(helper.turn, "NOT_NEEDED")
     assert "helper call; " in report_of(engine)
+
+
+@pytest.mark.parametrize("columns", [None, 60, 80, 100, 200])
+def test_hostile_and_wide_text_stays_text_on_its_line(
+    engine: ContextEngine, columns: int | None
+) -> None:
+    rule = "规则\x1b[2J\x1b]0;owned\x07\u202eevil\u2066" + "很长的名字" * 30
+    report = Report(
+        turn_id="t-1",
+        stable_prefix_hash="m",
+        token_budget=100,
+        token_used=150,
+        rules_dropped=[rule, "[bold]two[/bold]"],
+    )
+    data = report.model_dump(mode="json", exclude={"turn_id"})
+    put(engine.store.url, TurnRow("t-1", report=data, lane="\x1b[31m线", opened_at="2026-11-25"))
+    engine.sync.close()
+    at = ("s", "--store", engine.store.url)
+    for more in ([], ["--full"], ["--turn", "1"]):
+        text = ce("report", *at, *more, columns=columns).stdout
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+        if columns:
+            assert max(map(cell_len, text.splitlines())) <= columns
+        if not columns or more == ["--full"]:
+            assert "[bold]two[/bold]" in "".join(text.split())

@@ -143,7 +143,8 @@ async def costs(request: Request) -> Response:
         document = await reader.store.get_session(scope)
         turns = await reader.store.list_turns(scope)
     say = taste_of(request).language
-    spent = SessionCosts.of(calls_of(document, turns), reader.prices) if document else None
+    calls = calls_of(document, turns) if document is not None else []
+    spent = SessionCosts.of(calls, reader.prices, range(1, len(turns) + 1)) if document else None
     return page(
         request,
         "session_costs.html",

@@ -194,7 +194,8 @@ def _figures(told: Told, report: Report | None, say: Say) -> dict[str, Any]:
 def _costs(reader: Reader, told: Told, say: Say) -> dict[str, Any]:
     if told.report is None:
         return {"costs": []}
-    spent = SessionCosts.of(calls_of(told.document, told.turns), reader.prices)
+    calls, numbers = calls_of(told.document, told.turns), range(1, len(told.turns) + 1)
+    spent = SessionCosts.of(calls, reader.prices, numbers)
     return {"costs": list(turn_lines(spent, told.at, say))}
 
 

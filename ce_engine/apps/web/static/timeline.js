@@ -21,8 +21,9 @@ function start(data, words) {
   let begin = 0, width = count, at = -1;
 
   function address(turn) {
-    const query = new URLSearchParams({ id: data.id, turn });
+    const query = new URLSearchParams({ id: data.id });
     if (data.user) query.set("user", data.user);
+    query.set("turn", turn);
     return `/turn?${query}`;
   }
 

@@ -1,0 +1,222 @@
+"""Turns as a table in the terminal: a line of figures each, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from ce_engine.apps.present.budget_bar import budget_bar, glyphs_of, legend
+from ce_engine.apps.present.cost_lines import saved
+from ce_engine.apps.present.output import (
+    clipped,
+    has_width,
+    lined_up,
+    number,
+    percent,
+    print_under,
+    printable,
+)
+from ce_engine.apps.present.turns import FITS, HEADS, Told, estimator_of, figures, why
+from ce_engine.schema.report import Report
+
+
+BAR = "used"
+PLACE = HEADS.index("tokens/budget") + 1
+"""Where the bar stands among the figures."""
+BAR_CELLS = (6, 24)
+"""How wide a bar is, at least and at most."""
+
+RARE = frozenset({"short", "rest", "inj"})
+"""Columns that are left out where there is nothing in them."""
+GIVE_WAY = ("rest", "short", "inj", "without", "cost", "drop", BAR, "same", "effect")
+"""Columns that are left out where there is no room, in this order."""
+
+GROWS = {"sent": 7, "cost": 7, "without": 7, "effect": 6, "status": len("committed")}
+"""How wide columns are at least where more turns will follow, which may be longer."""
+
+WIDE = 190
+"""From this width on, the reasons stand beside the figures; else below them."""
+INDENT = 5
+NAME = 10
+
+LEGEND = (
+    "turn: a model call with its retries · sent: messages sent/given · drop, short(ened), rest(ored): messages · inj(ected): texts put in · "
+    "same: how much of it begins like the call before, and may be cached · cost: of the input; without: what it would be without us"
+)
+
+
+class TurnTable:
+    """A table that more turns can follow under the same head.
+
+    Args:
+        screen: where to; reasons are shortened to one line where it is a terminal, or has a width.
+        full: do not shorten them.
+        grows: more will follow, of whatever kind.
+    """
+
+    def __init__(self, screen: Console, *, full: bool = False, grows: bool = False) -> None:
+        self._screen, self._full, self._grows = screen, full, grows
+        self._one_line = not has_width(screen)
+        self._beside = self._one_line or screen.width >= WIDE
+        self._gap = "  " if self._beside else " "
+        self._glyphs = glyphs_of(screen)
+        self._columns: list[str] = []
+        self._widths: list[int] = []
+        self._bar = 0
+        self.is_shortened = False
+        """Whether a reason was."""
+
+    def print(self, turns: Sequence[Told]) -> None:
+        """Print turns; with the first ones the head."""
+        if not turns:
+            return
+        rows = [[*figures(item)] for item in turns]
+        is_first = not self._columns
+        if is_first:
+            self._lay_out(rows)
+        cells = [
+            [*row[:PLACE], budget_bar(item.report, self._bar, self._glyphs).plain, *row[PLACE:]]
+            if self._bar
+            else row
+            for row, item in zip(rows, turns, strict=True)
+        ]
+        head, *lines = self._lines(cells)
+        if is_first:
+            title = f"{head:<{self._indent}}why" if self._beside else head
+            self._screen.print(Text(title, style="bold"), soft_wrap=True)
+        for item, line in zip(turns, lines, strict=True):
+            self._print(item, line)
+
+    def _lay_out(self, rows: Sequence[Sequence[str]]) -> None:
+        """Choose the columns, and how wide the bar is."""
+        columns = zip(HEADS, zip(*rows, strict=True), strict=True)
+        there = [h for h, cells in columns if self._grows or h not in RARE or {*cells} != {"-"}]
+        there.insert(there.index("tokens/budget") + 1, BAR)
+        room, (least, most) = self._screen.width, BAR_CELLS
+        if self._one_line:
+            room = 10**6
+        least_cells = GROWS if self._grows else {}
+        taken = {
+            column[0]: max(least_cells.get(column[0], 0), *map(cell_len, column))
+            for column in zip(HEADS, *rows, strict=True)
+        }
+        gone = iter(GIVE_WAY)
+
+        def left() -> int:
+            """What the others leave for the bar."""
+            return room - sum(taken.get(h, 0) + len(self._gap) for h in there) + len(self._gap)
+
+        while left() < (least if BAR in there else 0) and (column := next(gone, None)):
+            there = [head for head in there if head != column]
+        self._bar = min(most, left()) if BAR in there else 0
+        self._columns = there
+        self._widths = [taken.get(head, self._bar) for head in there]
+
+    def _lines(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        """The head and the rows, whose columns stand under those before."""
+        names = list(HEADS)
+        if self._bar:
+            names.insert(PLACE, BAR)
+        places = [names.index(head) for head in self._columns]
+        heads = self._columns
+        chosen = [[row[place] for place in places] for row in rows]
+        widths = [max(map(cell_len, column)) for column in zip(heads, *chosen, strict=True)]
+        self._widths = [max(pair) for pair in zip(widths, self._widths, strict=True)]
+        right = frozenset(self._columns) - {BAR, "status"}
+        return lined_up(heads, chosen, numbers=right, gap=self._gap, least=self._widths)
+
+    @property
+    def _indent(self) -> int:
+        """Where the reasons begin."""
+        if not self._beside:
+            return INDENT
+        return sum(self._widths) + len(self._gap) * len(self._widths)
+
+    def _print(self, item: Told, line: str) -> None:
+        screen, reason, told = self._screen, why(item), self._styled(item, line)
+        room = max(1, screen.width - self._indent)
+        if self._one_line:
+            pad = " " * (self._indent - cell_len(line))
+            screen.print(told.append(pad + printable(reason)), soft_wrap=True)
+            return
+        if not self._full:
+            short = clipped(reason, room)
+            self.is_shortened |= short != printable(reason)
+            reason = short
+        if self._beside:
+            print_under(screen, self._indent, reason, before=told)
+            return
+        screen.print(told, soft_wrap=True)
+        if reason != FITS:
+            print_under(screen, INDENT, reason, style="dim")
+
+    def _styled(self, item: Told, line: str) -> Text:
+        made = Text(line)
+        if BAR not in self._columns:
+            return made
+        place = self._columns.index(BAR)
+        begin = sum(self._widths[:place]) + place * len(self._gap)
+        bar = budget_bar(item.report, self._bar, self._glyphs)
+        for span in bar.spans:
+            made.stylize(span.style, begin + span.start, begin + span.end)
+        return made
+
+    def legend(self) -> str:
+        """What the columns are, and the characters of the bars."""
+        bar = f" · {BAR}: of the budget, {legend(self._glyphs)}" if self._bar else ""
+        gone = [head for head in HEADS if head not in (*self._columns, *RARE)]
+        more = f" · a wider terminal has {', '.join(gone)}, too" if gone else ""
+        return f"{LEGEND}{bar}{more}"
+
+
+def print_sums(
+    screen: Console,
+    turns: Sequence[Told],
+    costs: Iterable[tuple[str, str]],
+    *,
+    of: int,
+) -> None:
+    """The turns together: tokens, what was saved, what may be cached; then what it cost.
+
+    Args:
+        screen: where to.
+        turns: those that were shown.
+        costs: named lines on what they cost.
+        of: how many the session has.
+    """
+    reports = [item.report for item in turns if item.report is not None]
+    sent = sum(report.token_used for report in reports)
+    same = sum(report.prefix_tokens_unchanged or 0 for report in reports)
+    count = "1 turn" if len(turns) == 1 else f"{number(len(turns))} turns"
+    said = [count if of == len(turns) else f"{number(len(turns))} of {number(of)} turns"]
+    said += [f"{len(turns) - len(reports)} without a report"] if len(reports) < len(turns) else []
+    over = sum(report.over_budget for report in reports)
+    said += [f"{number(over)} over the budget"] if over else []
+    estimators = {estimator_of(report) for report in reports if report.estimator}
+    said += [f"counted by {', '.join(sorted(estimators))}"] if estimators else []
+    lines = [
+        ("sum", " · ".join(said)),
+        ("tokens", f"{number(sent)} sent, {_without(reports)}"),
+        (
+            "cached",
+            f"{number(same)} tokens begin like the call before ({percent(same, sent)}), and may be",
+        ),
+        *costs,
+    ]
+    screen.print()
+    for name, text in lines:
+        style = "bold" if name in ("sum", "tokens") else ""
+        print_under(screen, NAME, text, before=Text(name, style=style), style=style)
+
+
+def _without(reports: Sequence[Report]) -> str:
+    """The tokens that would have gone out without us, and how many fewer went; of the turns that can say it."""
+    pairs = [(r.untouched.tokens, r.token_used) for r in reports if r.untouched is not None]
+    if not pairs:  # an older release recorded them
+        pairs = [(r.tokens_before, r.token_used) for r in reports]
+    before, sent = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
+    of = f", of the {number(len(pairs))} that can say it" if len(pairs) < len(reports) else ""
+    return f"{number(before)} without us · {saved(sent, before)}{of}"
