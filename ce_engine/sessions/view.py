@@ -132,6 +132,8 @@ class SessionView(SessionIndex):
     degraded: Sequence[str] = ()  # codes, outside a turn; the next report has them
     kept: tuple[Sequence[Task], Sequence[ContextBlock]] | None = None
     """The session's tasks and blocks; `None` until they are read, and whenever they may be others."""
+    config_told: tuple[RuntimeConfig, str] | None = None
+    """The configuration that was archived last, and its digest."""
 
     def __init__(
         self,
