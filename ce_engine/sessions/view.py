@@ -173,6 +173,7 @@ class SessionView(SessionIndex):
         # Digests of messages by entry, and of configurations with the turn that has the whole of each.
         self.digests, self.configs = dict[int, str](), dict[str, str]()
         self._costs: tuple[tuple[str, str], dict[str, int]] = (("", ""), {})
+        self._items: tuple[str, dict[int, MessageItem]] = ("", {})
 
     @property
     def held_bytes(self) -> int:
@@ -251,6 +252,12 @@ class SessionView(SessionIndex):
         if self._costs[0] != (counter, locale):
             self._costs = ((counter, locale), {})
         return self._costs[1]
+
+    def items_of(self, counter: str) -> dict[int, MessageItem]:
+        """What stored messages were to calls that they were brought into, by entry; those of the last counter."""
+        if self._items[0] != counter:
+            self._items = (counter, {})
+        return self._items[1]
 
     # Lanes, requests, turns
 
