@@ -191,7 +191,8 @@ class ReportWriter:
             name = step.message.message_id
             if step.before:
                 yield self._injected(step.before)
-            saved = saved_in([items[name]], self.outcome.shorter)
+            shorter = self.outcome.shorter
+            saved = saved_in([items[name]], shorter) if shorter else 0
             # In whole it is the very message that the app sent when it was new.
             yield ((name, saved) if saved else name), items[name].tokens - saved
         elif isinstance(step, Insert):
