@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 
 if TYPE_CHECKING:
+    from ce_engine.apps.notebook import SessionPicture, show
     from ce_engine.audit.access import acting_as, only_own_scope
     from ce_engine.audit.json_lines import JsonLinesAudit
     from ce_engine.audit.judges import LlmJudge, RuleJudge
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
         Explanation,
         InspectedLayer,
         Inspection,
+        PassedOver,
         Replay,
         ReplayProblem,
         Sent,
@@ -352,6 +354,7 @@ __all__ = [
     "Original",
     "OriginalRefusedError",
     "OriginalsReport",
+    "PassedOver",
     "PiiDetector",
     "PiiSpan",
     "PrepareResult",
@@ -404,6 +407,7 @@ __all__ = [
     "SessionExport",
     "SessionInfo",
     "SessionNotFoundError",
+    "SessionPicture",
     "SettingExport",
     "Sha256Hasher",
     "Shorten",
@@ -463,9 +467,11 @@ __all__ = [
     "only_own_scope",
     "open_store",
     "parse_document",
+    "show",
 ]
 
 _HOMES = {
+    "apps.notebook": "SessionPicture show",
     "audit.access": "acting_as only_own_scope",
     "audit.json_lines": "JsonLinesAudit",
     "audit.judges": "LlmJudge RuleJudge",
@@ -509,7 +515,7 @@ _HOMES = {
     "schema.migration": "MigrateResult Migrator parse_document",
     "schema.operations": "Operation",
     "schema.pruning": "PruneBudget PruneResult PruneRules",
-    "schema.replay": "BroughtIn BroughtInBefore Explanation InspectedLayer Inspection Replay ReplayProblem Sent SentPart",
+    "schema.replay": "BroughtIn BroughtInBefore Explanation InspectedLayer Inspection PassedOver Replay ReplayProblem Sent SentPart",
     "schema.report": "AssembledInput BlockFilter ConflictRecord DeletionReport EvidenceFilter ImportReport MessagePart OriginalsReport PrepareResult PruneDecision PutResult RedactionRecord RenderedBlock Report Untouched",
     "schema.retention": "Expired RetentionConfig RetentionRule SweepReport",
     "schema.rows": "SessionInfo TurnRow",

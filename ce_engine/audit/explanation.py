@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ce_engine.prepare.blocks.material import Material
-from ce_engine.schema.replay import BroughtIn, BroughtInBefore
+from ce_engine.prepare.sources import Candidate
+from ce_engine.schema.replay import BroughtIn, BroughtInBefore, PassedOver
 from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.terms import terms, tokens
 from ce_engine.turns.input.recall import Recall
@@ -17,6 +18,9 @@ PAIR = 2
 """Characters of the words that stand for those of unspaced scripts, at most."""
 
 KINDS = {"m": "message", "e": "evidence"}
+
+MOST_PASSED_OVER = 200
+"""Pieces that were left out of which an explanation tells: of more, nobody reads."""
 
 
 def brought_in(chosen: Selection, recall: Recall) -> list[BroughtIn]:
@@ -47,6 +51,45 @@ def earlier(chosen: Selection) -> list[BroughtInBefore]:
         for anchor, pin in chosen.outcome.pins.items()
         if pin.refs and pin.refs[0][0] in costs
     ]
+
+
+def passed_over(chosen: Selection, recall: Recall) -> list[PassedOver]:
+    """The pieces that were looked at to be brought in and left out, the nearest first."""
+    materials = {material.id: material for material in chosen.materials}
+    found: list[PassedOver] = []
+    for decision in chosen.outcome.decisions:
+        if decision.action != "dropped" or len(found) == MOST_PASSED_OVER:
+            continue
+        name = decision.block_id
+        if (material := materials.get(name)) is not None:
+            piece = PassedOver(
+                id=name,
+                kind=material.section.partition("__")[0],
+                reason=decision.reason,
+                tokens=decision.token_estimate,
+                who=material.source,
+                at=material.at,
+                score=material.score,
+            )
+            found.append(piece)
+        elif (candidate := recall.candidate(name)) is not None:
+            found.append(_passed_over(decision, candidate, recall))
+    return sorted(found, key=lambda piece: -(piece.score if piece.score is not None else -1.0))
+
+
+def _passed_over(decision: PruneDecision, candidate: Candidate, recall: Recall) -> PassedOver:
+    kind, _, name = decision.block_id.partition(":")
+    features, snippet = recall.explain(name), candidate.snippet
+    return PassedOver(
+        id=name,
+        kind=KINDS[kind],
+        reason=decision.reason,
+        tokens=decision.token_estimate,
+        who=snippet.name or ("" if kind == "e" else snippet.kind),
+        at=snippet.at,
+        score=sum(features.values()) if features else None,
+        features=features,
+    )
 
 
 def _piece(

@@ -30,7 +30,13 @@ class ReadMethods(EngineBase):
     """
 
     async def list_sessions(
-        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+        self,
+        *,
+        account_id: str = "",
+        user_id: str | None = "",
+        ephemeral: bool = False,
+        since: str = "",
+        limit: int | None = None,
     ) -> list[SessionInfo]:
         """Sessions of one user, newest first.
 
@@ -38,13 +44,19 @@ class ReadMethods(EngineBase):
             account_id: whose user it is; `""` is no account.
             user_id: exactly this one; `None` is all users of the account, for its operator.
             ephemeral: also those of runs for which the app named no session.
+            since: only those that were written to at that time (UTC, ISO 8601) or later.
+            limit: only so many, the newest.
         """
 
         async def read() -> list[SessionInfo]:
             await self.flush(SETTLE_S)
             return await answered(
                 self.store.list_sessions(
-                    account_id=account_id, user_id=user_id, ephemeral=ephemeral
+                    account_id=account_id,
+                    user_id=user_id,
+                    ephemeral=ephemeral,
+                    since=since,
+                    limit=limit,
                 ),
                 STORE_S,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ce_engine.audit.explanation import brought_in, earlier
+from ce_engine.audit.explanation import brought_in, earlier, passed_over
 from ce_engine.audit.past_session import PastSession, newest
 from ce_engine.audit.trace import SETTLE_S
 from ce_engine.config import RuntimeConfig
@@ -136,6 +136,7 @@ class ReplayMethods(EngineBase):
             problems=past.problems,
             brought_in=brought_in(chosen, recall),
             earlier=earlier(chosen),
+            passed_over=passed_over(chosen, recall),
         )
 
     async def _as_it_was(

@@ -91,9 +91,19 @@ class Store(SettingsStore, Protocol):
         ...
 
     async def list_sessions(
-        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+        self,
+        *,
+        account_id: str = "",
+        user_id: str | None = "",
+        ephemeral: bool = False,
+        since: str = "",
+        limit: int | None = None,
     ) -> list[SessionInfo]:
-        """Sessions of one user, newest first; `user_id=None` lists all users of the account, for its operator."""
+        """Sessions of one user, newest first; `user_id=None` lists all users of the account, for its operator.
+
+        Only those that were written to at `since` (UTC, ISO 8601) or later, and the newest `limit` of
+        them: whoever looks for what is new pays for that alone, as far as the store can.
+        """
         ...
 
     async def get_evidence(self, scope: Scope, evidence_id: str) -> Evidence | None: ...

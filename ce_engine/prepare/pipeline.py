@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ce_engine.config import RuntimeConfig
@@ -45,6 +45,7 @@ from ce_engine.prepare.message_groups import MessageGroup, MessageItem, MessageL
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import Candidate, CandidateSources
 from ce_engine.schema.document import ContextBlock
+from ce_engine.schema.report import PruneDecision
 from ce_engine.text.relevance.nearness import nearness
 
 
@@ -278,6 +279,7 @@ class _Assembly:
             together = [*fact_candidates(facts), *near]
             # What a conflict says of a text must not tell what may not go out.
             settled = self.sources.settle([c for c in together if not self._is_hidden(c)])
+            agreed = {each.id for each in settled}
             if recalls and self.policy is TOOLS and self.out.cut.moved:
                 results = (c for c in self.sources.results(sent, limit) if not self._is_hidden(c))
                 settled = with_results(settled, together, results, best=self._begins)
@@ -289,27 +291,31 @@ class _Assembly:
                 nominated = self._nominated(settled, query, sent, left)
             # Others are worse, so that they are looked at only where good ones leave much room.
             if most == limit or len(near) < most or nominated.left < left // 4:
-                return self._with_rest(nominated, together, settled, recalls=recalls)
+                lost = self._lost(together, settled, agreed)
+                return self._with_rest(nominated, lost, len(together), recalls=recalls)
             most = limit
 
-    def _with_rest(
-        self,
-        made: Nomination,
-        found: Sequence[Candidate],
-        settled: Sequence[Candidate],
-        *,
-        recalls: bool,
-    ) -> Nomination:
-        """The same, with decisions on what a conflict took out, and on what was not looked at."""
-        stays, sources, locale = {each.id for each in settled}, self.sources, self.config.locale
-        there = self.held.ids
+    def _lost(
+        self, found: Sequence[Candidate], settled: Sequence[Candidate], agreed: Collection[str]
+    ) -> Iterator[PruneDecision]:
+        """Decisions on what was never nominated: too sensitive, out of a conflict, or said by results that go in."""
+        stays, there = {each.id for each in settled}, self.held.ids
         for each in found:
-            if each.id not in stays and each.id not in there:
-                why = "sensitivity" if self._is_hidden(each) else "conflict"
-                made.decisions.append(lost_decision(each, sources, locale, why))
-        is_full = len(found) >= self.config.prune.max_retrieved_chunks
+            if each.id in stays or each.id in there:
+                continue
+            why = "said_by_results" if each.id in agreed else "conflict"
+            why = "sensitivity" if self._is_hidden(each) else why
+            yield lost_decision(each, self.sources, self.config.locale, why)
+
+    def _with_rest(
+        self, made: Nomination, lost: Iterable[PruneDecision], found: int, *, recalls: bool
+    ) -> Nomination:
+        """The same, with decisions on what is lost of the `found`, and on what was not looked at."""
+        made.decisions += lost
+        is_full = found >= self.config.prune.max_retrieved_chunks
         why = "over_limit" if is_full else "over_budget"
-        made.decisions += not_looked_at(sources.unread() if recalls else (), there, why)
+        rest = self.sources.unread() if recalls else ()
+        made.decisions += not_looked_at(rest, self.held.ids, why)
         return made
 
     def _is_hidden(self, candidate: Candidate) -> bool:

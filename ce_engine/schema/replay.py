@@ -98,6 +98,30 @@ class BroughtIn(Schema):
     text: str = ""
 
 
+class PassedOver(Schema):
+    """A piece that was looked at to be brought in, and was not.
+
+    Attributes:
+        id: of the stored message, of the evidence, or of the piece that a source gave.
+        kind: `message` or `evidence`; else the section that it would stand in.
+        reason: why, as in `PruneDecision.reason`: `over_budget`, `conflict`, `duplicate`, ...
+        tokens: what it would have cost.
+        who: who said it, or where it is from.
+        at: when (UTC, ISO 8601), if that is known.
+        score: its relevance; `None` of what relevance did not find.
+        features: what the score is made of, the most first (`LexicalIndex.explain`).
+    """
+
+    id: str
+    kind: str
+    reason: str
+    tokens: int
+    who: str = ""
+    at: str = ""
+    score: float | None = None
+    features: dict[str, float] = Field(default_factory=dict)
+
+
 class BroughtInBefore(Schema):
     """What was brought in for an earlier question, and still stands before it.
 
@@ -124,6 +148,8 @@ class Explanation(Schema):
     problems: list[ReplayProblem] = Field(default_factory=list)
     brought_in: list[BroughtIn] = Field(default_factory=list)
     earlier: list[BroughtInBefore] = Field(default_factory=list)
+    passed_over: list[PassedOver] = Field(default_factory=list)
+    """What was looked at and left out, the nearest first, at most 200."""
 
 
 class InspectedLayer(Schema):
@@ -149,6 +175,7 @@ __all__ = [
     "Explanation",
     "InspectedLayer",
     "Inspection",
+    "PassedOver",
     "Replay",
     "ReplayProblem",
     "Sent",

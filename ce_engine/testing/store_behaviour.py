@@ -162,6 +162,14 @@ class BehaviourContract:
         everything = await store.list_sessions(account_id="a", user_id=None, ephemeral=True)
         assert [info.session_id for info in everything] == ["s1", "passing", "s3", "s2"]
         assert await store.list_sessions(user_id=None) == []
+        newest = await store.list_sessions(account_id="a", user_id=None, ephemeral=True, limit=2)
+        assert newest == everything[:2]
+        since = everything[1].updated_at
+        written = await store.list_sessions(
+            account_id="a", user_id=None, ephemeral=True, since=since
+        )
+        assert written == everything[:2]
+        assert await store.list_sessions(account_id="a", since="9999") == []
 
     async def test_objects_are_not_shared_with_the_caller(self, store: Store) -> None:
         row = samples.message_row("m1")

@@ -20,6 +20,7 @@ COMMANDS = (
     "trace",
     "report",
     "compare",
+    "ui",
     "replay",
     "handover",
     "inspect",

@@ -94,20 +94,28 @@ async def engine_over(
 ) -> AsyncIterator[ContextEngine]:
     """An engine over the store at `url`, which is there already, and the one of the originals."""
     # Commands that only read the store do without the engine, which is slow to import.
-    from ce_engine.config import RedactionConfig, RuntimeConfig, StoreConfig  # noqa: PLC0415
-    from ce_engine.create import create_context_engine  # noqa: PLC0415
+    from ce_engine.config import RedactionConfig, RuntimeConfig  # noqa: PLC0415
 
-    patient = StoreConfig(deadline_s=PATIENT_S)
-    config = (config or RuntimeConfig()).model_copy(update={"store": patient})
+    config = config or RuntimeConfig()
     if originals:
         redaction = RedactionConfig(mode="dual_store", originals_url=originals)
         config = config.model_copy(update={"redaction": redaction})
     async with reading(url) as store:
-        engine = create_context_engine(store, config=config, embedder=_embedder())
+        engine = engine_on(store, config)
         try:
             yield engine
         finally:
             await engine.close()
+
+
+def engine_on(store: Store, config: RuntimeConfig | None = None) -> ContextEngine:
+    """An engine over an open store, with an operator's patience."""
+    from ce_engine.config import RuntimeConfig, StoreConfig  # noqa: PLC0415 - as above
+    from ce_engine.create import create_context_engine  # noqa: PLC0415
+
+    patient = StoreConfig(deadline_s=PATIENT_S)
+    config = (config or RuntimeConfig()).model_copy(update={"store": patient})
+    return create_context_engine(store, config=config, embedder=_embedder())
 
 
 def _embedder() -> Embedder | None:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ce_engine.apps.present.language import ENGLISH, Say
 from ce_engine.apps.present.output import change, number, percent
 from ce_engine.audit.compare.figures import Comparison, Cost, Figures, Spread
 from ce_engine.audit.compare.records import TAG
@@ -49,12 +50,14 @@ def money(amount: float, currency: str) -> str:
     return f"{amount:,.{places}f} {currency}"
 
 
-def cost_text(cost: Cost | None, calls: int, currency: str) -> str:
+def cost_text(cost: Cost | None, calls: int, currency: str, say: Say = ENGLISH) -> str:
     """What a group cost; a dash where no call has a price, and a word where some have none."""
     if cost is None or (calls and cost.unpriced == calls):
         return "-"
-    part = f" + {number(cost.unpriced)} unpriced" if cost.unpriced else ""
-    return money(cost.amount, currency) + part
+    amount = money(cost.amount, currency)
+    if not cost.unpriced:
+        return amount
+    return say("{amount} + {count} unpriced", amount=amount, count=cost.unpriced)
 
 
 def _spread(spread: Spread | None) -> str:
@@ -65,37 +68,43 @@ def _of(part: int, whole: int) -> str:
     return f"{number(part)} ({percent(part, whole)})" if whole else number(part)
 
 
-def lines(comparison: Comparison) -> Iterator[Line]:
+def lines(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Line]:
     """The lines of a comparison, in order."""
-    yield Line("calls", lambda f: number(f.calls), "model calls; retries stay in their call")
-    yield Line("sessions", lambda f: number(f.sessions), "sessions that they are of")
+    total = comparison.total
     yield Line(
-        "failed",
+        say("calls"), lambda f: number(f.calls), say("model calls; retries stay in their call")
+    )
+    yield Line(say("sessions"), lambda f: number(f.sessions), say("sessions that they are of"))
+    yield Line(
+        say("failed"),
         lambda f: _of(f.failed, f.calls) if f.failed else "0",
-        "calls that ended with an error",
+        say("calls that ended with an error"),
         lambda f: bool(f.failed),
     )
-    if comparison.total.unfinished:
-        what = "calls that were left or cancelled before their end"
-        yield Line("unfinished", lambda f: number(f.unfinished), what)
-    yield Line("tokens sent", lambda f: number(f.tokens_sent), "input that went out, by our count")
-    yield Line("without us", lambda f: number(f.tokens_before), "what the app's own input would be")
+    if total.unfinished:
+        what = say("calls that were left or cancelled before their end")
+        yield Line(say("unfinished"), lambda f: number(f.unfinished), what)
+    what = say("input that went out, by our count")
+    yield Line(say("tokens sent"), lambda f: number(f.tokens_sent), what)
+    what = say("what the app's own input would be")
+    yield Line(say("without us"), lambda f: number(f.tokens_before), what)
     yield Line(
-        "saved",
+        say("saved"),
         lambda f: _of(f.tokens_saved, f.tokens_before),
-        "the difference; below 0, more was brought in than left out",
+        say("the difference; below 0, more was brought in than left out"),
     )
     yield Line(
-        "cached prefix",
+        say("cached prefix"),
         lambda f: _of(f.cached_prefix, f.tokens_sent),
-        "leading tokens equal to the call before, which a provider can cache",
+        say("leading tokens equal to the call before, which a provider can cache"),
     )
-    if comparison.total.provider_cached is not None:
-        what = "tokens that the provider had in its cache, as it told"
-        yield Line("cached, as told", lambda f: number(f.provider_cached), what)
-    yield Line("tokens answered", lambda f: number(f.completion_tokens), "as the provider told")
-    yield from _spent(comparison)
-    yield from _quality()
+    if total.provider_cached is not None:
+        what = say("tokens that the provider had in its cache, as it told")
+        yield Line(say("cached, as told"), lambda f: number(f.provider_cached), what)
+    what = say("as the provider told")
+    yield Line(say("tokens answered"), lambda f: number(f.completion_tokens), what)
+    yield from _spent(comparison, say)
+    yield from _quality(say)
 
 
 def beside_text(figures: Figures) -> str:
@@ -104,72 +113,83 @@ def beside_text(figures: Figures) -> str:
     return change(found.sent, found.untouched) if found.calls else "-"
 
 
-def _spent(comparison: Comparison) -> Iterator[Line]:
+def _spent(comparison: Comparison, say: Say) -> Iterator[Line]:
     yield Line(
-        "effect on cost",
+        say("effect on cost"),
         beside_text,
-        f"of inputs and our own calls beside the app without us, in {comparison.unit}, prefixes as cached in both",
+        say(
+            "of inputs and our own calls beside the app without us, in {unit}, prefixes as cached in both",
+            unit=say(comparison.unit),
+        ),
         lambda f: f.beside.calls > 0 and f.beside.sent > f.beside.untouched * MARGIN,
     )
     if comparison.prices:
         currency = comparison.prices.currency
         yield Line(
-            "cost",
-            lambda f: cost_text(f.cost, f.calls - f.from_cache, currency),
-            "by the price table, the cached prefix apart",
+            say("cost"),
+            lambda f: cost_text(f.cost, f.calls - f.from_cache, currency, say),
+            say("by the price table, the cached prefix apart"),
         )
-    yield Line("latency p50 / p95", lambda f: _spread(f.latency_ms), "of whole answers")
-    yield Line("first token p50 / p95", lambda f: _spread(f.first_token_ms), "of streams")
-    yield Line(
-        "pruned", lambda f: _of(f.pruned, f.calls), "calls with messages left out or shortened"
-    )
+    what = say("of whole answers")
+    yield Line(say("latency p50 / p95"), lambda f: _spread(f.latency_ms), what)
+    what = say("of streams")
+    yield Line(say("first token p50 / p95"), lambda f: _spread(f.first_token_ms), what)
+    what = say("calls with messages left out or shortened")
+    yield Line(say("pruned"), lambda f: _of(f.pruned, f.calls), what)
 
 
-def _quality() -> Iterator[Line]:
+def _quality(say: Say) -> Iterator[Line]:
     yield Line(
-        "over budget",
+        say("over budget"),
         lambda f: number(f.over_budget),
-        "calls in which what must stay was more than the budget",
+        say("calls in which what must stay was more than the budget"),
         lambda f: bool(f.over_budget),
     )
-    yield Line("tool calls", lambda f: number(f.tool_calls), "tools and retrievals that ran")
+    what = say("tools and retrievals that ran")
+    yield Line(say("tool calls"), lambda f: number(f.tool_calls), what)
     yield Line(
-        "tool errors",
+        say("tool errors"),
         lambda f: _of(f.tool_errors, f.tool_calls) if f.tool_errors else "0",
-        "those that did not succeed",
+        say("those that did not succeed"),
         lambda f: bool(f.tool_errors),
     )
+    what = say("pieces that answers rest on or were given")
+    yield Line(say("evidence used"), lambda f: number(f.evidence_used), what)
+    what = say("pieces with something redacted")
+    yield Line(say("redactions"), lambda f: number(f.redactions), what)
     yield Line(
-        "evidence used",
-        lambda f: number(f.evidence_used),
-        "pieces that answers rest on or were given",
-    )
-    yield Line("redactions", lambda f: number(f.redactions), "pieces with something redacted")
-    yield Line(
-        "degradations",
+        say("degradations"),
         lambda f: number(f.degradations),
-        "times that we did less than asked",
+        say("times that we did less than asked"),
         lambda f: bool(f.degradations),
     )
 
 
-def notes(comparison: Comparison) -> Iterator[str]:
+def notes(comparison: Comparison, say: Say = ENGLISH) -> Iterator[str]:
     """What a reader must know so as not to be misled."""
     total = comparison.total
     if total.usage_told < total.calls - total.from_cache:
         missing = total.calls - total.from_cache - total.usage_told
-        yield f"of {number(missing)} calls no provider told the tokens: our own count stands for it"
+        yield say(
+            "of {count} calls no provider told the tokens: our own count stands for it",
+            count=missing,
+        )
     if total.from_cache:
-        yield f"{number(total.from_cache)} calls were answered from the app's own cache: nothing was sent"
+        yield say(
+            "{count} calls were answered from the app's own cache: nothing was sent",
+            count=total.from_cache,
+        )
     if comparison.prices is LISTED:
-        yield "prices are list prices as known to this release: --prices FILE or CE_PRICES has yours"
+        yield say(
+            "prices are list prices as known to this release: --prices FILE or CE_PRICES has yours"
+        )
     if total.cost and total.cost.unpriced:
         models = ", ".join(shown(name) for name in total.cost.unpriced_models)
-        yield f"{number(total.cost.unpriced)} calls have no price: {models}"
+        yield say("{count} calls have no price: {models}", count=total.cost.unpriced, models=models)
     if comparison.prices and total.provider_cached is None and total.cached_prefix:
-        yield "no provider told what it had cached: the cost takes it that the prefix was"
+        yield say("no provider told what it had cached: the cost takes it that the prefix was")
     for code, times in total.degradation_codes.items():
-        yield f"{code} {number(times)} times"
+        yield say("{code} {count} times", code=code, count=times)
 
 
 COLUMNS = (

@@ -29,7 +29,7 @@ MAX_CELLS = 200
 """Cells of a column, however long its values are."""
 
 _CRLF = re.compile(r"\r\n?")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _UUID_TAIL = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 
 
@@ -48,7 +48,7 @@ def has_width(screen: Console) -> bool:
 
 def printable(text: str) -> str:
     """The text without what would steer a terminal: control characters are shown, not sent."""
-    return _CONTROL.sub(
+    return CONTROL.sub(
         lambda found: found.group().encode("unicode_escape").decode("ascii"),
         _CRLF.sub("\n", text),
     )

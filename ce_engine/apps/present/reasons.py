@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ce_engine.apps.present.output import number, short_id
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.output import short_id
 from ce_engine.schema.report import PruneDecision, Report
-from ce_engine.sessions.spending import words
-from ce_engine.turns.report.over_budget import figures
+from ce_engine.sessions.spending import WORDS as COST_CAUSES
+from ce_engine.turns.report.over_budget import WORDS as PARTS
 from ce_engine.turns.report.payload import injected
 
 
@@ -57,6 +58,10 @@ _DECISIONS = {
     ("dropped", "conflict"): (
         "candidate that a conflict took out",
         "candidates that a conflict took out",
+    ),
+    ("dropped", "said_by_results"): (
+        "answer whose tool results go in instead",
+        "answers whose tool results go in instead",
     ),
     ("dropped", "not_chosen"): (
         "block that the pruner did not choose",
@@ -140,55 +145,75 @@ _CODES = {
 }
 
 
-def decision_words(decision: PruneDecision) -> str:
+def decision_words(decision: PruneDecision, say: Say = ENGLISH) -> str:
     """A decision with its count; a reason that is not known here is told as it is."""
-    is_recalled = decision.block_id.startswith(RECALLED)
+    count, is_recalled = decision.count, decision.block_id.startswith(RECALLED)
     if decision.action == "kept" and is_recalled:
-        return f"{number(decision.count)} found relevant again"
+        return say("{count} found relevant again", count=count)
     forms = _DECISIONS.get((decision.action, decision.reason))
     if is_recalled and (decision.action, decision.reason) == ("dropped", "over_budget"):
         forms = _NO_SHARE
     if forms is None:
-        return f"{number(decision.count)} {decision.action}: {decision.reason.replace('_', ' ')}"
-    return f"{number(decision.count)} {forms[decision.count != 1]}"
+        return f"{count:,} {decision.action}: {decision.reason.replace('_', ' ')}"
+    return f"{count:,} {say(*forms, count=count)}"
 
 
-def code_words(code: str) -> str:
+def code_words(code: str, say: Say = ENGLISH) -> str:
     """What a warning's or degradation's code means; one that is not known here stands for itself."""
     word, _, about = code.partition(": ")
     words = _CODES.get(word)
     if words is None:
         return code
-    return f"{words} ({about})" if about else words
+    return f"{say(words)} ({about})" if about else say(words)
 
 
-def reasons(report: Report) -> Iterator[str]:
+def reasons(report: Report, say: Say = ENGLISH) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
-    for code in dict.fromkeys([*report.warnings, *report.degradations]):
-        yield code_words(code)
-    if report.rules_dropped:
-        rules = "rule" if len(report.rules_dropped) == 1 else "rules"
-        told = ", ".join(report.rules_dropped)
-        yield f"{number(len(report.rules_dropped))} {rules} did not go out: {told}"
-    if report.over_budget_causes:
-        yield f"alone too much: {figures(report.over_budget_causes)}"
-    if report.dearer_causes:
-        yield f"what it lost so far, in input tokens: {words(report.dearer_causes)}"
-    if count := len(report.violations):
-        broken = "a constraint" if count == 1 else f"{number(count)} constraints"
-        yield f"ANSWER BREAKS {broken}: {', '.join(map(short_id, report.violations))}"
-    for code in report.errors:
-        yield f"error {code}"
-    yield from map(decision_words, _summed(report))
+    yield from _troubles(report, say)
+    yield from (decision_words(decision, say) for decision in _summed(report))
     if report.results_saved:
-        told = ", ".join(f"{_FORMS.get(n, n)} {number(t)}" for n, t in report.results_saved.items())
-        yield f"{number(sum(report.results_saved.values()))} tokens saved in tool results: {told}"
+        saved = report.results_saved.items()
+        told = ", ".join(f"{say(_FORMS.get(name, name))} {tokens:,}" for name, tokens in saved)
+        tokens = sum(report.results_saved.values())
+        yield say("{tokens} tokens saved in tool results: {told}", tokens=tokens, told=told)
     if report.restored:
-        yield f"{number(report.restored)} stored messages brought back"
+        yield say("{restored} stored messages brought back", restored=report.restored)
     if report.inserted:
-        tokens = number(injected(report.payload_tokens))
         pieces = len(report.injected_evidence_ids)
-        yield f"{tokens} tokens brought in" + (f" from {pieces} evidence" if pieces else "")
+        of = say(" from {pieces} evidence", pieces=pieces) if pieces else ""
+        tokens = injected(report.payload_tokens)
+        yield say("{tokens} tokens brought in{of}", tokens=tokens, of=of)
+
+
+def _troubles(report: Report, say: Say) -> Iterator[str]:
+    """What deserves attention."""
+    for code in dict.fromkeys([*report.warnings, *report.degradations]):
+        yield code_words(code, say)
+    if count := len(report.rules_dropped):
+        rules = ", ".join(report.rules_dropped)
+        yield say(
+            "{count} rule did not go out: {rules}",
+            "{count} rules did not go out: {rules}",
+            count=count,
+            rules=rules,
+        )
+    if parts := report.over_budget_causes:
+        told = ", ".join(
+            f"{say(PARTS.get(name, name.replace('_', ' ')))} {n}" for name, n in parts.items()
+        )
+        yield say("alone too much: {parts}", parts=told)
+    if causes := report.dearer_causes:
+        told = ", ".join(f"{say(COST_CAUSES.get(name, name))} {n:,}" for name, n in causes.items())
+        yield say("what it lost so far, in input tokens: {causes}", causes=told)
+    if count := len(report.violations):
+        yield say(
+            "ANSWER BREAKS a constraint: {ids}",
+            "ANSWER BREAKS {count} constraints: {ids}",
+            count=count,
+            ids=", ".join(map(short_id, report.violations)),
+        )
+    for code in report.errors:
+        yield say("error {code}", code=code)
 
 
 def _summed(report: Report) -> list[PruneDecision]:

@@ -125,17 +125,22 @@ def versions(kept: StoredSession | None, owned: Owned, scope: Scope) -> Versions
 
 
 def listed(
-    sessions: Iterable[tuple[Key, StoredSession]], user_id: str | None, ephemeral: bool
+    sessions: Iterable[tuple[Key, StoredSession]],
+    user_id: str | None,
+    ephemeral: bool,
+    since: str,
+    limit: int | None,
 ) -> list[SessionInfo]:
     """Lines of `ce sessions`, newest first; of two at the same time, the one made later."""
     found = [
         (kept.head.updated_at, kept.made_at, number, _info(key, kept))
         for number, (key, kept) in enumerate(sessions)
         if not kept.head.is_deleted
+        and kept.head.updated_at >= since
         and user_id in (None, key[1])
         and (ephemeral or not kept.head.ephemeral)
     ]
-    return [info for *_, info in sorted(found, reverse=True)]
+    return [info for *_, info in sorted(found, reverse=True)[:limit]]
 
 
 def _chain(kept: StoredSession) -> EventChain:

@@ -84,11 +84,17 @@ class MemoryStore(DocumentStore):
             return gone
 
     async def list_sessions(
-        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+        self,
+        *,
+        account_id: str = "",
+        user_id: str | None = "",
+        ephemeral: bool = False,
+        since: str = "",
+        limit: int | None = None,
     ) -> list[SessionInfo]:
         with self._open():
             of_account = (item for item in self._sessions.items() if item[0][0] == account_id)
-            return listed(of_account, user_id, ephemeral)
+            return listed(of_account, user_id, ephemeral, since, limit)
 
     async def put_whole(
         self, scope: Scope, session: StoredSession, expected_version: int = 0

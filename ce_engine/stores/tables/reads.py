@@ -238,6 +238,20 @@ def _count(table: Table) -> Any:
     )
 
 
+_CHOSEN = (
+    select(_s.c.id)
+    .where(
+        _IS_THERE,
+        _s.c.account_id == bindparam("account_id"),
+        _s.c.updated_at >= bindparam("since"),
+        or_(bindparam("all_users"), _s.c.user_id == bindparam("user_id")),
+        or_(bindparam("all_kinds"), ~_s.c.ephemeral),
+    )
+    .order_by(_s.c.updated_at.desc(), _s.c.id.desc())
+    .limit(bindparam("most"))
+)
+"""Chosen first, so that nothing is counted of a session that is left out."""
+
 _SESSIONS = (
     select(
         _s.c.session_id,
@@ -252,18 +266,21 @@ _SESSIONS = (
         _s.c.created_at,
         _s.c.updated_at,
     )
-    .where(
-        _IS_THERE,
-        _s.c.account_id == bindparam("account_id"),
-        or_(bindparam("all_users"), _s.c.user_id == bindparam("user_id")),
-        or_(bindparam("all_kinds"), ~_s.c.ephemeral),
-    )
+    .where(_s.c.id.in_(_CHOSEN))
     .order_by(_s.c.updated_at.desc(), _s.c.id.desc())
 )
 
+_ALL = 2**62
+"""More sessions than there are."""
+
 
 def list_sessions(
-    connection: Connection, account_id: str, user_id: str | None, ephemeral: bool
+    connection: Connection,
+    account_id: str,
+    user_id: str | None,
+    ephemeral: bool,
+    since: str,
+    limit: int | None,
 ) -> list[SessionInfo]:
     """The account's sessions, newest first; of all users if `user_id` is `None`."""
     values = {
@@ -271,6 +288,8 @@ def list_sessions(
         "user_id": user_id or "",
         "all_users": user_id is None,
         "all_kinds": ephemeral,
+        "since": since,
+        "most": _ALL if limit is None else limit,
     }
     found = [SessionInfo(*row) for row in connection.execute(_SESSIONS, values)]
     for info in found:

@@ -184,10 +184,16 @@ class SqlStore(BaseStore):
         return await self._read(lambda c: reads.session(c, scope), None)
 
     async def list_sessions(
-        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+        self,
+        *,
+        account_id: str = "",
+        user_id: str | None = "",
+        ephemeral: bool = False,
+        since: str = "",
+        limit: int | None = None,
     ) -> list[SessionInfo]:
         return await self._read(
-            lambda c: reads.list_sessions(c, account_id, user_id, ephemeral), []
+            lambda c: reads.list_sessions(c, account_id, user_id, ephemeral, since, limit), []
         )
 
     async def get_evidence(self, scope: Scope, evidence_id: str) -> Evidence | None:

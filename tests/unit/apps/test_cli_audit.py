@@ -20,6 +20,7 @@ UNTOLD = {
     "doctor": "no session",
     "schema": "no store",
     "migrate": "a document",
+    "ui": "each of its looks is told of by itself",
 }
 
 

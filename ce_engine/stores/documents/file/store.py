@@ -133,10 +133,17 @@ class FileStore(DocumentStore):
         return await self._run(self._writer, work)
 
     async def list_sessions(
-        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+        self,
+        *,
+        account_id: str = "",
+        user_id: str | None = "",
+        ephemeral: bool = False,
+        since: str = "",
+        limit: int | None = None,
     ) -> list[SessionInfo]:
         def look() -> list[SessionInfo]:
-            return listed(self._shelf.of_account(account_id, user_id), user_id, ephemeral)
+            found = self._shelf.of_account(account_id, user_id)
+            return listed(found, user_id, ephemeral, since, limit)
 
         return await self._run(self._readers, look)
 

@@ -175,11 +175,17 @@ class RedisStore(DocumentStore):
         )
 
     async def list_sessions(
-        self, *, account_id: str = "", user_id: str | None = "", ephemeral: bool = False
+        self,
+        *,
+        account_id: str = "",
+        user_id: str | None = "",
+        ephemeral: bool = False,
+        since: str = "",
+        limit: int | None = None,
     ) -> list[SessionInfo]:
         def look(link: Link) -> list[SessionInfo]:
             sessions = self._shelf.of_account(link, account_id, user_id)
-            return listed(sessions, user_id, ephemeral)
+            return listed(sessions, user_id, ephemeral, since, limit)
 
         return await self._run(self._readers, look)
 

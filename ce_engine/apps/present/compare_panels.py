@@ -1,0 +1,217 @@
+"""A comparison's charts as values: tiles, bars and ranges with their words; a page draws them its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ce_engine.apps.present.compare_lines import cost_text, milliseconds, money, shown
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.output import number, percent
+from ce_engine.audit.compare.figures import Comparison, Figures, Spread
+
+
+MOST_GROUPS = 24
+"""Groups that a page shows, those with the most tokens; a reader takes no more in."""
+_UNITS = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
+
+Row = tuple[str, Figures]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a bar: its kind (`new`, `cached`, `track`), and its share of the whole width, from 0 to 1."""
+
+    kind: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From where half are as fast to where 95 of 100 are, as shares of the width; its kind."""
+
+    kind: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A group with a value, and what is drawn under them."""
+
+    name: str
+    value: str
+    parts: Sequence[Part] = ()
+    ranges: Sequence[Range] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A chart: `key` is of pairs of a kind and what it means."""
+
+    title: str
+    what: str
+    key: Sequence[tuple[str, str]]
+    bars: Sequence[Bar]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure that stands for itself, and what it is."""
+
+    value: str
+    what: str
+
+
+def largest(comparison: Comparison) -> list[Row]:
+    """The groups that are shown, in their order."""
+    rows = list(comparison.groups.items())
+    if len(rows) <= MOST_GROUPS:
+        return rows
+    names = sorted(comparison.groups, key=lambda name: -comparison.groups[name].tokens_sent)
+    chosen = set(names[:MOST_GROUPS])
+    return [row for row in rows if row[0] in chosen]
+
+
+def short(tokens: int) -> str:
+    """A number of tokens to three digits: 3.37M, 1.30M, 259k, 812."""
+    for unit, letter in _UNITS:
+        if abs(tokens) >= unit:
+            digits = "#.3g" if abs(tokens) < 999.5 * unit else ".0f"
+            return f"{tokens / unit:{digits}}".rstrip(".") + letter
+    return str(tokens)
+
+
+def tiles(comparison: Comparison, say: Say = ENGLISH) -> Iterator[Tile]:
+    """What to know of all calls together."""
+    total = comparison.total
+    saved = total.tokens_saved
+    pair = {"sent": short(total.tokens_sent), "before": short(total.tokens_before)}
+    yield Tile(
+        percent(abs(saved), total.tokens_before),
+        say("fewer tokens: {sent} sent, {before} without us", **pair)
+        if saved >= 0
+        else say("more tokens: {sent} sent, {before} without us", **pair),
+    )
+    cached = percent(total.cached_prefix, total.tokens_sent)
+    yield Tile(cached, say("of what was sent is a cached prefix"))
+    if comparison.prices and total.cost:
+        what = say("cost, by the price table")
+        if total.cost.unpriced:
+            what = say(
+                "cost, by the price table; {count} calls have none", count=total.cost.unpriced
+            )
+        yield Tile(money(total.cost.amount, comparison.prices.currency), what)
+    if total.latency_ms:
+        half = milliseconds(total.latency_ms.p50)
+        yield Tile(half, say("half of the answers took no longer"))
+    troubles = total.failed + total.tool_errors + total.over_budget + total.degradations
+    what = say("went wrong: failed calls, tool errors, calls over budget, degradations")
+    yield Tile(number(troubles), what)
+
+
+def panels(comparison: Comparison, rows: Sequence[Row], say: Say = ENGLISH) -> Iterator[Panel]:
+    """The charts of these groups, for which there is something to draw."""
+    if rows:
+        yield _tokens(rows, say)
+        yield _sent(rows, say)
+    if comparison.prices and any(figures.cost for _, figures in rows):
+        yield _costs(rows, comparison.prices.currency, say)
+    if any(figures.latency_ms or figures.first_token_ms for _, figures in rows):
+        yield _times(rows, say)
+
+
+def _tokens(rows: Sequence[Row], say: Say) -> Panel:
+    most = max(max(f.tokens_before, f.tokens_sent) for _, f in rows) or 1
+
+    def bars() -> Iterator[Bar]:
+        for name, f in rows:
+            values = {
+                "sent": short(f.tokens_sent),
+                "before": short(f.tokens_before),
+                "share": percent(abs(f.tokens_saved), f.tokens_before),
+            }
+            value = (
+                say("{sent} of {before} · {share} saved", **values)
+                if f.tokens_saved >= 0
+                else say("{sent} of {before} · {share} more than without us", **values)
+            )
+            parts = [
+                Part("new", f.tokens_sent / most),
+                Part("track", max(0, f.tokens_saved) / most),
+            ]
+            yield Bar(shown(name), value, parts)
+
+    key = [
+        ("new", say("sent to the model")),
+        ("track", say("left out: what the app alone would have sent")),
+    ]
+    title, what = say("Tokens of all calls"), say("Shorter blue is cheaper.")
+    return Panel(title, what, key, list(bars()))
+
+
+def _sent(rows: Sequence[Row], say: Say) -> Panel:
+    most = max(f.tokens_sent / f.calls for _, f in rows) or 1
+
+    def bars() -> Iterator[Bar]:
+        for name, f in rows:
+            value = say(
+                "{tokens} tokens · {share} cached prefix",
+                tokens=short(f.tokens_sent // f.calls),
+                share=percent(f.cached_prefix, f.tokens_sent),
+            )
+            fresh, whole = f.tokens_sent - f.cached_prefix, f.calls * most
+            parts = [Part("cached", f.cached_prefix / whole), Part("new", fresh / whole)]
+            yield Bar(shown(name), value, parts)
+
+    key = [
+        ("cached", say("same beginning as the call before: cacheable")),
+        ("new", say("new")),
+    ]
+    what = say("More green is cheaper: providers bill a cached prefix at a fraction.")
+    return Panel(say("Sent with one call, on average"), what, key, list(bars()))
+
+
+def _costs(rows: Sequence[Row], currency: str, say: Say) -> Panel:
+    most = max((f.cost.amount for _, f in rows if f.cost), default=0) or 1
+
+    def bars() -> Iterator[Bar]:
+        for name, f in rows:
+            paid = f.calls - f.from_cache
+            priced = paid - (f.cost.unpriced if f.cost else 0)
+            value = say("no price of its models")
+            if f.cost and priced:
+                each = money(1000 * f.cost.amount / priced, currency)
+                value = say(
+                    "{cost} · {each} for 1,000 calls",
+                    cost=cost_text(f.cost, paid, currency, say),
+                    each=each,
+                )
+            yield Bar(shown(name), value, [Part("new", f.cost.amount / most if f.cost else 0)])
+
+    what = say("By the price table, the cached prefix apart.")
+    return Panel(say("Cost"), what, [], list(bars()))
+
+
+def _times(rows: Sequence[Row], say: Say) -> Panel:
+    spreads = [s for _, f in rows for s in (f.latency_ms, f.first_token_ms) if s]
+    most = max(spread.p95 for spread in spreads) or 1
+
+    def bars() -> Iterator[Bar]:
+        for name, f in rows:
+            pairs = (("new", f.latency_ms), ("cached", f.first_token_ms))
+            found = [(kind, spread) for kind, spread in pairs if spread]
+            said = [_p50_p95(spread, kind, say) for kind, spread in found]
+            ranges = [Range(kind, s.p50 / most, s.p95 / most) for kind, s in found]
+            yield Bar(shown(name), " · ".join(said) or say("not told"), ranges=ranges)
+
+    key = [("new", say("whole answer"))]
+    if any(f.first_token_ms for _, f in rows):
+        key.append(("cached", say("first token of a stream")))
+    what = say("From the dot (half are as fast) to the ring (95 of 100 are); left is faster.")
+    return Panel(say("How long answers took"), what, key, list(bars()))
+
+
+def _p50_p95(spread: Spread, kind: str, say: Say) -> str:
+    times = f"{milliseconds(spread.p50)} / {milliseconds(spread.p95)}"
+    return times if kind == "new" else say("first token {times}", times=times)

@@ -1,0 +1,238 @@
+"""A session's turns as columns of numbers: what a picture, a table and a page of it are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ce_engine.schema.rows import TurnRow
+
+
+LAYERS = ("system", "tools", "rules", "settings", "retrieved", "immediate")
+"""What an input is made of, in the order in which it is drawn, from below."""
+
+TITLES = {
+    "system": "system message",
+    "tools": "tools' schemas",
+    "rules": "rules",
+    "settings": "settings",
+    "retrieved": "retrieved",
+    "immediate": "immediate",
+    "reserve": "reply reserve",
+}
+"""The layers in words."""
+
+MEANINGS = {
+    "system": "the app's own instructions",
+    "tools": "what tools there are, the response format, and the reply's priming",
+    "rules": "rules and constraints of an owner",
+    "settings": "what is remembered of the user and the project",
+    "retrieved": "what was brought in for the question: earlier messages, documents",
+    "immediate": "the conversation itself, tool results, tasks, a summary",
+    "reserve": "kept free for the answer",
+}
+
+_LAYER_OF = {
+    "system": "system",
+    "tools": "tools",
+    "response_format": "tools",
+    "priming": "tools",
+    "rules": "rules",
+    "memory": "settings",
+    "knowledge": "retrieved",
+}
+"""The layer of each kind of payload; all others are of the conversation."""
+
+RESERVE = 1024
+"""Tokens kept for the reply where nobody set another number."""
+
+MARKS = {
+    "failed": "failed",
+    "over_budget": "over the budget",
+    "violation": "the answer breaks a constraint",
+    "degraded": "did less than asked",
+    "conflict": "sources disagree",
+    "dearer": "dearer than without us",
+}
+"""What deserves a look, the worst first."""
+
+BAD = frozenset({"failed", "over_budget", "violation"})
+"""Marks of what went wrong; the others are worth knowing."""
+
+NO_LANE = ""
+
+
+@dataclass(slots=True)
+class Timeline:
+    """The turns of a session, a column a figure, each as long as there are turns.
+
+    Attributes:
+        turns: their numbers in the session, from 1.
+        ids: their ids.
+        lanes: names of the lanes, in the order in which they begin.
+        lane: the lane of each, as a place in `lanes`.
+        layers: tokens of each layer.
+        used: tokens that went out; 0 where no report is stored.
+        budget: tokens that the input may have; 0 where no budget is known.
+        reserve: tokens kept for the reply, above the budget.
+        prefix: leading tokens like the call before, which may be cached.
+        without: tokens that would have gone out without us.
+        given: messages that the app gave.
+        left_out: messages of them that did not go out.
+        moved: places of the turns in which the cut moved.
+        marks: what deserves a look, by place.
+    """
+
+    turns: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    lanes: list[str] = field(default_factory=list)
+    lane: list[int] = field(default_factory=list)
+    layers: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in LAYERS})
+    used: list[int] = field(default_factory=list)
+    budget: list[int] = field(default_factory=list)
+    reserve: list[int] = field(default_factory=list)
+    prefix: list[int] = field(default_factory=list)
+    without: list[int] = field(default_factory=list)
+    given: list[int] = field(default_factory=list)
+    left_out: list[int] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)
+    marks: dict[int, list[str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    @property
+    def most(self) -> int:
+        """The tokens that the highest bar reaches: of what went out, or of a budget with its reserve."""
+        windows = (b + r for b, r in zip(self.budget, self.reserve, strict=True))
+        return max([*self.used, *windows], default=0)
+
+    def columns(self) -> dict[str, Any]:
+        """Plain data for a page that draws it."""
+        return {
+            "turns": self.turns,
+            "lanes": self.lanes,
+            "lane": self.lane,
+            "layers": self.layers,
+            "used": self.used,
+            "budget": self.budget,
+            "reserve": self.reserve,
+            "prefix": self.prefix,
+            "without": self.without,
+            "given": self.given,
+            "left_out": self.left_out,
+            "moved": self.moved,
+            "marks": self.marks,
+        }
+
+
+def timeline(rows: Sequence[TurnRow], lane: str | None = None) -> Timeline:
+    """The timeline of a session's turns, read from what is stored, without looking at each report as a whole.
+
+    Args:
+        rows: all turns of the session, oldest first.
+        lane: only the turns of this one; their numbers stay those of the session.
+    """
+    made, places, reserves = Timeline(), dict[str, int](), _Reserves()
+    for number, row in enumerate(rows, start=1):
+        reserve = reserves.of(row.report)
+        place = places.setdefault(row.lane, len(places))
+        if lane is None or row.lane == lane:
+            _add(made, number, row, place, reserve)
+    made.lanes = list(places)
+    return made
+
+
+def _add(made: Timeline, number: int, row: TurnRow, lane: int, reserve: int) -> None:
+    report, place = row.report, len(made.turns)
+    made.turns.append(number)
+    made.ids.append(row.turn_id)
+    made.lane.append(lane)
+    for name, tokens in layer_tokens(report).items():
+        made.layers[name].append(tokens)
+    budget = report.get("token_budget") or 0
+    made.used.append(report.get("token_used", 0))
+    made.budget.append(budget)
+    made.reserve.append(reserve if budget else 0)
+    made.prefix.append(report.get("prefix_tokens_unchanged") or 0)
+    without = report.get("untouched") or {}
+    made.without.append(without.get("tokens", report.get("tokens_before", 0)))
+    made.given.append(report.get("messages_in", 0))
+    made.left_out.append(report.get("dropped", 0) + report.get("orphans_removed", 0))
+    if report.get("prefix_broken_by") == "cut":
+        made.moved.append(place)
+    if marks := list(marks_of(row)):
+        made.marks[place] = marks
+
+
+def layer_tokens(report: Mapping[str, Any]) -> dict[str, int]:
+    """The tokens of each layer of an input, which add up to what went out."""
+    found = dict.fromkeys(LAYERS, 0)
+    payload = report.get("payload_tokens")
+    if payload:
+        for kind, tokens in payload.items():
+            found[_LAYER_OF.get(kind, "immediate")] += tokens
+    else:  # an older release recorded it
+        for name, layer in report.get("layers", {}).items():
+            if name in found:
+                found[name] += layer.get("tokens", 0)
+        found["tools"] += max(0, report.get("token_used", 0) - sum(found.values()))
+    return found
+
+
+def bar_of(report: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """A turn's layers as parts of a bar: name, begin and width, in hundredths of the budget or of what went out."""
+    whole = max(report.get("token_budget") or 0, report.get("token_used", 0), 1)
+    made, begun = list[tuple[str, float, float]](), 0.0
+    for name, tokens in layer_tokens(report).items():
+        width = 100 * tokens / whole
+        if width:
+            made.append((name, begun, width))
+        begun += width
+    return made
+
+
+def marks_of(row: TurnRow) -> Iterator[str]:
+    """What of a turn deserves a look, the worst first."""
+    report = row.report
+    if row.status.value == "failed":
+        yield "failed"
+    if report.get("over_budget"):
+        yield "over_budget"
+    if report.get("violations"):
+        yield "violation"
+    if report.get("degradations") or report.get("errors"):
+        yield "degraded"
+    if report.get("conflicts"):
+        yield "conflict"
+    if report.get("dearer_causes"):
+        yield "dearer"
+
+
+class _Reserves:
+    """What each turn kept for its reply: the first turn that had a configuration keeps it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def of(self, report: Mapping[str, Any]) -> int:
+        archive = report.get("extra", {}).get("replay")
+        if not isinstance(archive, Mapping):
+            return 0
+        digest = str(archive.get("config", ""))
+        if isinstance(settings := archive.get("settings"), Mapping):
+            self._known[digest] = _reserve(settings.get("budget"))
+        return self._known.get(digest, RESERVE)
+
+
+def _reserve(budget: object) -> int:
+    """The reserve that a stored budget has, as the engine understands it."""
+    if not isinstance(budget, Mapping):
+        return RESERVE
+    from ce_engine.config import BudgetConfig  # noqa: PLC0415 - brings the whole configuration
+
+    with suppress(ValueError):  # another release's
+        return BudgetConfig(**budget).reserved_reply_tokens
+    return RESERVE

@@ -1,0 +1,337 @@
+"""One turn as a person looks at it: what the app gave, what was decided on each piece and why, what went out."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from ce_engine.apps.present.html_text import Piece, difference
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.links import Links
+from ce_engine.schema.document import Message
+from ce_engine.schema.enums import Role
+from ce_engine.schema.replay import (
+    BroughtIn,
+    Explanation,
+    PassedOver,
+    Replay,
+    Sent,
+    SentPart,
+)
+from ce_engine.schema.report import PruneDecision, Report
+
+
+DROPPED = "dropped"
+KEPT = "kept"
+"""What became of a message: also `shortened`, `extended`, `restored` and `injected`."""
+
+FOLDED_FROM = 4
+"""Neighbours that are left out alike stand folded together from so many on."""
+
+WHY = {
+    ("dropped", "below_cut"): "It stands before the cut. Over the budget the oldest messages go first; the cut then stays where it is, so that a provider can cache what follows.",
+    ("dropped", "older_step_of_this_turn"): "An older step of this very turn: it made room for the newest ones. A line in the prompt names its evidence.",
+    ("dropped", "orphaned_tool_result"): "A tool result whose call is not there: providers refuse it.",
+    ("dropped", "unanswered_tool_call"): "A tool call without its results: providers refuse it.",
+    ("dropped", "repeated_system_message"): "The same system message stands there already.",
+    ("dropped", "not_chosen"): "The pruner did not choose it.",
+    ("dropped", "over_budget"): "Relevance looked at it, and what scored better took the room.",
+    ("dropped", "over_limit"): "More pieces were found than may be brought in.",
+    ("dropped", "over_layer_budget"): "Its layer's share of the budget was spent.",
+    ("dropped", "over_tier_budget"): "Its priority tier had no tokens left.",
+    ("dropped", "duplicate"): "Another piece says the same.",
+    ("dropped", "conflict"): "Other evidence contradicts it, and counts more.",
+    ("dropped", "said_by_results"): "The tool results that it repeats may go in instead.",
+    ("dropped", "sensitivity"): "It is too sensitive to be sent.",
+    ("dropped", "expired"): "It is not valid any more.",
+    ("degraded", "older_tool_result"): "An older tool result, shortened to make room; the whole of it is stored as evidence.",
+    ("degraded", "retrieved_text"): "The retrieved text in it was shortened; the best passages stay.",
+    ("degraded", "rendered_conversation"): "A helper's prompt: the oldest of the conversation in it was left out.",
+    ("degraded", "repeated_result"): "The same result went out before: a reference stands for it.",
+    ("degraded", "changed_fields"): "A known record: only what changed of it goes out.",
+    ("degraded", "compact_json"): "The same JSON in fewer tokens.",
+    ("degraded", "selected_lines"): "Some of its lines; an agent can fetch the rest.",
+    ("degraded", "excerpt"): "Its best sentences: the whole of it had no room.",
+    ("degraded", "shorter"): "The pruner shortened it.",
+    ("kept", "never_out"): "Never left out: the question, the newest message, the newest complete tool call.",
+    ("kept", "fits"): "It fits.",
+    ("kept", "must"): "It must be kept.",
+    ("kept", ""): "The app's own message, as it is.",
+}  # fmt: skip
+"""Why a piece went out or did not, in a sentence; the reports' codes."""
+
+UNTOUCHED = (KEPT, "")
+
+
+@dataclass(slots=True)
+class Row:
+    """One message of a turn, on its way from the app to the model.
+
+    Attributes:
+        index: its place in the app's list; `None` of what the app did not give.
+        action: what became of it.
+        reason: why, a key of `WHY`.
+        tokens: as it went out, else what it would have cost.
+        message: as it is stored; `None` of a system message, which never is, and of a text put in.
+        text: what the app gave, as it is stored, redacted.
+        sent: what went out; `""` where it is the same text or none.
+        pieces: the difference between both, where there is one.
+        asked: the tool calls that it asks for, in words.
+        score: how relevant it was to the question, where that was looked at.
+        passed_over: why it was not brought back, where it was looked at.
+        brought_in: what was brought in of it, where it was.
+        turn: the turn that gave it as its answer.
+        evidence: what it is stored as, or quotes.
+        attachments: labels of pictures and files.
+    """
+
+    index: int | None
+    role: Role
+    action: str
+    reason: tuple[str, str]
+    tokens: int
+    message: Message | None = None
+    text: str = ""
+    sent: str = ""
+    pieces: list[Piece] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    passed_over: PassedOver | None = None
+    brought_in: BroughtIn | None = None
+    turn: int | None = None
+    evidence: list[str] = field(default_factory=list)
+    attachments: list[str] = field(default_factory=list)
+
+    @property
+    def is_out(self) -> bool:
+        return self.action == DROPPED
+
+    @property
+    def is_unstored(self) -> bool:
+        """Whether it is a message of which no text is ever stored."""
+        return self.role is Role.SYSTEM and not self.text
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether there was a text that is not there any more."""
+        said = self.text or self.asked or self.attachments
+        return self.message is not None and not said and self.role is not Role.SYSTEM
+
+    def has(self, text: str) -> bool:
+        """Whether a text stands in it, whatever the case of its letters."""
+        found = [self.text, self.sent, *self.asked, *self.attachments]
+        return any(text.casefold() in each.casefold() for each in found)
+
+
+@dataclass(slots=True)
+class Fold:
+    """Neighbours that are left out for the same reason."""
+
+    rows: list[Row]
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        return self.rows[0].reason
+
+    @property
+    def tokens(self) -> int:
+        return sum(row.tokens for row in self.rows)
+
+
+def turn_rows(replay: Replay, found: Explanation | None, report: Report, links: Links) -> list[Row]:
+    """The messages of a turn in their order, with what became of each and why.
+
+    Args:
+        replay: its input, made again.
+        found: what was brought in for it, and what was passed over.
+        report: as it is stored.
+        links: of the session.
+    """
+    messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
+    parts = in_order(replay.sent, messages)
+    fates = Fates(report.prune_decisions, [part.message_id for part in parts])
+    passed = {piece.id: piece for piece in found.passed_over} if found else {}
+    brought = {piece.id: piece for piece in found.brought_in} if found else {}
+    return [_row(part, messages, fates, links, passed, brought) for part in parts]
+
+
+def folded(rows: Sequence[Row]) -> list[Row | Fold]:
+    """The rows, those together that are left out side by side and alike."""
+    made: list[Row | Fold] = []
+    for (is_out, _), run in groupby(rows, key=lambda row: (row.is_out, row.reason)):
+        several = list(run)
+        made += [Fold(several)] if is_out and len(several) >= FOLDED_FROM else several
+    return made
+
+
+def in_order(sent: Sent, messages: Mapping[str, Message]) -> list[SentPart]:
+    """What went out and what did not, as it stands in the list: by its place there, else as it was stored."""
+    by_index = _bounds([part.index for part in sent.parts])
+    seqs = {name: message.seq for name, message in messages.items()}
+    by_seq = _bounds([seqs.get(part.message_id or "") for part in sent.parts])
+    made: list[SentPart] = []
+    rest = list(sent.dropped)
+    for part, index, seq in zip(sent.parts, by_index, by_seq, strict=True):
+        while rest and _is_before(rest[0], index, seqs, seq):
+            made.append(rest.pop(0))
+        made.append(part)
+    return made + rest
+
+
+def _bounds(places: Sequence[int | None]) -> list[float]:
+    """Of each its place, or the next one's that has one."""
+    found, last = list[float](), math.inf
+    for place in reversed(places):
+        last = last if place is None else place
+        found.append(last)
+    return found[::-1]
+
+
+def _is_before(part: SentPart, index: float, seqs: Mapping[str, int | None], seq: float) -> bool:
+    if part.index is not None:
+        return part.index < index
+    return (seqs.get(part.message_id or "") or math.inf) < seq
+
+
+class Fates:
+    """What was decided on each message of a list: decisions stand for runs, told by their first one."""
+
+    def __init__(self, decisions: Sequence[PruneDecision], ids: Sequence[str | None]) -> None:
+        places = {name: at for at, name in enumerate(ids) if name}
+        self._places = places
+        begun = sorted(
+            (places[d.block_id], at) for at, d in enumerate(decisions) if d.block_id in places
+        )
+        self._begun, self._decisions = begun, decisions
+        self._alone = {
+            d.block_id: d
+            for d in decisions
+            if d.reason in ("orphaned_tool_result", "unanswered_tool_call")
+        }
+
+    def of(self, message_id: str | None) -> PruneDecision | None:
+        """The decision that a message is part of; `None` of none, such as of a system message."""
+        if message_id in self._alone:
+            return self._alone[message_id]
+        at = self._places.get(message_id or "")
+        if at is None:
+            return None
+        place = bisect_right(self._begun, (at, len(self._decisions))) - 1
+        return self._decisions[self._begun[place][1]] if place >= 0 else None
+
+
+def _row(
+    part: SentPart,
+    messages: Mapping[str, Message],
+    fates: Fates,
+    links: Links,
+    passed: Mapping[str, PassedOver],
+    brought: Mapping[str, BroughtIn],
+) -> Row:
+    name = part.message_id or ""
+    message = messages.get(name)
+    row = Row(part.index, part.role, part.action, _reason(part, fates), part.tokens, message)
+    if message is not None:
+        row.text, row.asked = message.content, links.asked(message)
+        row.attachments = [each.label() for each in message.attachments or ()]
+        row.turn = links.answers.get(name)
+        row.evidence = [evidence_id for _, evidence_id in links.stands_on(message)]
+    elif part.role is Role.SYSTEM and part.index is not None:
+        row.text = part.content
+    if part.action in ("shortened", "extended", "restored") and part.content != row.text:
+        row.sent, row.pieces = part.content, difference(row.text, part.content)
+    elif part.action == "injected":
+        row.sent = part.content
+    row.passed_over, row.brought_in = passed.get(name), brought.get(name)
+    return row
+
+
+def _reason(part: SentPart, fates: Fates) -> tuple[str, str]:
+    decision = fates.of(part.message_id)
+    if decision is None:
+        return UNTOUCHED if part.action in (KEPT, "extended") else (part.action, "")
+    return decision.action, decision.reason
+
+
+@dataclass(slots=True)
+class Change:
+    """A message that another configuration would have sent in another way.
+
+    Attributes:
+        was: what became of it, and with how many tokens.
+        then: what would have become of it.
+    """
+
+    index: int | None
+    role: Role
+    message_id: str
+    text: str
+    was: tuple[str, int]
+    then: tuple[str, int]
+    pieces: list[Piece] = field(default_factory=list)
+
+
+NOWHERE = ("-", 0)
+"""Of a text that one of both does not have."""
+
+
+def changes(replay: Replay, links: Links) -> list[Change]:
+    """What another configuration would have done otherwise, in the list's order."""
+    if replay.instead is None:
+        return []
+    messages = {m.message_id: m for m in links.document.session.messages if m.message_id}
+    first, second = _by_key(replay.sent), _by_key(replay.instead)
+    found: list[Change] = []
+    for key in sorted(first | second):
+        was, then = first.get(key), second.get(key)
+        part = was or then
+        if part is None or _same(was, then):
+            continue
+        stored = messages.get(part.message_id or "")
+        one, other = (each.content if each else "" for each in (was, then))
+        found.append(
+            Change(
+                part.index,
+                part.role,
+                part.message_id or "",
+                stored.content if stored else part.content,
+                (was.action, was.tokens) if was else NOWHERE,
+                (then.action, then.tokens) if then else NOWHERE,
+                difference(one, other) if one and other and one != other else [],
+            )
+        )
+    return found
+
+
+def _same(was: SentPart | None, then: SentPart | None) -> bool:
+    if was is None or then is None:
+        return False
+    return was.action == then.action and was.content == then.content
+
+
+def _by_key(sent: Sent) -> dict[tuple[int, int | str], SentPart]:
+    """The parts by their place in the app's list; before them what is not of it, by its id."""
+    parts = [*sent.parts, *sent.dropped]
+    return {
+        (0, p.message_id or "") if p.index is None else (1, p.index): p for p in reversed(parts)
+    }
+
+
+def reason_words(reason: tuple[str, str], say: Say = ENGLISH) -> str:
+    """Why a piece went out or did not, in a sentence; a reason that is not known here is told as it is."""
+    if reason in WHY:
+        return say(WHY[reason])
+    action, code = reason
+    words = ACTIONS.get(action)
+    return say(words) if words and not code else f"{action} {code.replace('_', ' ')}".strip()
+
+
+ACTIONS = {
+    "kept": "It went out as it is.",
+    "dropped": "It was left out.",
+    "injected": "Put in beside the app's own messages.",
+    "restored": "Brought back from the store: the app did not send it.",
+    "shortened": "It went out shortened.",
+}

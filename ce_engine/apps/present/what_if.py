@@ -1,0 +1,62 @@
+"""The configuration of a turn, as it was archived, and with another budget or placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ce_engine.apps.present.timeline import RESERVE
+from ce_engine.schema.rows import TurnRow
+
+
+if TYPE_CHECKING:
+    from ce_engine.config import RuntimeConfig
+
+
+def settings_of(turns: Sequence[TurnRow], at: int) -> dict[str, Any]:
+    """What a turn's configuration had set: the first turn that had it keeps it."""
+    digest = _archive(turns[at]).get("config")
+    for row in turns:
+        archive = _archive(row)
+        if archive.get("config") == digest and isinstance(archive.get("settings"), Mapping):
+            return dict(archive["settings"])
+    return {}
+
+
+def window_of(turns: Sequence[TurnRow], at: int) -> int | None:
+    """The whole window of a turn, its reply's reserve included; `None` where no budget was known."""
+    budget = turns[at].report.get("token_budget")
+    return budget + _reserve(settings_of(turns, at)) if budget else None
+
+
+def what_if_config(
+    turns: Sequence[TurnRow], at: int, window: int | None, placement: str
+) -> RuntimeConfig:
+    """The turn's own configuration with another window or placement.
+
+    Raises:
+        ValueError: they make no configuration.
+    """
+    from ce_engine.config import RuntimeConfig  # noqa: PLC0415 - slow to import
+
+    settings = settings_of(turns, at)
+    if window is not None:
+        budget = {**(settings.get("budget") or {}), "max_input_tokens": window}
+        if _reserve(settings) * 2 > window:  # as a small window keeps less by itself
+            budget["reserved_reply_tokens"] = window // 4
+        settings["budget"] = budget
+    if placement:
+        settings["placement"] = placement
+    return RuntimeConfig(**settings)
+
+
+def _reserve(settings: Mapping[str, Any]) -> int:
+    from ce_engine.config import BudgetConfig  # noqa: PLC0415 - slow to import
+
+    budget = settings.get("budget")
+    return BudgetConfig(**budget).reserved_reply_tokens if budget else RESERVE
+
+
+def _archive(row: TurnRow) -> Mapping[str, Any]:
+    found = row.report.get("extra", {}).get("replay")
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,215 @@
+"""One session as a page of its own: one file, without a script and without anything from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from ce_engine.apps.present.brought_in import FEATURES, LEGEND
+from ce_engine.apps.present.cost_lines import SessionCosts, turn_lines
+from ce_engine.apps.present.language import ENGLISH, Say
+from ce_engine.apps.present.links import Links, arguments
+from ce_engine.apps.present.reasons import decision_words, reasons
+from ce_engine.apps.present.timeline import BAD, MARKS, MEANINGS, TITLES, Timeline, timeline
+from ce_engine.apps.present.timeline_svg import Titles, drawing, gutter
+from ce_engine.apps.present.turn_view import Fold, folded, reason_words, turn_rows
+from ce_engine.apps.web.page import STATIC, environment
+from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.compare.reading import calls_of
+from ce_engine.errors import ConfigError, ContextEngineError, SessionNotFoundError
+from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.report import report_of
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.scope import Scope
+
+
+FULL = 60
+"""Turns that are made again message by message: those that deserve a look, then the newest; each takes a moment."""
+
+MOST_TURNS = 2_000
+"""Turns that are told one by one, the newest: a page of more is too large to open."""
+
+MOST_CHARS = 20_000
+"""Characters of one text that go into the page."""
+
+STYLES = ("page.css", "session.css", "turn.css", "export.css")
+
+
+async def export_session(
+    reader: Reader,
+    scope: Scope,
+    folder: Path,
+    say: Say = ENGLISH,
+    step: Callable[[int, int], None] = lambda _, __: None,
+) -> Path:
+    """Write a session's page into a folder, for this user alone; give its path.
+
+    Args:
+        reader: what it is read from.
+        scope: whose.
+        folder: where to; it is made if it is not there.
+        say: the language.
+        step: told how many turns are made again, and of how many.
+
+    Raises:
+        ConfigError: a file of its name is there, or it cannot be written.
+        SessionNotFoundError: the session was deleted meanwhile.
+    """
+    path = folder / f"{file_name(scope.session_id)}.html"
+    if path.exists():
+        raise ConfigError(f"{str(path)!r} is there already; name another folder, or take it away")
+    with reader.looking("ui export", "export", scope):
+        text = await exported(reader, scope, say, step)
+    _write(path, text)
+    return path
+
+
+def file_name(session_id: str) -> str:
+    """A session's id as the name of a file, on any system."""
+    return re.sub(r"[^\w.-]+", "_", session_id).strip("._")[:120] or "session"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Others on the machine are not to read it, from its first byte on.
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as out:
+            out.write(text)
+    except OSError as error:
+        raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+@dataclass(slots=True)
+class _Session:
+    """All that the page is made of."""
+
+    reader: Reader
+    scope: Scope
+    document: SessionDocument
+    turns: Sequence[TurnRow]
+    links: Links
+    found: Timeline
+    say: Say
+
+
+async def exported(reader: Reader, scope: Scope, say: Say, step: Callable[[int, int], None]) -> str:
+    """The page's HTML."""
+    document = await reader.store.get_session(scope)
+    if document is None:
+        raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
+    turns = list(await reader.store.list_turns(scope))
+    links = Links(document, turns)
+    session = _Session(reader, scope, document, turns, links, timeline(turns), say)
+    full = full_places(session.found)
+    told = [await _turn(session, place, full, step) for place in _chosen(session)]
+    return _rendered(session, told)
+
+
+def _chosen(session: _Session) -> range:
+    """The places of the turns that are told one by one."""
+    return range(max(0, len(session.turns) - MOST_TURNS), len(session.turns))
+
+
+def full_places(found: Timeline) -> list[int]:
+    """The places of the turns that are made again: what deserves a look first, then the newest."""
+    marked = sorted(found.marks, key=lambda place: -len(BAD.intersection(found.marks[place])))
+    newest = range(len(found) - 1, -1, -1)
+    return sorted(list(dict.fromkeys([*marked, *newest]))[:FULL])
+
+
+async def _turn(
+    session: _Session, place: int, full: list[int], step: Callable[[int, int], None]
+) -> dict[str, Any]:
+    """One turn: its figures and decisions, and where it is made again, its messages."""
+    row, say = session.turns[place], session.say
+    report = report_of(row.turn_id, row.report)
+    one = timeline([row])
+    made: dict[str, Any] = {
+        "turn": place + 1,
+        "row": row,
+        "report": report,
+        "layers": [(n, say(TITLES[n]), t[0]) for n, t in one.layers.items() if t[0]],
+        "marks": [(say(MARKS[m]), m in BAD) for m in session.found.marks.get(place, ())],
+        "reasons": list(reasons(report, say)) if report else [],
+        "decisions": [(d, decision_words(d, say)) for d in report.prune_decisions]
+        if report
+        else [],
+        "rows": [],
+        "brought": [],
+    }
+    if report is None or place not in full:
+        return made
+    step(full.index(place) + 1, len(full))
+    engine = session.reader.engine()
+    with suppress(ContextEngineError):  # a helper's call: its figures stand
+        replay = await engine.replay(session.scope, row.turn_id)
+        found = await engine.explain(session.scope, row.turn_id)
+        made["rows"] = folded(turn_rows(replay, found, report, session.links))
+        made["brought"] = found.brought_in
+    return made
+
+
+def _rendered(session: _Session, told: list[dict[str, Any]]) -> str:
+    say, scope, document = session.say, session.scope, session.document
+    calls, numbers = calls_of(document, session.turns), range(1, len(session.turns) + 1)
+    spent = SessionCosts.of(calls, session.reader.prices, numbers)
+    for each in told:
+        if each["report"] is not None:
+            each["costs"] = list(turn_lines(spent, each["turn"] - 1, say))
+    first = _chosen(session).start
+
+    def address(turn: int) -> str:
+        return f"#turn-{turn}" if turn > first else ""
+
+    drawn = Titles(
+        alt=say("Tokens of each turn, by layer, against the budget"), unnamed=say("(no name)")
+    )
+    styles = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
+    values: Mapping[str, Any] = {
+        **_words(say),
+        "scope": scope,
+        "document": document,
+        "found": session.found,
+        "told": told,
+        "first": first,
+        "styles": Markup(styles),  # noqa: S704 - our own files
+        "svg": Markup(drawing(session.found, drawn, address=address)),  # noqa: S704 - escaped in it
+        "gutter": Markup(gutter(session.found, drawn)),  # noqa: S704
+        "headline": spent.headline(say),
+        "lines": list(spent.lines(say)),
+        "is_fold": lambda item: isinstance(item, Fold),
+        "calls": lambda message: [
+            f"{call.name}({arguments(call.args)})" for call in message.tool_calls or ()
+        ],
+        "links": session.links,
+        "anchor": anchor,
+        "most": MOST_CHARS,
+    }
+    return environment().get_template("export.html").render(values)
+
+
+def _words(say: Say) -> dict[str, Any]:
+    """All words of the page that are not in its template."""
+    return {
+        "t": say,
+        "titles": {name: say(title) for name, title in TITLES.items()},
+        "meanings": {name: say(text) for name, text in MEANINGS.items()},
+        "why": lambda reason: reason_words(reason, say),
+        "features": {name: say(word) for name, word in FEATURES.items()},
+        "legend": say(LEGEND),
+        "language": getattr(say, "code", "en"),
+    }
+
+
+def anchor(kind: str, name: str) -> str:
+    """The id of an element of the page, made of anybody's id."""
+    return f"{kind}-{quote(name, safe='')}".replace("%", "_")

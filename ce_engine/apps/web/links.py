@@ -1,0 +1,35 @@
+"""The addresses of pages: ids are anybody's text, so they stand in the query."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+
+def _address(path: str, **query: object) -> str:
+    chosen = {name: str(value) for name, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(chosen)}" if chosen else path
+
+
+def session_url(user_id: str, session_id: str, **more: object) -> str:
+    """A session's page."""
+    return _address("/session", id=session_id, user=user_id, **more)
+
+
+def turn_url(user_id: str, session_id: str, turn: int | str, **more: object) -> str:
+    """A turn's page, by its number, from 1, or its id."""
+    return _address("/turn", id=session_id, user=user_id, turn=turn, **more)
+
+
+def evidence_url(user_id: str, session_id: str, evidence_id: str, **more: object) -> str:
+    """The page of a piece of evidence."""
+    return _address("/evidence", id=session_id, user=user_id, evidence=evidence_id, **more)
+
+
+def trace_url(user_id: str, session_id: str, message_id: str, **more: object) -> str:
+    """The page of what an answer stands on."""
+    return _address("/trace", id=session_id, user=user_id, message=message_id, **more)
+
+
+LINKS = {
+    function.__name__: function for function in (session_url, turn_url, evidence_url, trace_url)
+}

@@ -1,0 +1,100 @@
+"""A page in the reader's language and colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from ce_engine.apps.present.language import Language, chosen, languages
+from ce_engine.apps.web.filters import FILTERS, seen
+from ce_engine.apps.web.index import SessionIndex
+from ce_engine.apps.web.links import LINKS
+from ce_engine.apps.web.reading import Reader
+
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+LANGUAGE_COOKIE, THEME_COOKIE = "ce_language", "ce_theme"
+THEMES = ("light", "dark")
+"""Beside none, which is the system's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """How somebody wants pages."""
+
+    language: Language
+    theme: str
+
+
+def taste_of(request: Request) -> Taste:
+    """By the switches of the page, else by what the browser says."""
+    theme = request.cookies.get(THEME_COOKIE, "")
+    wanted = request.cookies.get(LANGUAGE_COOKIE, "")
+    language = chosen(wanted, request.headers.get("accept-language", ""))
+    return Taste(language, theme if theme in THEMES else "")
+
+
+def reader_of(request: Request) -> Reader:
+    """What this server's pages read."""
+    return cast("Reader", request.app.state.reader)
+
+
+def index_of(request: Request) -> SessionIndex:
+    """What is known of all sessions."""
+    return cast("SessionIndex", request.app.state.index)
+
+
+@cache
+def environment() -> Environment:
+    """The templates: everything escaped, everything visible, nothing undefined."""
+    found = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        finalize=seen,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(FILTERS)
+    found.globals.update(LINKS)
+    found.globals["static"] = static_url
+    return found
+
+
+@cache
+def static_url(name: str) -> str:
+    """The address of a file of the page; another version of it has another address."""
+    stamp = f"{(STATIC / name).stat().st_mtime_ns:x}"
+    return f"/static/{name}?v={stamp}"
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page of a template.
+
+    It has beside `values`: `t` (says a text in the reader's language), `taste`, `languages`, `here`
+    (its own address), `part` (whether htmx asked, for a part of the page).
+    """
+    return HTMLResponse(rendered(request, template, **values), status)
+
+
+def rendered(request: Request, template: str, **values: Any) -> str:
+    """The HTML of a template."""
+    taste = taste_of(request)
+    query = f"?{request.url.query}" if request.url.query else ""
+    context: Mapping[str, Any] = {
+        "t": taste.language,
+        "taste": taste,
+        "languages": languages(),
+        "here": f"{request.url.path}{query}",
+        "part": request.headers.get("hx-request") == "true",
+        **values,
+    }
+    return environment().get_template(template).render(context)

@@ -1,0 +1,18 @@
+"""One module a page, each with its `routes`."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from ce_engine.apps.web.pages import compare, evidence, live, preferences, session, sessions, turn
+
+
+ROUTES: list[Route] = [
+    *sessions.routes,
+    *session.routes,
+    *turn.routes,
+    *evidence.routes,
+    *compare.routes,
+    *live.routes,
+    *preferences.routes,
+]

@@ -1,0 +1,123 @@
+"""What an answer rests on, and where a piece of evidence is from and went: a graph, the texts, and conflicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ce_engine.apps.present.conflicts import Disagreement, conflicts
+from ce_engine.apps.present.evidence_graph import Node, graph
+from ce_engine.apps.present.graph_svg import drawing
+from ce_engine.apps.present.links import arguments, spent
+from ce_engine.apps.web.links import evidence_url, trace_url, turn_url
+from ce_engine.apps.web.page import page, reader_of, taste_of
+from ce_engine.apps.web.reading import Reader
+from ce_engine.audit.trace import trace as trace_of
+from ce_engine.errors import SessionNotFoundError
+from ce_engine.schema.document import SessionDocument
+from ce_engine.schema.report import report_of
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.scope import Scope
+from ce_engine.schema.trace import Trace
+
+
+PART = 20_000
+"""Characters of a text that are shown at once."""
+
+
+async def evidence(request: Request) -> Response:
+    """The page of a piece of evidence."""
+    return await _page(request, request.query_params.get("evidence", ""))
+
+
+async def trace(request: Request) -> Response:
+    """The page of a message, and what it rests on."""
+    return await _page(request, request.query_params.get("message", ""))
+
+
+async def _page(request: Request, name: str) -> Response:
+    reader, query = reader_of(request), request.query_params
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    with reader.looking("ui trace", "read", scope):
+        found, document, turns = await _read(reader, scope, name)
+    answers = {row.answer_message_id: n for n, row in enumerate(turns, 1) if row.answer_message_id}
+    asked = {row.tip_message_id: n for n, row in enumerate(turns, 1) if row.tip_message_id}
+    made = graph(found, document, answers)
+    say = taste_of(request).language
+
+    def address(node: Node) -> str:
+        if node.kind == "evidence":
+            return evidence_url(scope.user_id, scope.session_id, node.id)
+        if node.kind == "message":
+            return trace_url(scope.user_id, scope.session_id, node.id)
+        return turn_url(scope.user_id, scope.session_id, node.turn) if node.turn else ""
+
+    return page(
+        request,
+        "evidence.html",
+        scope=scope,
+        found=found,
+        svg=Markup(drawing(made, address, say)),  # noqa: S704 - what was stored is escaped in it
+        left_out=made.left_out,
+        turn=answers.get(found.id),
+        asked_in=asked.get(found.id),
+        run=lambda call: f"{call.tool}({arguments(call.args_digest)})",
+        spent=spent,
+        disagreements=_disagreements(turns, document, found),
+        **_text(found, document, query.get("part", "")),
+    )
+
+
+async def _read(
+    reader: Reader, scope: Scope, name: str
+) -> tuple[Trace, SessionDocument, list[TurnRow]]:
+    document = await reader.store.get_session(scope)
+    if document is None:
+        raise SessionNotFoundError(f"session {scope.session_id!r} was deleted just now")
+    found = await trace_of(reader.store, scope, name)
+    return found, document, list(await reader.store.list_turns(scope))
+
+
+def _text(found: Trace, document: SessionDocument, wanted: str) -> dict[str, Any]:
+    """What it says, a part at a time."""
+    message = next((m for m in document.session.messages if m.message_id == found.id), None)
+    stored = document.evidences.get(found.id)
+    text = message.content if message else stored.content if stored else ""
+    parts = max(1, -(-len(text) // PART))
+    part = min(max(1, int(wanted)), parts) if wanted.isdecimal() and len(wanted) < 9 else 1
+    return {
+        "message": message,
+        "stored": stored,
+        "text": text[(part - 1) * PART : part * PART],
+        "length": len(text),
+        "part": part,
+        "parts": parts,
+        "asks": [f"{call.name}({arguments(call.args)})" for call in (message.tool_calls or ())]
+        if message
+        else [],
+        "labels": [each.label() for each in (message.attachments or ())] if message else [],
+    }
+
+
+def _disagreements(
+    turns: list[TurnRow], document: SessionDocument, found: Trace
+) -> list[tuple[int, Disagreement]]:
+    """The conflicts in which what is shown takes part, each once, with the turn that met it first."""
+    ids = {item.ref.evidence_id for item in found.evidence}
+    made: dict[tuple[str, ...], tuple[int, Disagreement]] = {}
+    for number, row in enumerate(turns, start=1):
+        if not row.report.get("conflicts"):
+            continue
+        report = report_of(row.turn_id, row.report)
+        for each in conflicts(report, document) if report else ():
+            key = (each.record.field_path, *each.record.evidence_ids)
+            if ids.intersection(each.record.evidence_ids):
+                made.setdefault(key, (number, each))
+    return list(made.values())
+
+
+routes = [Route("/evidence", evidence), Route("/trace", trace)]

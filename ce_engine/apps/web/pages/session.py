@@ -1,0 +1,173 @@
+"""A session: the timeline of its turns, a table of them, what they cost, and where something stands in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ce_engine.apps.present.cost_lines import SessionCosts
+from ce_engine.apps.present.session_search import search
+from ce_engine.apps.present.timeline import BAD, LAYERS, MARKS, MEANINGS, TITLES, Timeline, timeline
+from ce_engine.apps.present.timeline_svg import Titles, drawing, gutter
+from ce_engine.apps.web.page import page, reader_of, taste_of
+from ce_engine.audit.compare.reading import calls_of
+from ce_engine.schema.rows import TurnRow
+from ce_engine.schema.scope import Scope
+
+
+ROWS = 100
+"""Turns of a page of the table."""
+
+MOST_NOTABLE = 24
+"""Turns of one kind that are named one by one."""
+
+
+async def session(request: Request) -> Response:
+    """The page, drawn from what is stored of the turns: texts and costs come in parts of their own."""
+    reader, query = reader_of(request), request.query_params
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    with reader.looking("ui session", "read", scope):
+        turns = await reader.store.list_turns(scope)
+    lane = query.get("lane")
+    found = timeline(turns, lane)
+    at = _start(query.get("page", ""), len(found))
+    say = taste_of(request).language
+    titles = Titles(
+        alt=say("Tokens of each turn, by layer, against the budget"),
+        unnamed=say("(no name)"),
+    )
+    return page(
+        request,
+        "session.html",
+        scope=scope,
+        lane=lane,
+        found=found,
+        rows=_rows(found, turns, at),
+        pages=-(-len(found) // ROWS),
+        at=at // ROWS + 1,
+        svg=Markup(drawing(found, titles)),  # noqa: S704 - what was stored is escaped in it
+        gutter=Markup(gutter(found, titles)),  # noqa: S704
+        layers=[name for name in LAYERS if any(found.layers[name])],
+        titles={name: say(title) for name, title in TITLES.items()},
+        meanings={name: say(text) for name, text in MEANINGS.items()},
+        notable=_notable(found),
+        marks={name: say(text) for name, text in MARKS.items()},
+        bad=BAD,
+        sums=_sums(found, turns),
+        columns=_columns(found, scope),
+        find=query.get("find", ""),
+    )
+
+
+def _start(wanted: str, turns: int) -> int:
+    """The place of the first row of a page of the table; the newest turns are on the last one."""
+    pages = max(1, -(-turns // ROWS))
+    number = int(wanted) if wanted.isdecimal() and len(wanted) < 9 else 1
+    return (min(max(1, number), pages) - 1) * ROWS
+
+
+def _rows(found: Timeline, turns: Sequence[TurnRow], at: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "turn": found.turns[place],
+            "lane": found.lanes[found.lane[place]],
+            "sent": found.used[place],
+            "budget": found.budget[place],
+            "without": found.without[place],
+            "prefix": found.prefix[place],
+            "retrieved": found.layers["retrieved"][place],
+            "given": found.given[place],
+            "left_out": found.left_out[place],
+            "marks": found.marks.get(place, []),
+            "moved": place in set(found.moved[-ROWS * 50 :]),
+            "row": turns[found.turns[place] - 1],
+            "bars": _bars(found, place),
+        }
+        for place in range(at, min(at + ROWS, len(found)))
+    ]
+
+
+def _bars(found: Timeline, place: int) -> list[tuple[str, float, float]]:
+    """A turn's layers as parts of a bar: name, begin and width, in hundredths of the budget or of what went out."""
+    whole = max(found.budget[place], found.used[place], 1)
+    made, begun = list[tuple[str, float, float]](), 0.0
+    for name in LAYERS:
+        width = 100 * found.layers[name][place] / whole
+        if width:
+            made.append((name, begun, width))
+        begun += width
+    return made
+
+
+def _notable(found: Timeline) -> list[tuple[str, list[int], int]]:
+    """Kinds of what deserves a look, with the turns, and how many more there are."""
+    by_kind: dict[str, list[int]] = {}
+    for place, marks in found.marks.items():
+        for mark in marks:
+            by_kind.setdefault(mark, []).append(found.turns[place])
+    return [
+        (kind, by_kind[kind][:MOST_NOTABLE], max(0, len(by_kind[kind]) - MOST_NOTABLE))
+        for kind in MARKS
+        if kind in by_kind
+    ]
+
+
+def _sums(found: Timeline, turns: Sequence[TurnRow]) -> dict[str, Any]:
+    return {
+        "sent": sum(found.used),
+        "without": sum(found.without),
+        "prefix": sum(found.prefix),
+        "moved": len(found.moved),
+        "first": turns[0].opened_at if turns else "",
+        "last": turns[-1].closed_at or turns[-1].opened_at if turns else "",
+        "frameworks": sorted({row.framework for row in turns if row.framework}),
+    }
+
+
+def _columns(found: Timeline, scope: Scope) -> dict[str, Any]:
+    """What the picture says of a turn that is pointed at, and where it leads."""
+    made = found.columns()
+    return {**made, "id": scope.session_id, "user": scope.user_id}
+
+
+async def costs(request: Request) -> Response:
+    """What the session cost, with us and without us: a part of the page, since it looks at every message."""
+    reader, query = reader_of(request), request.query_params
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    with reader.looking("ui session", "read", scope):
+        document = await reader.store.get_session(scope)
+        turns = await reader.store.list_turns(scope)
+    say = taste_of(request).language
+    calls = calls_of(document, turns) if document is not None else []
+    spent = SessionCosts.of(calls, reader.prices, range(1, len(turns) + 1)) if document else None
+    return page(
+        request,
+        "session_costs.html",
+        lines=list(spent.lines(say)) if spent else [],
+        headline=spent.headline(say) if spent else "",
+        document=document,
+    )
+
+
+async def find(request: Request) -> Response:
+    """Where a text stands in the session: a part of the page."""
+    reader, query = reader_of(request), request.query_params
+    scope = await reader.scope(query.get("user", ""), query.get("id", ""))
+    wanted = query.get("find", "").strip()
+    with reader.looking("ui session", "read", scope):
+        document = await reader.store.get_session(scope) if wanted else None
+        turns = await reader.store.list_turns(scope) if wanted else []
+    hits = search(document, turns, wanted) if document is not None else None
+    return page(request, "session_find.html", scope=scope, hits=hits, find=wanted)
+
+
+routes = [
+    Route("/session", session),
+    Route("/session/costs", costs),
+    Route("/session/find", find),
+]

@@ -1,0 +1,98 @@
+"""The sessions: search, filters, columns, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ce_engine.apps.web.index import Line, SessionIndex
+from ce_engine.apps.web.page import index_of, page, reader_of
+from ce_engine.apps.web.session_query import MARKS, NOBODY, PAGE, RISING, SPANS, SessionQuery
+
+
+COLUMNS = (
+    "user",
+    "framework",
+    "model",
+    "tags",
+    "turns",
+    "messages",
+    "tools",
+    "evidence",
+    "sent",
+    "saved",
+    "cost",
+    "effect",
+    "marks",
+    "created",
+    "updated",
+)
+"""The columns beside the session itself; a person chooses."""
+SHOWN = ("user", "framework", "model", "turns", "sent", "saved", "effect", "marks", "updated")
+"""Those that are there until somebody chooses."""
+COLUMNS_COOKIE = "ce_columns"
+NUMBERS = frozenset({"turns", "messages", "tools", "evidence", "sent", "saved", "cost", "effect"})
+SORTED = frozenset(["session", *COLUMNS]) - {"model", "tags", "marks"}
+WITHIN_S = 0.1
+"""How long a page waits for what the calls of its sessions tell; it fills in what is missing later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One page of the list: its sessions, out of how many, and what is not known yet."""
+
+    lines: Sequence[Line]
+    count: int
+    first: int
+    pages: int
+    unread: int
+    missing: bool
+
+
+async def sessions(request: Request) -> Response:
+    """The list; for htmx without what surrounds it."""
+    reader, index = reader_of(request), index_of(request)
+    query = SessionQuery.of(request.query_params.multi_items())
+    with reader.listing("ui sessions"):
+        sheet, query = await _sheet(index, query)
+    part = request.headers.get("hx-target") == "list"
+    return page(
+        request,
+        "sessions_list.html" if part else "sessions.html",
+        query=query,
+        sheet=sheet,
+        index=index,
+        options=index.options(),
+        columns=COLUMNS,
+        shown=_columns(request),
+        numbers=NUMBERS,
+        sorted=SORTED,
+        rising=RISING,
+        spans=list(SPANS),
+        marks=list(MARKS),
+        nobody=NOBODY,
+    )
+
+
+async def _sheet(index: SessionIndex, query: SessionQuery) -> tuple[Sheet, SessionQuery]:
+    found = query.chosen(await index.look())
+    pages = max(1, -(-len(found) // PAGE))
+    query = query.on_page(min(query.page, pages))
+    first = (query.page - 1) * PAGE
+    lines = found[first : first + PAGE]
+    await index.read_now(lines, WITHIN_S)
+    missing = any(line.facts is None for line in lines) or not index.complete
+    return Sheet(lines, len(found), first + 1, pages, index.unread, missing), query
+
+
+def _columns(request: Request) -> list[str]:
+    chosen = request.cookies.get(COLUMNS_COOKIE)
+    wanted = SHOWN if chosen is None else chosen.split(".")
+    return [name for name in COLUMNS if name in wanted]
+
+
+routes = [Route("/", sessions)]

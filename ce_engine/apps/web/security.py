@@ -1,0 +1,183 @@
+"""Who may have a page: this machine's browser, from this page, with the token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from html import escape
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+TOKEN = "token"  # noqa: S105 - the name of a parameter
+TOKEN_BYTES = 24
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what a user may have bound
+METHODS = ("GET", "HEAD")
+UNGUARDED = "/static/"
+"""Files of the page itself, the same for everybody."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Nothing stored could load or run anything, whatever stood in it: no inline style or script is one of ours."""
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+MOVED = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>ce ui</title><link rel="icon" href="data:,">'
+    '<meta http-equiv="refresh" content="0;url={address}"></head>'
+    '<body><a href="{address}">ce ui</a></body></html>'
+)
+"""Not a redirect: where the link was followed from another site, a redirect would go without the cookie."""
+
+LOCKED = (
+    "403: this page wants its token. Open the link that `ce ui` printed, with `?token=...`; "
+    "a new start of `ce ui` has a new one.\n"
+)
+
+
+def new_token() -> str:
+    """A token that nobody guesses."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may.
+
+    Attributes:
+        token: what a first visit brings; a cookie keeps it.
+        host: where it is bound, of which the `Host` header must be a name.
+    """
+
+    token: str = field(default_factory=new_token, repr=False)
+    host: str = LOOPBACK[0]
+
+    def knows_host(self, header: str) -> bool:
+        """Whether a `Host` header names this server; a name of somebody else's may point here (DNS rebinding)."""
+        name = _name_of(header)
+        if name in (*LOOPBACK, self.host.lower()):
+            return True
+        return self.host in ANYWHERE and _is_address(name)
+
+    def is_token(self, given: str) -> bool:
+        """Compare in constant time."""
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+
+def _name_of(header: str) -> str:
+    name = header.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class Gate:
+    """ASGI middleware before everything: method, host, origin, token; and the headers of all answers."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.app, self.access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no page has a web socket
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(Request(scope))
+        await (refusal or self.app)(scope, receive, send_with_headers)
+
+    def _refusal(self, request: Request) -> Response | None:
+        """What is answered in place of a page, if anything."""
+        host = request.headers.get("host", "")
+        if request.method not in METHODS:
+            return _refused(405, "405: this page is read only", {"allow": ", ".join(METHODS)})
+        if not self.access.knows_host(host):
+            return _refused(421, f"421: {_shown(host)} is no name of this server; use 127.0.0.1")
+        if not _is_same_site(request.headers, host):
+            return _refused(403, "403: asked for from another site")
+        return None if request.url.path.startswith(UNGUARDED) else self._unlocked(request, host)
+
+    def _unlocked(self, request: Request, host: str) -> Response | None:
+        """Nothing for who has the token in a cookie; a cookie for who brings it; else what to do."""
+        given = request.query_params.get(TOKEN)
+        kept = request.cookies.get(cookie_name(host), "")
+        if not self.access.is_token(kept if given is None else given):
+            return _refused(403, LOCKED)
+        return None if given is None else _welcome(request, given)
+
+
+def _welcome(request: Request, token: str) -> Response:
+    """Keep the token in a cookie, and leave it out of the address."""
+    pairs = parse_qsl(request.url.query, keep_blank_values=True)
+    rest = urlencode([pair for pair in pairs if pair[0] != TOKEN])
+    # One slash: two of them are another host's address.
+    path = "/" + request.url.path.lstrip("/\\")
+    answer = HTMLResponse(MOVED.format(address=escape(f"{path}?{rest}" if rest else path)))
+    name = cookie_name(request.headers.get("host", ""))
+    answer.set_cookie(name, token, httponly=True, samesite="strict", path="/")
+    return answer
+
+
+def cookie_name(host: str) -> str:
+    """By the port, since browsers keep the cookies of all ports of a host together."""
+    port = host.rpartition(":")[2]
+    return f"ce_ui_{port}" if port.isdecimal() else "ce_ui"
+
+
+def _is_same_site(headers: Headers, host: str) -> bool:
+    """Whether this page, or nobody's, asks; a link from elsewhere may lead here, but no script may read it."""
+    origin = headers.get("origin")
+    if origin is not None and origin not in _origins(host):
+        return False
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return True
+    return (
+        headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    )
+
+
+def _origins(host: str) -> Iterable[str]:
+    return (f"http://{host}", f"https://{host}")
+
+
+def _refused(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
+    return PlainTextResponse(text, status, headers)
+
+
+def _shown(text: str) -> str:
+    return ascii(text[:80])

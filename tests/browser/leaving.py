@@ -1,0 +1,19 @@
+"""Leaving a page in peace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+UNDER_WAY = ".htmx-request, [hx-trigger*='delay:1']"
+
+
+def calm(tab: Page) -> None:
+    """Wait until no part of a page is under way: one that is broken off by leaving counts as a fault."""
+    tab.wait_for_function(
+        "(under) => document.readyState === 'complete' && !document.querySelector(under)",
+        arg=UNDER_WAY,
+    )

@@ -1,0 +1,201 @@
+"""The pages of evidence and of what an answer rests on: the graph, the texts, and conflicts side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from ce_engine import (
+    ContextEngine,
+    EvidenceSource,
+    EvidenceType,
+    Retrieval,
+    RetrievedDoc,
+    Scope,
+    SourceKind,
+    create_context_engine,
+)
+from ce_engine.apps.present.evidence_graph import Graph, Node, graph
+from ce_engine.apps.present.graph_svg import drawing
+from ce_engine.testing.host import HostApp, system
+from tests.hosts.cli_host import TALK, ce, url_of
+from tests.unit.apps.web.hostile import RAW, SCOPE, fill_hostile
+from tests.unit.apps.web.visiting import texts, visit
+
+
+WHO = {"id": TALK.session_id, "user": TALK.user_id}
+
+
+def document_of(url: str) -> dict[str, Any]:
+    shown = ce("show", TALK.session_id, "--json", "--store", url, "--account", "acme")
+    found: dict[str, Any] = json.loads(shown.stdout)
+    return found
+
+
+def ids(url: str) -> tuple[str, str]:
+    """The answer that rests on a document, and the document."""
+    document = document_of(url)
+    answer = next(
+        m for m in document["session"]["messages"] if m["content"].startswith("Water that")
+    )
+    rain = next(i for i, e in document["evidences"].items() if e["source"]["uri"] == "doc://rain")
+    return answer["message_id"], rain
+
+
+def drawn(html: str) -> ET.Element:
+    svg = re.search(r'<svg class="graph".*?</svg>', html, re.DOTALL)
+    assert svg is not None
+    return ET.fromstring(svg[0])
+
+
+def test_an_answer_leads_to_its_source_and_back(talk_pages: TestClient, talk_url: str) -> None:
+    answer, rain = ids(talk_url)
+    html = talk_pages.get("/trace", params={**WHO, "message": answer}).text
+    told = " ".join(drawn(html).itertext())
+    for word in ("library", "Rain is water", "Water that falls"):
+        assert word in told
+    links = [a.get("href") or "" for a in drawn(html).iter("a")]
+    to_rain = next(link for link in links if rain in link)
+    back = talk_pages.get(to_rain)
+    assert back.status_code == 200
+    again = [a.get("href") or "" for a in drawn(back.text).iter("a")]
+    assert any(answer in link for link in again)
+
+
+def test_the_same_stands_in_a_table(talk_pages: TestClient, talk_url: str) -> None:
+    answer, rain = ids(talk_url)
+    html = talk_pages.get("/trace", params={**WHO, "message": answer}).text
+    cells = texts(html, "td")
+    assert rain.split("-")[0] in cells
+    assert any("Rain is water that falls from clouds." in cell for cell in cells)
+
+
+def test_what_is_not_there_is_not_found(talk_pages: TestClient) -> None:
+    for path, name in (("/evidence", "evidence"), ("/trace", "message")):
+        assert talk_pages.get(path, params={**WHO, name: "nothing"}).status_code == 404
+        assert talk_pages.get(path, params={**WHO, name: ""}).status_code == 404
+
+
+def test_chinese_is_whole(talk_pages: TestClient, talk_url: str) -> None:
+    answer, _ = ids(talk_url)
+    html = talk_pages.get(
+        "/trace", params={**WHO, "message": answer}, headers={"accept-language": "zh"}
+    ).text
+    assert "此消息的依据" in html
+    assert "从来源到回答" in html
+    assert "From the source" not in html
+
+
+@pytest.fixture(scope="module")
+def hostile_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return fill_hostile(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture
+def hostile(hostile_url: str) -> Iterator[TestClient]:
+    with visit(hostile_url) as client:
+        yield client
+
+
+def test_hostile_texts_harm_nothing_and_long_ones_come_in_parts(
+    hostile: TestClient, hostile_url: str
+) -> None:
+    engine = create_context_engine(hostile_url)
+    document = engine.sync.get_session(SCOPE)
+    engine.sync.close()
+    assert document is not None
+    who = {"id": SCOPE.session_id, "user": SCOPE.user_id}
+    pages = [("/evidence", {"evidence": name}) for name in document.evidences]
+    pages += [("/trace", {"message": m.message_id or ""}) for m in document.session.messages]
+    for path, more in pages:
+        answer = hostile.get(path, params={**who, **more})
+        assert answer.status_code == 200
+        assert len(answer.text) < 200_000
+        assert [raw for raw in RAW if raw in answer.text] == []
+        assert not re.search(r'href="\s*javascript:', answer.text)
+    huge = max(document.session.messages, key=lambda m: len(m.content))
+    if len(huge.content) > 100_000:  # more is not stored with its content
+        part = hostile.get("/trace", params={**who, "message": huge.message_id or "", "part": "2"})
+        assert "part 2 of" in part.text
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[ContextEngine]:
+    made = create_context_engine(url_of(tmp_path / "ce.db"))
+    made.sync.check()
+    yield made
+    made.sync.close()
+
+
+def test_conflicts_stand_side_by_side(engine: ContextEngine) -> None:
+    scope = Scope(session_id="s", user_id="u")
+    app = HostApp(engine, scope, [system("You help.")])
+    for name, limit in (("handbook", 100), ("wiki", 250)):
+        engine.sync.record_evidence(
+            scope,
+            str(limit),
+            EvidenceSource(kind=SourceKind.RAG, name=name),
+            EvidenceType.RAG_DOC,
+            metadata={"field": "limit", "value": str(limit)},
+        )
+    found = engine.sync.prepare_turn(scope, [_asks("What is the limit?")])
+    app.engine.sync.flush()
+    assert found.report.conflicts
+    html = _look(engine, "/turn", {"turn": "1"}, scope)
+    assert "Sources disagree" in html
+    assert {"handbook", "wiki"} <= set(texts(html, "h3"))
+    evidence = found.report.conflicts[0].evidence_ids[0]
+    assert "Sources disagree" in _look(engine, "/evidence", {"evidence": evidence}, scope)
+
+
+def _asks(text: str) -> Any:
+    from ce_engine import Message, Role
+
+    return Message(role=Role.USER, content=text)
+
+
+def _look(engine: ContextEngine, path: str, more: dict[str, str], scope: Scope) -> str:
+    engine.sync.flush()
+    with visit(engine.store.url) as client:
+        answer = client.get(path, params={"id": scope.session_id, "user": scope.user_id, **more})
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_evidence_that_many_saw_is_drawn_for_some(engine: ContextEngine) -> None:
+    scope = Scope(session_id="s", user_id="u")
+    app = HostApp(engine, scope, [system("You help.")])
+    documents = [RetrievedDoc("Rain is water that falls from clouds.", uri="doc://rain", score=0.9)]
+    for n in range(30):
+        hit = Retrieval("library", "What is rain?", documents, f"run-{n}", duration_ms=3)
+        engine.post_retrieval(scope, hit, request_id=f"request-{n + 1}", framework="by-hand")
+        app.ask(f"What is rain {n}?", "Rain is water that falls from clouds.")
+    engine.sync.flush()
+    document = engine.sync.get_session(scope)
+    assert document is not None
+    rain = next(e for e in document.evidences.values() if e.source.uri == "doc://rain")
+    found = engine.sync.trace(scope, rain.evidence_id)
+    made = graph(found, document, {})
+    assert len(found.evidence[0].used_by) == 30
+    assert made.left_out == 30 - sum(
+        node.kind == "message" and node.column == 3 for node in made.nodes.values()
+    )
+    assert "more are not drawn" in _look(engine, "/evidence", {"evidence": rain.evidence_id}, scope)
+
+
+def test_a_graph_is_well_formed_whatever_it_says() -> None:
+    made = Graph()
+    made.add("a", Node("1", "document", 1, '"><script>', "\x1b[31m \u202e 中文" * 40, 3))
+    made.add("b", Node("2", "evidence", 2, "<b>", is_asked=True))
+    made.link("a", "b", is_firm=False)
+    svg = drawing(made, lambda node: f"/x?{node.id}&y=\"'>")
+    ET.fromstring(svg)
+    assert [raw for raw in RAW if raw in svg] == []
+    ET.fromstring(drawing(Graph(), lambda _: ""))

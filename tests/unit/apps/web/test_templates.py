@@ -1,0 +1,46 @@
+"""What holds for every template and file of the page: it asks nothing of any network, and trusts no stored text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ce_engine.apps import web
+from ce_engine.apps.web.page import environment
+
+
+HERE = Path(next(iter(web.__path__)))
+TEMPLATES = sorted((HERE / "templates").glob("*.html"))
+OWN = sorted(
+    path for path in (HERE / "static").glob("*.*") if path.suffix in (".css", ".js", ".svg")
+)
+STANDALONE = {"export.html"}
+"""A page that is sent to somebody: it has its styles in itself."""
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_a_template_escapes_and_has_no_inline_code(path: Path) -> None:
+    text = path.read_text("utf-8")
+    environment().get_template(path.name)  # it can be read
+    if path.name not in STANDALONE:
+        assert re.search(r"\|\s*safe\b|autoescape", text) is None
+        assert re.search(r"\sstyle=|<style|\son[a-z]+=|hx-on|javascript:|hx-vals=.js", text) is None
+        scripts = re.findall(r"<script([^>]*)>", text)
+        assert all("src=" in script or "application/json" in script for script in scripts)
+    assert re.search(r"""(?:src|href)=["'](?:https?:)?//""", text) is None
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+def test_a_file_asks_for_nothing_from_elsewhere(path: Path) -> None:
+    text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+    assert re.search(r"https?://|@import|\beval\(|new Function|url\((?!#)", text) is None
+
+
+def test_what_others_made_has_its_licence_and_version() -> None:
+    table = (HERE / "static" / "vendor" / "README.md").read_text("utf-8")
+    for folder in (path for path in (HERE / "static" / "vendor").iterdir() if path.is_dir()):
+        assert (folder / "LICENSE").is_file()
+        for path in folder.glob("*.*"):
+            assert f"{folder.name}/{path.name}" in table

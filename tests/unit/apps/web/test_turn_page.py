@@ -1,0 +1,193 @@
+"""The page of a turn: what the app gave, what was decided and why, what went out; and what if."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from ce_engine import (
+    BudgetConfig,
+    ObservabilityConfig,
+    RuntimeConfig,
+    Scope,
+    StoreConfig,
+    create_context_engine,
+)
+from ce_engine.apps.web.links import turn_url
+from ce_engine.apps.web.pages import turn as turn_page
+from ce_engine.testing.host import HostApp, system
+from tests.hosts.cli_host import url_of
+from tests.unit.apps.web.visiting import texts, visit
+
+
+SCOPE = Scope(session_id="warehouse", user_id="ana")
+INVOICE = "The invoice 4711 of the north warehouse lies in the blue folder."
+LAMP = "The lamp of the warehouse is red. " * 5
+WHO = {"id": SCOPE.session_id, "user": SCOPE.user_id}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An invoice, far more than the budget, a question about lamps (15), and one about the invoice (16)."""
+    found = url_of(tmp_path_factory.mktemp("store") / "ce.db")
+    config = RuntimeConfig(
+        budget=BudgetConfig(max_input_tokens=700, reserved_reply_tokens=0),
+        store=StoreConfig(deadline_s=30),
+    )
+    engine = create_context_engine(found, config=config)
+    engine.sync.check()
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    app.ask(INVOICE, "Noted.")
+    for n in range(13):
+        app.ask(f"Tell me about lamp {n}. " * 4, f"Lamp {n}: {LAMP}")
+    app.ask("What is a lamp of the warehouse?", "Red.")
+    app.ask("Where is the invoice 4711 of the warehouse?", "In the blue folder.")
+    engine.sync.close()
+    return found
+
+
+@pytest.fixture
+def pages(url: str) -> Iterator[TestClient]:
+    with visit(url) as client:
+        yield client
+
+
+def page_of(pages: TestClient, turn: int, **more: str) -> str:
+    answer = pages.get("/turn", params={**WHO, "turn": str(turn), **more})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def plain(html: str) -> str:
+    """The text of a page, on one line."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).replace("&#39;", "'").split())
+
+
+def test_why_a_turn_left_out_the_invoice_is_answered_by_its_page(pages: TestClient) -> None:
+    html = page_of(pages, 15, find="invoice")
+    text = plain(html)
+    assert "1 message of this turn has it." in text
+    assert INVOICE in text
+    assert "It stands before the cut." in text
+    assert "Relevance" in text
+
+
+def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -> None:
+    html = page_of(pages, 16)
+    text = plain(html)
+    assert "Brought in for this turn" in text
+    assert re.search(r"\d\.\d\d = .*own words", text)
+    assert "shared words: " in text
+    inserted = " ".join(texts(html, "ins"))
+    assert "4711" in inserted
+    link = next(re.finditer(r'href="(/trace\?[^"]*)"[^>]*>where it is from', html))[1]
+    traced = pages.get(link.replace("&amp;", "&"))
+    assert traced.status_code == 200
+    assert "4711" in traced.text
+
+
+def test_what_was_passed_over_is_told_with_its_score(pages: TestClient) -> None:
+    text = plain(page_of(pages, 15))
+    assert "Looked at, and not brought in" in text
+    assert "Relevance looked at it, and what scored better took the room." in text
+
+
+def test_neighbours_left_out_are_folded_and_searched_all_the_same(pages: TestClient) -> None:
+    html = page_of(pages, 15)
+    assert re.search(r"\d+ messages</span>\s*<span class=\"action dropped\">left out", html)
+    assert plain(html).count("never stored") >= 1
+
+
+def test_the_cost_stands_beside_that_without_us(pages: TestClient) -> None:
+    terms = texts(page_of(pages, 16), "dt")
+    assert {"cost", "without us", "prefix", "messages"} <= set(terms)
+
+
+def test_turns_are_found_by_number_and_by_the_start_of_their_id(pages: TestClient) -> None:
+    ids = re.findall(r"<dt>turn</dt><dd><bdi>([0-9a-f-]{36})", page_of(pages, 4))
+    assert plain(pages.get(turn_url("ana", "warehouse", ids[0])).text).count("Turn 4 of 16") == 1
+    for missing in ("0", "17", "zz", ""):
+        assert pages.get("/turn", params={**WHO, "turn": missing}).status_code == 404
+
+
+def test_what_if_tells_what_else_would_have_gone_out(pages: TestClient) -> None:
+    part = pages.get("/turn/what-if", params={**WHO, "turn": "15", "window": "8,000"}).text
+    text = plain(part)
+    assert "0 left out" in text
+    assert "would have gone another way" in text
+    row = next(row for row in texts(part, "tr") if INVOICE in row)
+    assert "dropped" in row
+    assert "kept" in row
+    whole = page_of(pages, 15, window="8000")
+    assert "would have gone another way" in plain(whole)
+
+
+def test_what_if_with_the_other_placement(pages: TestClient) -> None:
+    part = pages.get("/turn/what-if", params={**WHO, "turn": "16", "placement": "seed"})
+    assert part.status_code == 200
+    assert "instead" in plain(part.text)
+
+
+@pytest.mark.parametrize("window", ["0", "-5", "1e9", "99999999999999999999", "<script>"])
+def test_what_if_refuses_what_is_no_window(pages: TestClient, window: str) -> None:
+    answer = pages.get("/turn/what-if", params={**WHO, "turn": "15", "window": window})
+    assert answer.status_code == 200
+    assert "cannot be made" in plain(answer.text)
+    assert "<script>" not in answer.text
+
+
+def test_looking_writes_nothing(url: str, pages: TestClient) -> None:
+    before = Path(url.removeprefix("sqlite:///")).read_bytes()
+    page_of(pages, 15, window="5000", placement="seed")
+    assert Path(url.removeprefix("sqlite:///")).read_bytes() == before
+
+
+def test_a_turn_that_takes_too_long_is_shown_without(
+    pages: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_page, "SECONDS", 0.0)
+    text = plain(page_of(pages, 15, window="5000"))
+    assert "It took too long to make this turn again" in text
+    assert "All decisions, as stored" in text
+
+
+def test_chinese_is_whole(pages: TestClient) -> None:
+    answer = pages.get("/turn", params={**WHO, "turn": "15"}, headers={"accept-language": "zh"})
+    text = plain(answer.text)
+    assert "第 15 轮，共 16 轮" in text
+    assert "它在切点之前" in text
+    assert "看过但没有补入" in text
+    for english in ("left out", "dropped", "tokens", "Relevance", "messages"):
+        assert english not in text
+
+
+def test_without_a_stored_report_the_page_says_so(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    silent = RuntimeConfig(observability=ObservabilityConfig(include_reports_in_store=False))
+    engine = create_context_engine(found)
+    engine.sync.check()
+    HostApp(engine, SCOPE).ask("Hello?", "Hi.", config=silent)
+    engine.sync.close()
+    with visit(found) as client:
+        assert "No report is stored" in plain(page_of(client, 1))
+
+
+def test_deleted_texts_are_told_as_deleted(tmp_path: Path) -> None:
+    found = url_of(tmp_path / "ce.db")
+    engine = create_context_engine(found)
+    engine.sync.check()
+    app = HostApp(engine, SCOPE, [system("You help.")])
+    app.ask("Where is the 4711?", "In the blue folder.")
+    answer = engine.sync.list_evidences(SCOPE)
+    for each in answer:
+        engine.sync.delete_evidence(SCOPE, each.evidence_id)
+    app.ask("And now?", "Still there.")
+    engine.sync.close()
+    with visit(found) as client:
+        text = plain(page_of(client, 2))
+    assert "In the blue folder" not in text
+    assert "The text is not there: deleted" in text
