@@ -7,9 +7,11 @@ import errno
 import socket
 import webbrowser
 from contextlib import suppress
+from types import FrameType
 
 import typer
 import uvicorn
+from starlette.applications import Starlette
 
 from ce_engine.apps.web.reading import Source
 from ce_engine.apps.web.security import ANYWHERE, TOKEN, Access
@@ -18,7 +20,30 @@ from ce_engine.errors import ConfigError
 
 
 GRACE_S = 2
-"""How long an answer that is under way may take when the page ends; live ones never end by themselves."""
+"""How long an answer that is under way may take when the page ends."""
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of live pages, too, which never end by themselves."""
+
+    def __init__(self, app: Starlette) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+        self._state = app.state
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note that Ctrl-C was pressed."""
+        if (index := getattr(self._state, "index", None)) is not None:
+            index.end()
+        super().handle_exit(sig, frame)
 
 
 def serve(source: Source, *, host: str, port: int, open_it: bool) -> None:
@@ -33,16 +58,9 @@ def serve(source: Source, *, host: str, port: int, open_it: bool) -> None:
     shown = f"[{host}]" if ":" in host else host
     shown = "127.0.0.1" if host in ANYWHERE else shown
     address = f"http://{shown}:{listener.getsockname()[1]}/?{TOKEN}={access.token}"
-    config = uvicorn.Config(
-        create_app(source, access),
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
-    )
+    server = _Server(create_app(source, access))
     with suppress(KeyboardInterrupt):
-        asyncio.run(_run(uvicorn.Server(config), source, listener, address, open_it=open_it))
+        asyncio.run(_run(server, source, listener, address, open_it=open_it))
 
 
 async def _run(
