@@ -15,6 +15,8 @@ from ce_engine import (
     BudgetConfig,
     ConfigError,
     ContextEngine,
+    EvidenceSource,
+    EvidenceType,
     MemoryStore,
     RedactionConfig,
     RetentionConfig,
@@ -23,7 +25,10 @@ from ce_engine import (
     RetrievedDoc,
     RuntimeConfig,
     Scope,
+    SourceKind,
     StoreConfig,
+    Task,
+    TaskRun,
     ToolRun,
     create_context_engine,
     json_schema,
@@ -303,6 +308,12 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         engine.sync.record_retrieval(scope, Retrieval("find", OUT, [page]))
         prepared = host.ask("What is the code?", "amber-otter-nineteen")
         assert prepared.unchanged
+        engine.sync.upsert_tasks(scope, [Task(task_id="t1", name=OUT, error=OUT)])
+        engine.post_tasks(scope, [TaskRun("t2", OUT, result=OUT, error=OUT)])
+        engine.sync.record_event(scope, "planner", {OUT: OUT})
+        answer = EvidenceSource(kind=SourceKind.USER)
+        engine.sync.record_evidence(scope, OUT, answer, EvidenceType.OTHER, metadata={"x": OUT})
+        assert engine.sync.flush()
     texts = {}
     for user in ("anna", "ben"):
         scope = Scope(session_id=f"of-{user}", user_id=user)
