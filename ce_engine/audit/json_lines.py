@@ -49,7 +49,7 @@ class JsonLinesAudit:
     ) -> None:
         self.path = Path(path)
         self._most, self._keep, self._durable = max_bytes, keep, durable
-        self._span = max_age / 10 if max_age is not None else None
+        self._span = max_age / 20 if max_age is not None else None
         """Of time that one file holds."""
         self._begun: tuple[int, datetime | None] = (0, None)
         self._looked: datetime | None = None
@@ -69,31 +69,35 @@ class JsonLinesAudit:
             OSError: the disk is full, or the file may not be written any more.
         """
         line = json.dumps(record.as_dict(), ensure_ascii=True, separators=(",", ":")) + "\n"
+        now = parse_time(record.ts)
         with self._lock:
+            self._put_old_aside(now)
             # Opened anew each time: another process may have put the file aside, or this one been forked.
             file = self._open()
             try:
                 os.write(file, line.encode())
                 if self._durable:
                     os.fsync(file)
-                state, now = os.fstat(file), parse_time(record.ts)
+                state = os.fstat(file)
             finally:
                 os.close(file)
-            if state.st_size >= self._most or self._is_old(state.st_ino, now):
+            if state.st_size >= self._most:
                 self._put_aside(state.st_ino)
             self._forget(now)
 
     def _open(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def _is_old(self, number: int, now: datetime | None) -> bool:
-        """Whether the first record of the file is older than a file's records may be."""
-        if self._span is None or now is None:
-            return False
-        if self._begun[0] != number:
+    def _put_old_aside(self, now: datetime | None) -> None:
+        """Begin a new file where the first record of this one is older than a file's records may be."""
+        if self._span is None or now is None or not self.path.exists():
+            return
+        number = self.path.stat().st_ino
+        if self._begun[0] != number or self._begun[1] is None:
             self._begun = number, _time_of(self.path, last=False)
         begun = self._begun[1]
-        return begun is not None and now - begun >= self._span
+        if begun is not None and now - begun >= self._span:
+            self._put_aside(number)
 
     def _forget(self, now: datetime | None) -> None:
         """Delete what was put aside and has records that are too old; looked for once in a file's time."""
@@ -104,7 +108,7 @@ class JsonLinesAudit:
         self._looked = now
         for each in self._aside():
             last = _time_of(each, last=True)
-            if last is not None and now - last >= 9 * self._span:
+            if last is not None and now - last >= 18 * self._span:
                 each.unlink(missing_ok=True)
 
     def _aside(self) -> list[Path]:

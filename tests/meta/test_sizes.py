@@ -17,7 +17,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 ROOMS = {
     "ce_engine": 1490,
     "ce_engine/apps": 4400,
-    "ce_engine/audit": 2900,
+    "ce_engine/audit": 2920,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,
     "ce_engine/prepare": 4490,
