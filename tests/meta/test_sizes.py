@@ -17,7 +17,7 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 ROOMS = {
     "ce_engine": 1490,
     "ce_engine/apps": 5400,
-    "ce_engine/audit": 2810,
+    "ce_engine/audit": 3060,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,
     "ce_engine/prepare": 4470,

@@ -20,6 +20,7 @@ COMMANDS = (
     "trace",
     "report",
     "compare",
+    "metrics",
     "replay",
     "handover",
     "inspect",
