@@ -16,12 +16,12 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
     "ce_engine": 1340,
-    "ce_engine/apps": 8490,
-    "ce_engine/audit": 2960,
+    "ce_engine/apps": 8570,
+    "ce_engine/audit": 3170,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,
     "ce_engine/prepare": 4480,
-    "ce_engine/runtime": 1270,
+    "ce_engine/runtime": 1280,
     "ce_engine/schema": 2740,
     "ce_engine/sessions": 1470,
     "ce_engine/stores": 7590,
