@@ -28,7 +28,10 @@ FORK = get_context("fork")
 SCOPE = Scope(session_id="order-7", user_id="li")
 PATIENT = RuntimeConfig(store=StoreConfig(deadline_s=30), fail="closed")
 TASK = user("Pay the invoice, then mail 王芳.", "task-1")
-CALLS = (("call_0", "pay", {"euro": 7}), ("call_1", "mail", {"to": "王芳"}))
+CALLS: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("call_0", "pay", {"euro": 7}),
+    ("call_1", "mail", {"to": "王芳"}),
+)
 MOMENTS = [f"{name}: {when}" for _, name, _ in CALLS for when in ("before", "in", "after")]
 """Before a tool has its side effect, when it has and nobody knows, when its run is stored."""
 

@@ -184,7 +184,7 @@ def percent(part: float, whole: float) -> str:
 def print_json(value: Any) -> None:
     """Print plain data as JSON; in escapes what steers a terminal, and where the stream's encoding cannot hold the text."""
     plain = json.dumps(value, ensure_ascii=False, indent=2)
-    text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
+    text = CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
