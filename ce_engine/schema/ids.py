@@ -7,27 +7,27 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 
 from ce_engine.errors import ConfigError
 from ce_engine.schema.document import Message
 from ce_engine.schema.json_text import canonical_json
 from ce_engine.schema.scope import Scope
-from ce_engine.schema.times import iso
 
 
 class SystemClock:
     """UTC now as ISO 8601 with `Z`, in milliseconds."""
 
     def now_iso(self) -> str:
-        now = datetime.now(UTC)
-        return f"{_second(now.replace(microsecond=0))}.{now.microsecond // 1000:03d}Z"
+        at = datetime.now(UTC)
+        second = _second(at.toordinal(), at.hour, at.minute, at.second)
+        return f"{second}.{at.microsecond // 1000:03d}Z"
 
 
 @lru_cache(maxsize=1)  # several times of one call stand in the same second
-def _second(whole: datetime) -> str:
-    return iso(whole)[: -len(".000Z")]
+def _second(day: int, hour: int, minute: int, second: int) -> str:
+    return f"{date.fromordinal(day)}T{hour:02}:{minute:02}:{second:02}"
 
 
 class UuidV4Generator:

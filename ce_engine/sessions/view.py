@@ -132,6 +132,8 @@ class SessionView(SessionIndex):
     degraded: Sequence[str] = ()  # codes, outside a turn; the next report has them
     kept: tuple[Sequence[Task], Sequence[ContextBlock]] | None = None
     """The session's tasks and blocks; `None` until they are read, and whenever they may be others."""
+    config_told: tuple[RuntimeConfig, str] | None = None
+    """The configuration that was archived last, and its digest."""
 
     def __init__(
         self,
@@ -171,6 +173,7 @@ class SessionView(SessionIndex):
         # Digests of messages by entry, and of configurations with the turn that has the whole of each.
         self.digests, self.configs = dict[int, str](), dict[str, str]()
         self._costs: tuple[tuple[str, str], dict[str, int]] = (("", ""), {})
+        self._items: tuple[str, dict[int, MessageItem]] = ("", {})
 
     @property
     def held_bytes(self) -> int:
@@ -249,6 +252,12 @@ class SessionView(SessionIndex):
         if self._costs[0] != (counter, locale):
             self._costs = ((counter, locale), {})
         return self._costs[1]
+
+    def items_of(self, counter: str) -> dict[int, MessageItem]:
+        """What stored messages were to calls that they were brought into, by entry; those of the last counter."""
+        if self._items[0] != counter:
+            self._items = (counter, {})
+        return self._items[1]
 
     # Lanes, requests, turns
 

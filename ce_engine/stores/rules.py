@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from ce_engine.errors import SchemaValidationError, SessionNotFoundError, VersionConflictError
+from ce_engine.schema.copies import copied
 from ce_engine.schema.document import ContextBlock, Evidence, EvidenceLinks, Message, Summary
 from ce_engine.schema.enums import EvidenceType, ModelUsageStage, Origin, Priority, Role, TurnStatus
 from ce_engine.schema.event_chain import link, payload_mac
@@ -122,7 +123,9 @@ def numbered(rows: Iterable[MessageRow], known: Collection[str], last: int) -> l
                 continue
             seen.add(message_id)
         last += 1
-        new.append(replace(row, message=row.message.model_copy(update={"seq": last})))
+        made = copied(row)
+        made.message = row.message.model_copy(update={"seq": last})
+        new.append(made)
     return new
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,7 +29,9 @@ from tests.hosts.cli_host import TIGHT, talk
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="needs the group `browser`: playwright"
 )
-Browser, Page = sync_api.Browser, sync_api.Page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -141,7 +144,7 @@ def own_site(tmp_path: Path) -> Iterator[tuple[Site, ContextEngine]]:
     engine.sync.close()
 
 
-OpenTab = Callable[..., Page]
+OpenTab = Callable[..., "Page"]
 
 
 @pytest.fixture
@@ -153,16 +156,14 @@ def open_tab(browser: Browser) -> Iterator[OpenTab]:
     faults: list[str] = []
     contexts = []
 
-    def opened(site: Site, **options: object) -> Page:
+    def opened(site: Site, **options: Any) -> Page:
         context = browser.new_context(viewport={"width": 1360, "height": 860}, **options)
         contexts.append(context)
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(f"script failed: {error}"))
         page.on("console", lambda said: complaint(said, faults))
-        page.on(
-            "dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss())
-        )
+        page.on("dialog", lambda popped: dismissed(popped, faults))
         page.on("request", lambda asked: foreign(site, asked.url, faults))
         page.goto(site.link)
         page.wait_for_url(site.at("/"))
@@ -174,8 +175,13 @@ def open_tab(browser: Browser) -> Iterator[OpenTab]:
     assert faults == []
 
 
-def complaint(said: object, faults: list[str]) -> None:
-    kind, text = said.type, said.text  # type: ignore[attr-defined]
+def dismissed(popped: Dialog, faults: list[str]) -> None:
+    faults.append(f"it popped up: {popped.message}")
+    popped.dismiss()
+
+
+def complaint(said: ConsoleMessage, faults: list[str]) -> None:
+    kind, text = said.type, said.text
     # What htmx gives up for a newer request is no fault.
     if kind == "error" and not text.startswith(("htmx:sendAbort", "htmx:afterRequest")):
         faults.append(text)

@@ -1,9 +1,9 @@
-"""What stands below a cut is not looked at again, and that changes nothing: two engines say the same."""
+"""What is known of a list is not looked at again, and that changes nothing: two engines say the same."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -60,12 +60,17 @@ def message(role: Role, text: str, origin: Origin, **more: Any) -> HostMessage:
 class Host:
     """Sends its whole history each time, and sometimes changes it."""
 
-    def __init__(self, seed: int, placement: Literal["seed", "cache"] = "seed") -> None:
-        self.placement = placement
+    def __init__(
+        self,
+        seed: int,
+        placement: Literal["seed", "cache"] = "seed",
+        budgets: Sequence[int] = (900, 700, 900, 1300, 4000),
+    ) -> None:
+        self.placement, self.budgets = placement, budgets
         self.rng = random.Random(seed)
         self.ids = count()
         self.said = [message(Role.SYSTEM, "Answer kindly.", Origin.SYSTEM)]
-        self.budget = 900
+        self.budget = budgets[0]
 
     def words(self, most: int = 40) -> str:
         return " ".join(self.rng.choices(WORDS, k=self.rng.randint(3, most)))
@@ -98,7 +103,7 @@ class Host:
             tasks = [n for n, each in enumerate(said) if each.origin is Origin.TASK]
             del said[1 : tasks[len(tasks) // 3]]
         elif chance < 0.09:
-            self.budget = self.rng.choice([700, 900, 1300, 4000])
+            self.budget = self.rng.choice(self.budgets[1:])
         elif chance < 0.2:
             said[0] = message(Role.SYSTEM, f"Answer kindly. {self.words(4)}", Origin.SYSTEM)
         elif chance < 0.24:
@@ -133,6 +138,7 @@ def forget(engine: ContextEngine) -> bool:
         return False
     lane = view.lane("")
     known, lane.below = lane.below is not None, None
+    lane.items, lane.told = {}, None
     return known
 
 
@@ -142,7 +148,11 @@ def told(prepared: Prepared) -> dict[str, Any]:
 
 def run(seed: int, turns: int, placement: Literal["seed", "cache"] = "seed") -> int:
     """One host and two engines; how often there was something that needed no look."""
-    host, known = Host(seed, placement), 0
+    return compared(Host(seed, placement), turns)
+
+
+def compared(host: Host, turns: int) -> int:
+    known = 0
     with two_engines() as engines:
         for _ in range(turns):
             host.change()
@@ -169,6 +179,11 @@ def test_it_changes_the_cost_and_never_the_answer() -> None:
 
 def test_what_stays_before_questions_is_the_same_too() -> None:
     assert sum(run(seed, turns=30, placement="cache") for seed in range(8, 13)) > 40
+
+
+def test_a_list_that_all_goes_out_is_the_same_too() -> None:
+    for seed in range(13, 19):
+        compared(Host(seed, budgets=(90_000, 60_000, 90_000)), turns=25)
 
 
 @pytest.mark.full

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
+from ce_engine.schema.copies import copied
 from ce_engine.schema.enums import TurnStatus
 from ce_engine.schema.ids import Fingerprinter, chain_keys, session_key
 from ce_engine.schema.report import PutResult
@@ -194,7 +194,8 @@ def _append_messages(change: TableChange, write: AppendMessages) -> None:
 
 
 def _put_evidence(change: TableChange, write: PutEvidence) -> None:
-    row = replace(write.row, seq=change.head.last_evidence + 1)
+    row = copied(write.row)
+    row.seq = change.head.last_evidence + 1
     change.head.last_evidence += change.put(
         sql.NEW_EVIDENCE, [rows.evidence_values(change.this, row)]
     )

@@ -100,24 +100,25 @@ class History:
 
         Tool calls and results come back by hand alone: elsewhere they are the steps of another run.
         """
-        row, entry = self.view.rows[n], self.view.log[n]
-        message = row.message
+        row, entry = self.view.rows[n], self.view.log.entries[n]
         is_result = entry.role == "tool"
-        says = message.content or entry.calls or is_result
-        if entry.role == "system" or row.withheld or not says:
-            return None
         if (is_result or entry.calls) and not self.call.by_hand:
             return None
-        return MessageItem(
-            Origin(row.origin),
-            self._tokens(row),
-            None,
-            n,
-            entry.message_id,
-            tuple(entry.calls),
-            entry.call_id if is_result else None,
-            is_tool_result=is_result,
-        )
+        known = self.view.items_of(self.counter.name)
+        item = known.get(n)
+        says = row.message.content or entry.calls or is_result
+        if item is None and entry.role != "system" and not row.withheld and says:
+            item = known[n] = MessageItem(
+                Origin(row.origin),
+                self._tokens(row),
+                None,
+                n,
+                entry.message_id,
+                tuple(entry.calls),
+                entry.call_id if is_result else None,
+                is_tool_result=is_result,
+            )
+        return item
 
     def _tokens(self, row: MessageRow) -> int:
         known = row.counted_by == self.counter.name

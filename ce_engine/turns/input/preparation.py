@@ -88,17 +88,16 @@ class Preparation:
     """What the archive of the lane's last call told of the messages that this list begins with."""
     budget: int | None = None
     vectors: Vectors | None = None
+    share: InputShare = field(init=False)
 
     def __post_init__(self) -> None:
         self.passed |= bool(self.turn_id)  # its turn began while it waited
+        enabled = self.config.enable_share_context
+        self.share = share_of(self.call.role, self.call.want, enabled=enabled)
 
     @property
     def view(self) -> SessionView:
         return self.records.view
-
-    @property
-    def share(self) -> InputShare:
-        return share_of(self.call.role, self.call.want, enabled=self.config.enable_share_context)
 
     @property
     def cut(self) -> LaneCut:

@@ -143,8 +143,9 @@ def rehydrated(
     if outcome.unchanged:  # nothing that was stored is in it
         return Rehydration()
     room = None if budget is None else max(0, budget - outcome.used)
+    shorter = outcome.shorter
     counted = {
-        item.message_id: item.tokens - saved_in([item], outcome.shorter)
+        item.message_id: item.tokens - (saved_in([item], shorter) if shorter else 0)
         for item in items
         if item.index is None
     }

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ce_engine.config import HandoverConfig
 from ce_engine.prepare.blocks.material import CollectedContext
 from ce_engine.schema.call import ModelCall
+from ce_engine.schema.copies import copied
 from ce_engine.schema.degradation import Degradation
 from ce_engine.schema.document import EvidenceLinks
 from ce_engine.schema.enums import EvidenceType, ToolCallStatus
@@ -57,14 +58,12 @@ class RecordGroup:
 
     def named(self, call: ModelCall) -> ModelCall:
         """The call with the host's names of its request, line and framework as they may be stored."""
-        ingest = self.ingest
-        return replace(
-            call,
-            request_id=ingest.id(call.request_id),
-            lane_key=ingest.id(call.lane),
-            framework=ingest.name(call.framework),
-            parent_turn_id=ingest.id(call.parent_turn_id),
-        )
+        ingest, named = self.ingest, copied(call)
+        named.request_id = ingest.id(call.request_id)
+        named.lane_key = ingest.id(call.lane)
+        named.framework = ingest.name(call.framework)
+        named.parent_turn_id = ingest.id(call.parent_turn_id)
+        return named
 
     def degrade(self, found: Degradation) -> None:
         """Tell of something that was to be had only in part: an event, and a line in a report (A-25)."""
@@ -266,7 +265,9 @@ class RecordGroup:
 
 def put_turn(row: TurnRow) -> PutTurn:
     """The write of a turn as it is now: the row goes on changing while a store writes it."""
-    return PutTurn(replace(row, attempts=list(row.attempts), report=dict(row.report)))
+    kept = copied(row)
+    kept.attempts, kept.report = list(row.attempts), dict(row.report)
+    return PutTurn(kept)
 
 
 def tool_call_key(message_id: str, position: int) -> str:

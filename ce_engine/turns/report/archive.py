@@ -286,9 +286,14 @@ class ArchiveWriter:
 
     def settings(self, turn_id: str) -> dict[str, Any]:
         """The configuration's digest, with the whole of it in the first turn that has it."""
-        view, plain = self.records.view, config_archive(self.config)
+        view = self.records.view
+        known = view.config_told
+        if known is not None and known[0] is self.config and view.configs[known[1]] != turn_id:
+            return {"config": known[1]}
+        plain = config_archive(self.config)
         digest = view.fingerprinter.mac("config", canonical_json(plain)).hex()
         first = view.configs.setdefault(digest, turn_id)
+        view.config_told = self.config, digest
         kept = {"settings": self.records.ingest.data(plain)} if first == turn_id else {}
         return {"config": digest, **kept}
 

@@ -176,17 +176,23 @@ class ReportWriter:
                 (i.message_id if i.n is not None else self._name(i, i.index or 0), i.tokens)
                 for i in kept
             ]
-        return [unit for step in self.outcome.plan for unit in self._units_of(step, items)]
+        units: list[Unit] = []
+        for step in self.outcome.plan:
+            if type(step) is Keep:
+                item = items[step.index]
+                units.append((self._name(item, step.index), item.tokens))
+            else:
+                units += self._changed(step, items)
+        return units
 
-    def _units_of(self, step: Step, items: Mapping[Any, MessageItem]) -> Iterator[Unit]:
-        if type(step) is Keep:
-            item = items[step.index]
-            yield self._name(item, step.index), item.tokens
-        elif isinstance(step, Restore):
+    def _changed(self, step: Step, items: Mapping[Any, MessageItem]) -> Iterator[Unit]:
+        """The units of a step that is no message of the host as it is."""
+        if isinstance(step, Restore):
             name = step.message.message_id
             if step.before:
                 yield self._injected(step.before)
-            saved = saved_in([items[name]], self.outcome.shorter)
+            shorter = self.outcome.shorter
+            saved = saved_in([items[name]], shorter) if shorter else 0
             # In whole it is the very message that the app sent when it was new.
             yield ((name, saved) if saved else name), items[name].tokens - saved
         elif isinstance(step, Insert):
