@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ce_engine.audit.judges import LlmJudge, RuleJudge
     from ce_engine.audit.otel_logs import OpenTelemetryAudit
     from ce_engine.audit.otel_spans import OpenTelemetry
+    from ce_engine.audit.store_metrics import MetricsApp, StoreMetrics
     from ce_engine.config import (
         BudgetConfig,
         CollectConfig,
@@ -337,6 +338,7 @@ __all__ = [
     "MessageIndexRange",
     "MessagePart",
     "Meta",
+    "MetricsApp",
     "MigrateResult",
     "MigrationError",
     "Migrator",
@@ -416,6 +418,7 @@ __all__ = [
     "Store",
     "StoreConfig",
     "StoreError",
+    "StoreMetrics",
     "StoreUnavailableError",
     "StoreUrlError",
     "Summarizer",
@@ -477,6 +480,7 @@ _HOMES = {
     "audit.judges": "LlmJudge RuleJudge",
     "audit.otel_logs": "OpenTelemetryAudit",
     "audit.otel_spans": "OpenTelemetry",
+    "audit.store_metrics": "MetricsApp StoreMetrics",
     "config": "BudgetConfig CollectConfig CompactionConfig HandoverConfig JudgeConfig ObservabilityConfig PruneConfig RedactionConfig RedactionRules RenderConfig RuntimeConfig StoreConfig SummaryConfig load_config",
     "create": "ContextEngine create_context_engine",
     "errors": "AdapterError BackpressureError BudgetConflictError BudgetExceededError ConfigError ConstraintLimitError ConstraintNotFoundError ContextEngineError EmbedderError EncryptionKeyError EvidenceNotFoundError FileDamagedError InputTooLargeError InspectForbiddenError JudgeError MigrationError MissingDependencyError OriginalRefusedError RedactionError ReplayUnavailableError SchemaValidationError ScopeViolationError SelectorResolveError SessionNotFoundError StoreError StoreUnavailableError StoreUrlError SummarizerError SyncCallError TurnAmbiguousError TurnNotFoundError UnsupportedTargetError UnsupportedVersionError VersionConflictError",

@@ -222,7 +222,7 @@ class RedactionConfig(FrozenConfig):
     enabled: bool = True
     mode: Literal["store_redacted_only", "dual_store"] = "store_redacted_only"
     rules: RedactionRules | None = None
-    originals_url: str | None = None
+    originals_url: str | None = Field(default=None, repr=False)  # it may have a password in it
     content: Literal["stored", "pointer"] = "stored"
     detector: Any = None
     detector_min_score: float = Field(default=0.5, ge=0.0, le=1.0)

@@ -13,6 +13,7 @@ from ce_engine.audit.handover import HandoverMethods
 from ce_engine.audit.inspection import InspectionMethods
 from ce_engine.audit.judging import JudgeMethods
 from ce_engine.audit.originals_check import OriginalsCheckMethods
+from ce_engine.audit.owner_doors import GuardedBudgets, GuardedConstraints
 from ce_engine.audit.reading import ReadMethods
 from ce_engine.audit.replay import ReplayMethods
 from ce_engine.audit.retention import RetentionMethods
@@ -56,8 +57,6 @@ from ce_engine.schema.ids import Sha256Hasher, SystemClock, UuidV4Generator
 from ce_engine.schema.report import Report
 from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.selectors import RefSelector
-from ce_engine.sessions.owner.budgets import Budgets
-from ce_engine.sessions.owner.constraints import Constraints
 from ce_engine.sessions.owner.settings import OwnerValues, SettingsCache
 from ce_engine.sessions.sessions import Sessions
 from ce_engine.sessions.view import OpenTurn
@@ -198,11 +197,8 @@ class Engine(
         self.workers = Workers()
         self._settings = SettingsCache(store, self._journal)
         self._collector = Collector(self._settings, sources)
-        self.constraints = Constraints(self._settings, self)
-        self.budgets = Budgets(self._settings, self.loop, self._allows)
-
-    def _allows(self, scope: Scope, actor: str) -> bool:
-        return self.authorize(actor, "change", scope)  # as it is now: an app may set another one
+        self.constraints = GuardedConstraints(self._settings, self)
+        self.budgets = GuardedBudgets(self._settings, self)
 
     # Prepare
 

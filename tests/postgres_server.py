@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import os
 import secrets
 import tempfile
@@ -52,6 +54,50 @@ def new_schema() -> Iterator[str]:
     finally:
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(f'DROP SCHEMA "{name}" CASCADE')
+
+
+@cache
+def url_at(path: Path) -> str:
+    """The URL of the schema that a path stands for; it is dropped when this process ends."""
+    name = f"t{hashlib.sha256(bytes(path)).hexdigest()[:16]}"
+    plain = make_url(server()).set(drivername="postgresql+psycopg")
+    url = plain.update_query_dict({"options": f"-csearch_path={name}"})
+    found = url.render_as_string(hide_password=False)
+    with connected(found) as connection:
+        connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')
+    atexit.register(forget, found)  # a forked child ends without
+    return found
+
+
+def schema_of(url: str) -> str:
+    """The name of a URL's schema."""
+    return str(make_url(url).query["options"]).partition("search_path=")[2]
+
+
+def forget(url: str) -> None:
+    """Drop all that a schema has, and the schema."""
+    with connected(url) as connection:
+        connection.execute(f'DROP SCHEMA IF EXISTS "{schema_of(url)}" CASCADE')
+
+
+def copy(url: str, to: str) -> None:
+    """Give one schema what another one has at one moment, and nothing else; for who only reads it."""
+    old, new = schema_of(url), schema_of(to)
+    forget(to)
+    with connected(url) as connection:
+        connection.execute(f'CREATE SCHEMA "{new}"')
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        names = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s", [old]
+        ).fetchall()
+        for (name,) in names:
+            connection.execute(
+                f'CREATE TABLE "{new}"."{name}" (LIKE "{old}"."{name}" INCLUDING ALL)'
+            )
+            connection.execute(
+                f'INSERT INTO "{new}"."{name}" OVERRIDING SYSTEM VALUE SELECT * FROM "{old}"."{name}"'
+            )
+        connection.execute("COMMIT")
 
 
 def connected(url: str) -> psycopg.Connection[Any]:

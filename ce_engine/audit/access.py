@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Self, TypeVar
 
 from ce_engine.errors import (
+    ConstraintNotFoundError,
     ContextEngineError,
     EvidenceNotFoundError,
     InspectForbiddenError,
@@ -24,13 +25,14 @@ from ce_engine.ports.audit import AuditSink, Authorize
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.audit import Action, AuditRecord, AuditStatus
 from ce_engine.schema.scope import Scope
+from ce_engine.sessions.owner.permission import allows
 
 
 logger = logging.getLogger("ce_engine.audit")
 T = TypeVar("T")
 
 LISTED = "*"
-"""In the place of a session's id: all of an owner's."""
+"""In the place of an id: all sessions of an owner; all users of an account; all accounts."""
 
 MAX_ID_CHARS = 256
 
@@ -51,6 +53,8 @@ DOORS: Mapping[str, Action] = {
     "recorded_call": "read",
     "preview": "read",
     "compact": "read",
+    "summarize": "read",
+    "last_report": "read",
     "violations": "read",
     "inspect": "inspect",
     "original": "original",
@@ -59,13 +63,27 @@ DOORS: Mapping[str, Action] = {
     "delete_session": "delete",
     "delete_evidence": "delete",
     "delete_user_data": "delete",
+    "sweep": "delete",
     "export_user_data": "export",
 }
 """The engine's methods that show or delete what is stored, and what each does."""
 
-_NOT_FOUND = (SessionNotFoundError, EvidenceNotFoundError, TurnNotFoundError)
+CONSTRAINT_DOORS: Mapping[str, Action] = {
+    "list": "read",
+    "create": "change",
+    "update": "change",
+    "delete": "change",
+}
+BUDGET_DOORS: Mapping[str, Action] = {"get": "read", "update": "change"}
+"""Those of what owners set."""
+
+_NOT_FOUND = (
+    SessionNotFoundError,
+    EvidenceNotFoundError,
+    TurnNotFoundError,
+    ConstraintNotFoundError,
+)
 _DENIED = (ScopeViolationError, InspectForbiddenError, OriginalRefusedError)
-_OWNERS_ONLY = ("inspect", "change")
 
 _actor: ContextVar[str] = ContextVar("ce_actor", default="")
 _inside: ContextVar[bool] = ContextVar("ce_access", default=False)
@@ -86,14 +104,21 @@ def acting_as(actor: str) -> Iterator[None]:
         _actor.reset(token)
 
 
+def current_actor() -> str:
+    """Who acts here; `""` is the app itself."""
+    return _actor.get()
+
+
 def only_own_scope(actor: str, action: Action, scope: Scope) -> bool:
     """The default: the app itself, which has the scope in hand, or the user whose scope it is.
 
-    What would be sent (`inspect`), and what an owner decides on (`change`), is for that user alone. Who may
-    see an `original` is asked for by name, and says so in the session's log.
+    What would be sent (`inspect`) is for that user alone; what is of all users (`LISTED`) for the app itself.
+    Who may see an `original` is asked for by name, and says so in the session's log.
     """
-    if action in _OWNERS_ONLY:
+    if action == "inspect":
         return actor == scope.user_id
+    if scope.user_id == LISTED:
+        return actor == ""
     return action == "original" or actor in ("", scope.user_id)
 
 
@@ -109,12 +134,7 @@ class AccessGuard:
         Raises:
             ScopeViolationError: the actor may not; nothing was read.
         """
-        try:
-            allowed = authorize(actor, action, scope)
-        except Exception:
-            logger.exception("authorize failed, so the access is refused")
-            allowed = False
-        if not allowed:
+        if not allows(authorize, actor, action, scope):
             raise ScopeViolationError(
                 f"this actor may not {action} here: the engine's `authorize` refuses it. By default an "
                 "actor is the scope's own user; name it with acting_as(...)"
@@ -173,13 +193,18 @@ def _code(error: BaseException | None) -> str:
     return error.code if isinstance(error, ContextEngineError) else type(error).__name__
 
 
-def guarded(doors: Mapping[str, Action] = DOORS) -> Callable[[type[T]], type[T]]:
-    """Let every one of a class's `doors` be asked for, and told of; the class has `authorize` and `_guard`."""
+def guarded(doors: Mapping[str, Action] = DOORS, what: str = "") -> Callable[[type[T]], type[T]]:
+    """Let every one of a class's `doors` be asked for, and told of; the class has `authorize` and `guard`.
+
+    Args:
+        doors: names of methods, and what each does.
+        what: stands before the name in the audit log, for what is no method of the engine's own.
+    """
 
     def made(cls: type[T]) -> type[T]:
         for name, action in doors.items():
             if (method := getattr(cls, name, None)) is not None:
-                setattr(cls, name, _guarded(method, name, action))
+                setattr(cls, name, _guarded(method, f"{what}{name}", action))
         return cls
 
     return made
@@ -191,8 +216,10 @@ def _guarded(method: Callable[..., Any], name: str, action: Action) -> Callable[
     def access(self: Any, args: Sequence[Any], more: Mapping[str, Any]) -> _Access:
         given = signature.bind_partial(self, *args, **more).arguments
         actor = given.get("actor")
-        scope = _scope_of(given)
-        return _Access(self, name, action, actor if isinstance(actor, str) else _actor.get(), scope)
+        scope = _scope_of(given, signature.parameters)
+        return _Access(
+            self, name, action, actor if isinstance(actor, str) else current_actor(), scope
+        )
 
     if inspect.iscoroutinefunction(method):
 
@@ -217,11 +244,15 @@ def _guarded(method: Callable[..., Any], name: str, action: Action) -> Callable[
     return look
 
 
-def _scope_of(given: Mapping[str, Any]) -> Scope | None:
+_SESSIONS = ("session_id", "session", "scope", "call")
+_OWNERS = ("account_id", "user_id")
+
+
+def _scope_of(given: Mapping[str, Any], parameters: Collection[str]) -> Scope | None:
     """Whose it is that a method is asked for; `None` where the method will refuse what it was given."""
-    first = next(
-        (given[name] for name in ("session_id", "session", "scope", "call") if name in given), None
-    )
+    if not {*_SESSIONS, *_OWNERS}.intersection(parameters):
+        return Scope.of_stored(LISTED, LISTED, LISTED)
+    first = next((given[name] for name in _SESSIONS if name in given), None)
     first = first[0] if isinstance(first, tuple) and first else first
     first = getattr(first, "scope", first)
     if isinstance(first, Scope):
@@ -230,8 +261,8 @@ def _scope_of(given: Mapping[str, Any]) -> Scope | None:
         return Scope.of_stored("", "", first)
     if first is not None:
         return None
-    owner = [given.get(name) for name in ("account_id", "user_id")]
-    account, user = ("" if each is None else each for each in owner)
+    owner = [given.get(name, "") for name in _OWNERS]
+    account, user = (LISTED if each is None else each for each in owner)
     return (
         Scope.of_stored(account, user, LISTED)
         if isinstance(account, str) and isinstance(user, str)

@@ -17,6 +17,7 @@ from ce_engine.schema.ids import UuidV4Generator, chain_key
 from ce_engine.schema.replay import Inspection
 from ce_engine.schema.rows import HEAD_ONLY
 from ce_engine.schema.scope import Scope, as_scope, check_project
+from ce_engine.sessions.owner.permission import allows
 from ce_engine.sessions.view import OpenTurn, SessionView
 from ce_engine.text.tokens.call_tokens import Counter
 from ce_engine.turns.engine_base import EngineBase, Messages
@@ -50,8 +51,8 @@ class InspectionMethods(EngineBase):
         return await self.loop.share(self._inspect(_as_call(call), actor))
 
     async def _inspect(self, call: ModelCall, actor: str) -> Inspection:
-        allowed = self.config.observability.inspect and self.authorize(actor, "inspect", call.scope)
-        if not allowed:
+        is_on, scope = self.config.observability.inspect, call.scope
+        if not (is_on and allows(self.authorize, actor, "inspect", scope)):
             await self._audit(call.scope, EventType.ACCESS_DENIED, actor, "")
             raise InspectForbiddenError(
                 "inspecting needs observability.inspect = true in the engine's configuration, and an "

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ce_engine.errors import ConfigError
 from ce_engine.schema.audit import AuditRecord
+from ce_engine.schema.times import parse_time
+
+
+_ASIDE = re.compile(r"\.\d{8}T\d{6}\.\d{6}Z-\d+")
+"""What stands behind the name of what was put aside."""
+_LINE_BYTES = 16_384
+"""A record is shorter."""
 
 
 class JsonLinesAudit:
@@ -22,6 +30,8 @@ class JsonLinesAudit:
         path: the file; its folder must be there.
         max_bytes: a file as large as this is put aside as `NAME.TIME`, and a new one begun.
         keep: how many that were put aside stay; the oldest go first. `None` is all.
+        max_age: no record stays longer, and none goes before nine tenths of it; it takes a next record, or a next
+            process, to look. What else lies beside the file is never touched.
         durable: wait for the disk at every line.
 
     Raises:
@@ -34,10 +44,15 @@ class JsonLinesAudit:
         *,
         max_bytes: int = 64_000_000,
         keep: int | None = 10,
+        max_age: timedelta | None = None,
         durable: bool = False,
     ) -> None:
         self.path = Path(path)
         self._most, self._keep, self._durable = max_bytes, keep, durable
+        self._span = max_age / 20 if max_age is not None else None
+        """Of time that one file holds."""
+        self._begun: tuple[int, datetime | None] = (0, None)
+        self._looked: datetime | None = None
         self._lock = threading.Lock()
         try:
             os.close(self._open())
@@ -54,32 +69,76 @@ class JsonLinesAudit:
             OSError: the disk is full, or the file may not be written any more.
         """
         line = json.dumps(record.as_dict(), ensure_ascii=True, separators=(",", ":")) + "\n"
+        now = parse_time(record.ts)
         with self._lock:
+            self._put_old_aside(now)
             # Opened anew each time: another process may have put the file aside, or this one been forked.
             file = self._open()
             try:
                 os.write(file, line.encode())
                 if self._durable:
                     os.fsync(file)
-                is_full = os.fstat(file).st_size >= self._most
+                state = os.fstat(file)
             finally:
                 os.close(file)
-            if is_full:
-                self._put_aside()
+            if state.st_size >= self._most:
+                self._put_aside(state.st_ino)
+            self._forget(now)
 
     def _open(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def _put_aside(self) -> None:
+    def _put_old_aside(self, now: datetime | None) -> None:
+        """Begin a new file where the first record of this one is older than a file's records may be."""
+        if self._span is None or now is None or not self.path.exists():
+            return
+        number = self.path.stat().st_ino
+        if self._begun[0] != number or self._begun[1] is None:
+            self._begun = number, _time_of(self.path, last=False)
+        begun = self._begun[1]
+        if begun is not None and now - begun >= self._span:
+            self._put_aside(number)
+
+    def _forget(self, now: datetime | None) -> None:
+        """Delete what was put aside and has records that are too old; looked for once in a file's time."""
+        if self._span is None or now is None:
+            return
+        if self._looked is not None and now - self._looked < self._span:
+            return
+        self._looked = now
+        for each in self._aside():
+            last = _time_of(each, last=True)
+            if last is not None and now - last >= 18 * self._span:
+                each.unlink(missing_ok=True)
+
+    def _aside(self) -> list[Path]:
+        """What was put aside, the oldest first."""
+        name, there = self.path.name, self.path.parent.iterdir()
+        mine = (path for path in there if path.name.startswith(name))
+        return sorted(path for path in mine if _ASIDE.fullmatch(path.name.removeprefix(name)))
+
+    def _put_aside(self, number: int) -> None:
         # To the microsecond: a name that was taken already would be written over.
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         aside = self.path.with_name(f"{self.path.name}.{stamp}-{os.getpid()}")
         try:
-            if self.path.stat().st_size >= self._most:  # else another process was faster
+            if self.path.stat().st_ino == number:  # else another process was faster
                 self.path.rename(aside)
         except FileNotFoundError:
             return
         if self._keep is not None:
-            old = sorted(self.path.parent.glob(f"{self.path.name}.*"))
+            old = self._aside()
             for each in old[: max(0, len(old) - self._keep)]:
                 each.unlink(missing_ok=True)
+
+
+def _time_of(path: Path, *, last: bool) -> datetime | None:
+    """When the first or the last record of a file was made; `None` where no line tells."""
+    try:
+        with path.open("rb") as file:
+            if last:
+                file.seek(max(0, path.stat().st_size - _LINE_BYTES))
+            lines = file.read(_LINE_BYTES).splitlines()
+        return parse_time(str(json.loads(lines[-1 if last else 0])["ts"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

@@ -89,15 +89,16 @@ class OpenTelemetry:
         self._counts = {
             "faults": meter.create_counter("ce.faults"),
             "breaker_trips": meter.create_counter("ce.store.breaker_trips"),
+            "redactions": self._redactions,
         }
 
     def operation(self, operation: Operation) -> None:
         """Make its span, those of its parts, and the metrics."""
         self._made(operation, None)
 
-    def count(self, name: CountName, attributes: Mapping[str, Attribute]) -> None:
-        """Add one."""
-        self._counts[name].add(1, dict(attributes))
+    def count(self, name: CountName, attributes: Mapping[str, Attribute], amount: int = 1) -> None:
+        """Add it."""
+        self._counts[name].add(amount, dict(attributes))
 
     def _made(self, operation: Operation, around: Any) -> None:
         span = self._tracer.start_span(
@@ -122,6 +123,8 @@ class OpenTelemetry:
         failed = {"error.type": operation.error} if operation.error else {}
         named = {"ce.operation": operation.name, **keys, **failed}
         self._duration.record(operation.seconds, named, context=context)
+        if isinstance(count := of.get("ce.redactions"), int) and count:
+            self._redactions.add(count, keys, context=context)
         if operation.name != "prepare":
             return
         self._figure(self._tokens, of.get("ce.tokens.used"), keys, context)
@@ -132,8 +135,6 @@ class OpenTelemetry:
         degradations = of.get("ce.degradations", ())
         for code in degradations if isinstance(degradations, tuple) else ():
             self._degradations.add(1, {**keys, "ce.code": code}, context=context)
-        if isinstance(count := of.get("ce.redactions"), int) and count:
-            self._redactions.add(count, keys, context=context)
 
     @staticmethod
     def _figure(histogram: Any, value: object, keys: dict[str, Any], context: Any) -> None:

@@ -56,12 +56,16 @@ class RetentionMethods(DeletionMethods):
         A sweep that is stopped is completed by the next. Each deletion is an event, and a record of the audit
         log; what is being worked with has just been written to, and is young.
 
+        `authorize` is asked whether the actor may `delete` what is of everybody (`LISTED`): by default that is the
+        app itself, where no actor is named. The engine's own sweeps beside its calls ask nobody.
+
         Args:
             config: the rules; else the engine's own (`RuntimeConfig.retention`).
             dry_run: only look.
             advance: is called with the number of what is still to be deleted.
 
         Raises:
+            ScopeViolationError: the actor may not; nothing was looked at.
             StoreUnavailableError: the store cannot be read now, or has bytes of what was deleted.
         """
         config = config or self.config.retention
@@ -75,7 +79,7 @@ class RetentionMethods(DeletionMethods):
             return report
         await self.flush(STORE_S)
         now = parse_time(self.clock.now_iso()) or datetime.now(UTC)
-        sessions = await self._all_sessions()
+        sessions = await self._all_sessions(config)
         report.expired = expired_sessions(sessions, config, now)
         gone = {(each.account_id, each.user_id, each.session_id) for each in report.expired}
         for info, project in sessions:
@@ -95,12 +99,15 @@ class RetentionMethods(DeletionMethods):
             self._forget_words()
         return report
 
-    async def _all_sessions(self) -> list[tuple[SessionInfo, str]]:
-        """Every session that is there, with the id of its project."""
+    async def _all_sessions(self, config: RetentionConfig) -> list[tuple[SessionInfo, str]]:
+        """Every session that is there, with the id of its project where a rule asks for that."""
         found = []
         for account in sorted({key[0] for key in await answered(self.store.list_keys())}):
             listed = self.store.list_sessions(account_id=account, user_id=None, ephemeral=True)
             for info in await answered(listed):
+                if not config.asks_project(account, info.user_id):
+                    found.append((info, ""))
+                    continue
                 state = await answered(
                     self.store.state(_scope(info), after_seq=HEAD_ONLY, after_evidence=HEAD_ONLY)
                 )

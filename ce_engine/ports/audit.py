@@ -11,7 +11,9 @@ from ce_engine.schema.scope import Scope
 
 Authorize = Callable[[str, Action, Scope], bool]
 """`authorize(actor, action, scope)`: whether the actor may do this. It is called wherever the caller is, and must
-be fast; what it raises is a refusal. Of a list the scope's session is `LISTED`."""
+be fast. `True` alone is a yes: what it raises, and what has to be awaited, is a refusal. Of a list the scope's
+session is `LISTED`, `"*"`; of a list of all users its user, too, and of a sweep all of it. `change` is of constraints and
+budgets, whose owner is a scope's account, user and project."""
 
 
 class AuditSink(Protocol):

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from ce_engine.schema.operations import Attribute, Operation
 
 
-CountName = Literal["faults", "breaker_trips"]
+CountName = Literal["faults", "breaker_trips", "redactions"]
 
 
 class Telemetry(Protocol):
@@ -21,6 +21,10 @@ class Telemetry(Protocol):
         """An operation has ended, and all that is in it."""
         ...
 
-    def count(self, name: CountName, attributes: Mapping[str, Attribute]) -> None:
-        """Something happened once: a fault that an app was spared, or a store that nobody waits for now."""
+    def count(self, name: CountName, attributes: Mapping[str, Attribute], amount: int = 1) -> None:
+        """Something happened, so many times.
+
+        `faults` are ours, which an app was spared; `breaker_trips`: nobody waits for the store now; `redactions`
+        are fields of what no operation brought, such as a tool's run.
+        """
         ...

@@ -84,10 +84,19 @@ class TelemetryGuard:
                 found = opened.attributes, error, opened.parts
                 self._tell(Operation(name, started, time_ns(), *found))
 
-    def count(self, name: CountName, attributes: Mapping[str, Attribute]) -> None:
+    def count(self, name: CountName, attributes: Mapping[str, Attribute], amount: int = 1) -> None:
         """Hand on that something happened."""
         if self._telemetry is not None:
-            self._guarded(lambda telemetry: telemetry.count(name, attributes))
+            self._guarded(lambda telemetry: telemetry.count(name, attributes, amount))
+
+    def redacted(self, fields: int, framework: str) -> None:
+        """Fields were redacted: figures of the operation that runs here; else on their own."""
+        if not fields:
+            return
+        if (around := _open.get()) is not None:
+            around.attributes.setdefault("ce.redactions", fields)
+        else:
+            self.count("redactions", {"ce.framework": framework} if framework else {}, fields)
 
     def tripped(self, access: str) -> None:
         """Nobody waits for the store for a while, in reading or in writing."""

@@ -26,7 +26,7 @@ class RetentionRule(FrozenConfig):
             of documents, tool results and whatever else was brought into sessions that stay; what people and
             models said goes with its session.
         max_age: since the session's last record, or since the evidence came.
-        max_count: the newest so many stay: sessions of a user, evidence of a session.
+        max_count: the newest so many stay: sessions of a user that this rule is for, evidence of a session.
         account_id: of this account alone; `None` is every one. So are `user_id` and `project_id`.
     """
 
@@ -63,6 +63,14 @@ class RetentionConfig(FrozenConfig):
 
     rules: tuple[RetentionRule, ...] = ()
     every: timedelta | None = Field(default=timedelta(hours=1), gt=timedelta(0))
+
+    def asks_project(self, account_id: str, user_id: str) -> bool:
+        """Whether it takes the project of an owner's session to know what becomes of it."""
+        return any(
+            (rule.project_id is not None or rule.kind == "evidence")
+            and rule.fits(account_id, user_id, rule.project_id or "")
+            for rule in self.rules
+        )
 
     def rule(
         self, kind: RetentionKind, account_id: str, user_id: str, project_id: str
@@ -111,13 +119,13 @@ def expired_sessions(
         now: aware of its zone.
     """
     found = []
-    seen: dict[tuple[str, str, str], int] = {}
+    seen: dict[tuple[int, str, str], int] = {}
     for info, project in sorted(sessions, key=lambda pair: pair[0].updated_at, reverse=True):
         kind: RetentionKind = "ephemeral" if info.ephemeral else "session"
         rule = config.rule(kind, info.account_id, info.user_id, project)
         if rule is None:
             continue
-        owner = (kind, info.account_id, info.user_id)
+        owner = (config.rules.index(rule), info.account_id, info.user_id)
         newer = seen[owner] = seen.get(owner, 0) + 1
         if _is_over(rule, info.updated_at, newer, now):
             owners = (info.account_id, info.user_id, info.session_id)

@@ -32,9 +32,16 @@ def to_json(value: Any) -> str:
     return text if _is_storable(text) else _ASCII.encode(value)
 
 
-def from_json(text: str) -> Any:
-    """The data that `to_json` wrote."""
-    return json.loads(text)
+def from_json(text: str | bytes) -> Any:
+    """The data that `to_json` wrote.
+
+    Raises:
+        ValueError: it is no JSON, or somebody nested it deeper than it can be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 def compact(model: BaseModel, leave_out: AbstractSet[str] = frozenset()) -> dict[str, Any]:

@@ -19,8 +19,10 @@ def opts_out(config: RuntimeConfig, scope: Scope) -> bool:
         return False
     try:
         return bool(config.memory_opt_out(scope))
-    except Exception:
-        logger.exception("memory_opt_out failed, so nothing is remembered")
+    except Exception as failure:  # noqa: BLE001 - of the app's own code; its text may name somebody
+        logger.error(  # noqa: TRY400
+            "memory_opt_out failed, so nothing is remembered (%s)", type(failure).__name__
+        )
         return True
 
 

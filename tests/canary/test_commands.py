@@ -42,6 +42,7 @@ def commands(engine: ContextEngine) -> Iterator[tuple[str, ...]]:
     yield ("compare", session, "--by", "agent")
     for name in ("show", "report", "handover", "inspect", "verify"):
         yield (name, session)
+    yield ("report", session, "--full")
     turns = engine.loop.run(engine.store.list_turns(SCOPE))
     for number in range(1, len(turns) + 1, 5):
         yield ("report", session, "--turn", str(number))
@@ -53,7 +54,8 @@ def commands(engine: ContextEngine) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.req("B-02")
-def test_no_command_prints_a_canary(tmp_path: Path) -> None:
+def test_no_command_prints_a_canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     canary = Canaries(3)
     url = url_of(tmp_path / "ce.db")
     engine = make_engine(url, canary)
@@ -70,5 +72,13 @@ def test_no_command_prints_a_canary(tmp_path: Path) -> None:
             assert told.exception is None or isinstance(told.exception, SystemExit), words
             if found := canary.found_in(told.stdout, told.stderr):
                 leaks[words, form] = found
+    told = ce("metrics", "--store", url)
+    assert "ce_store_calls" in told.stdout
+    assert not canary.found_in(told.stdout, told.stderr)
+    drawn = ce(
+        "report", SCOPE.session_id, "--store", url, "--account", SCOPE.account_id, "--plot", "a.svg"
+    )
+    assert drawn.exit_code == 0, drawn.stderr
+    assert not canary.found_in(Path("a.svg").read_text(encoding="utf-8"))
     assert leaks == {}
     assert done == set(WORDS)

@@ -41,6 +41,7 @@ from ce_engine.schema.rows import Write
 from ce_engine.stores.documents.file import FileStore, log
 from ce_engine.stores.documents.redis import RedisStore, pages
 from ce_engine.stores.documents.redis.link import Link
+from ce_engine.stores.encryption import cipher_of
 from ce_engine.stores.tables import SqlStore
 from ce_engine.stores.threads import WorkerQueue
 from ce_engine.testing.host import assistant, user
@@ -162,9 +163,11 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
 
     log.JOURNAL_BYTES = pages.LINES_BYTES = 20_000  # so that snapshots are replaced all the time
     if url.startswith("redis"):
-        return TellingRedis(url, timeout_s=20)
-    kind: type[TellingSql | TellingFiles] = TellingSql if url[:6] == "sqlite" else TellingFiles
-    return kind(url, lock_timeout_s=20)
+        store: SqlStore | FileStore | RedisStore = TellingRedis(url, timeout_s=20)
+    else:
+        store = (TellingFiles if url.startswith("file") else TellingSql)(url, lock_timeout_s=20)
+    store.encryption = cipher_of()
+    return store
 
 
 class Answering(BaseChatModel):

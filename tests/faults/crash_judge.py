@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 from ce_engine import Scope, create_context_engine
+from tests.faults import fault_stores
 from tests.faults.crash_child import CONFIG
 from tests.faults.fault_stores import url_at
 from tests.faults.ledger import MESSAGE, Found, Ledger, compare
-from tests.hosts import redis_host
 
 
 Line = list[str]
@@ -41,8 +41,7 @@ def url_of(folder: Path, kind: str) -> str:
 def copied(folder: Path, kind: str = "sqlite") -> Path:
     """A copy of the store as the killed process left it: the next process recovers the files itself."""
     copy = folder.with_name("copy")
-    if kind == "redis":
-        redis_host.copy(url_of(folder, kind), url_of(copy, kind))
+    fault_stores.copy(folder / "ce", copy / "ce", kind)
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
     return copy

@@ -23,6 +23,7 @@ if __name__ == "__main__":  # as a plain script, from any folder
 
 from tests.faults.crash_child import CHAIN, HAND, LIST, WORK, WORKED, Kill, Talk, write_on
 from tests.faults.crash_judge import Line, copied, judge, note, url_of
+from tests.faults.fault_stores import seal
 from tests.faults.ledger import Found, Ledger
 
 
@@ -166,9 +167,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--times", type=int, default=200, help="how many processes are killed")
     parser.add_argument("--seed", type=int, default=1, help="of the run")
-    parser.add_argument("--store", choices=("sqlite", "file", "redis"), default="sqlite")
+    parser.add_argument("--store", choices=("sqlite", "file", "redis", "postgresql"))
+    parser.add_argument("--sealed", action="store_true", help="with CE_ENCRYPTION_KEY")
+    parser.set_defaults(store="sqlite")
     options = parser.parse_args(arguments)
     os.environ.setdefault("CE_GUARD", "raise")  # no fault of ours hides
+    if options.sealed:
+        seal()
     counts, wrong = run(options.times, options.seed, options.store)
     for each in wrong:
         print(f"FAILED {each}")

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from ce_engine.stores.tables.packing import shorten
+from tests import postgres_server
 from tests.faults import crash_run
-from tests.faults.crash_judge import copied, judge
+from tests.faults.crash_judge import copied, judge, url_of
+from tests.hosts.cli_host import ce
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -55,6 +57,50 @@ def test_what_a_redis_server_acknowledged_survives_a_kill(
     assert made.wrong == []
     assert made.counts["killed"] == 4
     assert made.counts["acknowledged"] > 10
+
+
+@pytest.mark.req("A-07", "A-15", "B-01", "B-07")
+@pytest.mark.skipif(not postgres_server.IS_THERE, reason="no PostgreSQL here")
+def test_what_a_postgresql_server_acknowledged_survives_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    made = crash_run.Run("postgresql", 3, tmp_path / "store")
+    made.folder.mkdir()
+    made.rounds(4)
+    assert made.wrong == []
+    assert made.counts["killed"] == 4
+    assert made.counts["acknowledged"] > 10
+    assert copied_to(made, "file", tmp_path / "other") == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_what_is_sealed_survives_a_kill(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CE_ENCRYPTION_KEY", "a key of tests that is long enough")
+    made = crash_run.Run(kind, 4, tmp_path / "store")
+    made.folder.mkdir()
+    made.rounds(3)
+    assert made.wrong == []
+    assert made.counts["acknowledged"] > 10
+    there = b"".join(path.read_bytes() for path in made.folder.rglob("*") if path.is_file())
+    assert b"answered by process" not in there
+
+
+def copied_to(made: crash_run.Run, kind: str, folder: Path) -> list[str]:
+    """Copy what is stored with `ce copy`; what is wrong with the copy."""
+    folder.mkdir()
+    done = ce("copy", url_of(made.folder, made.kind), url_of(folder, kind))
+    assert done.exit_code == 0, done.stderr
+    return judge(folder, kind, made.known, made.known).wrong
+
+
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_a_copy_of_what_was_killed_has_all_that_was_acknowledged(
+    killed: crash_run.Run, kind: str, tmp_path: Path
+) -> None:
+    assert copied_to(killed, kind, tmp_path / "other") == []
 
 
 def test_the_command_fails_and_says_what(

@@ -8,6 +8,7 @@ import pytest
 
 from ce_engine import ModelCall, Scope
 from ce_engine.testing.host import user
+from tests import postgres_server
 from tests.faults import together_run
 from tests.faults.ledger import MESSAGE, Found, compare
 from tests.faults.together_replacing import compare_replaced
@@ -46,6 +47,25 @@ def test_all_on_a_redis_server(on_redis: Run) -> None:
     assert on_redis.wrong == []
     assert on_redis.counts["threads: turns acknowledged"] == (6 * 4 + 8) * 2
     assert on_redis.counts["processes, patient: put: replaced"] == 3 * 2
+
+
+@pytest.mark.req("A-07", "A-15", "D-04")
+@pytest.mark.skipif(not postgres_server.IS_THERE, reason="no PostgreSQL here")
+def test_all_on_a_postgresql_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    run = Run(SMALL, 1, tmp_path, "postgresql")
+    run.all_parts()
+    assert run.wrong == []
+    assert run.counts["threads: turns acknowledged"] == (6 * 4 + 8) * 2
+    assert run.counts["processes, patient: put: replaced"] == 3 * 2
+
+
+@pytest.mark.req("A-07", "A-15")
+def test_processes_on_a_sealed_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_ENCRYPTION_KEY", "a key of tests that is long enough")
+    run.processes(PATIENT)
+    assert run.wrong == []
+    assert run.counts["processes, patient: turns acknowledged"] == 3 * (2 + 2) * 2
 
 
 @pytest.mark.req("A-15", "C-12")

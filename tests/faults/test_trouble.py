@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ce_engine import MemoryStore, RuntimeConfig, StoreConfig, open_store
+from tests import postgres_server
 from tests.faults import trouble_cases as cases
 from tests.faults.trouble_judge import Outcome
 from tests.hosts import redis_host
@@ -39,6 +40,14 @@ def test_an_sqlite_file_that_comes_and_goes(tmp_path: Path) -> None:
 def test_a_redis_server_that_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
     outcome, _ = cases.comes_and_goes(1, 20, QUICK, open_store(redis_host.fresh_url()))
+    judged(outcome, "of them marked late")
+
+
+@pytest.mark.skipif(not postgres_server.IS_THERE, reason="no PostgreSQL here")
+def test_a_postgresql_server_that_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CE_SECRET", "a secret of tests that is long enough")
+    with postgres_server.new_schema() as url:
+        outcome, _ = cases.comes_and_goes(1, 20, QUICK, open_store(url))
     judged(outcome, "of them marked late")
 
 

@@ -23,7 +23,7 @@ if __name__ == "__main__":  # as a plain script, from any folder
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ce_engine import Scope
-from tests.faults.fault_stores import KINDS, url_at
+from tests.faults.fault_stores import KINDS, seal, url_at
 from tests.faults.ledger import Found, compare
 from tests.faults.together_replacing import Replacing, compare_replaced
 from tests.faults.together_talks import AS_SHIPPED, PATIENT, Heard, Rig, Talk, Waits, ledgers
@@ -195,8 +195,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the run")
     parser.add_argument("--store", choices=KINDS, default="sqlite")
+    parser.add_argument("--sealed", action="store_true", help="with CE_ENCRYPTION_KEY")
     options = parser.parse_args(arguments)
     os.environ.setdefault("CE_GUARD", "raise")  # no fault of ours hides
+    if options.sealed:
+        seal()
     counts, wrong = run(Size(), options.seed, options.store)
     for each in wrong:
         print(f"FAILED {each}")

@@ -21,6 +21,7 @@ if __name__ == "__main__":  # as a plain script, from any folder
 from ce_engine import MemoryStore, RuntimeConfig, StoreConfig, open_store
 from ce_engine.testing.faults import full
 from tests.faults import trouble_cases as cases
+from tests.faults.fault_stores import url_at
 from tests.faults.trouble_judge import Outcome
 from tests.faults.trouble_waits import DEADLINE_MS, LATER_MS, MARGIN_MS, measure
 
@@ -39,8 +40,10 @@ Case = Callable[[int, int, Path], Outcome]
 
 
 def _coming(seed: int, calls: int, folder: Path) -> Outcome:
-    stores = MemoryStore(), open_store(f"sqlite:///{folder / 'ce.db'}")
-    return cases.comes_and_goes(seed, calls, QUICK, stores[seed % 2])[0]
+    kinds = ("memory", "sqlite", "postgresql", "redis")
+    kind = kinds[seed % len(kinds)]
+    store = MemoryStore() if kind == "memory" else open_store(url_at(folder / "ce", kind))
+    return cases.comes_and_goes(seed, calls, QUICK, store)[0]
 
 
 def _full(seed: int, calls: int, folder: Path) -> Outcome:

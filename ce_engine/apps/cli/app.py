@@ -21,6 +21,7 @@ COMMANDS = (
     "report",
     "compare",
     "ui",
+    "metrics",
     "replay",
     "handover",
     "inspect",

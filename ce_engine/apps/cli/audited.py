@@ -22,6 +22,7 @@ ACTIONS: dict[str, Action] = {
     "trace": "read",
     "report": "read",
     "compare": "read",
+    "metrics": "list",
     "replay": "read",
     "handover": "read",
     "inspect": "inspect",

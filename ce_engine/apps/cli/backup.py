@@ -12,7 +12,7 @@ from ce_engine.apps.cli.copy import Quiet, copied
 from ce_engine.apps.cli.options import AsJson, StoreUrl
 from ce_engine.apps.cli.progress import spinner
 from ce_engine.apps.cli.reading import reading
-from ce_engine.apps.present.output import number, print_json
+from ce_engine.apps.present.output import number, print_json, printable
 from ce_engine.errors import ConfigError, StoreError
 from ce_engine.stores import open_store, secret
 from ce_engine.stores.urls import DEFAULT, local_path, scheme_of
@@ -51,9 +51,9 @@ def backup(
     if as_json:
         print_json({"file": str(file), "sessions": count, "problems": problems})
     else:
-        typer.echo(f"{file}: {number(count)} sessions")
+        typer.echo(printable(f"{file}: {number(count)} sessions"))
         for problem in problems:
-            typer.echo(f"not in it: {problem}", err=True)
+            typer.echo(printable(f"not in it: {problem}"), err=True)
     if problems:
         raise typer.Exit(1)
 

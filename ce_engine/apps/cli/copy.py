@@ -11,7 +11,7 @@ import typer
 from ce_engine.apps.cli.options import AsJson, User
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import PATIENT_S, reading
-from ce_engine.apps.present.output import number, print_json
+from ce_engine.apps.present.output import number, print_json, printable
 from ce_engine.errors import ConfigError, StoreUrlError
 from ce_engine.stores import open_store, secret
 from ce_engine.stores.urls import MEMORY, local_path, scheme_of
@@ -66,7 +66,7 @@ def tell(report: CopyReport, *, as_json: bool) -> None:
             f"{number(report.settings)} settings copied"
         )
         for problem in report.problems:
-            typer.echo(f"not copied: {problem}", err=True)
+            typer.echo(printable(f"not copied: {problem}"), err=True)
     if report.problems:
         raise typer.Exit(1)
 

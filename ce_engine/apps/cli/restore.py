@@ -13,7 +13,7 @@ import typer
 from ce_engine.apps.cli.copy import Quiet, copied, patient, tell
 from ce_engine.apps.cli.options import AsJson, StoreUrl
 from ce_engine.apps.cli.progress import bar
-from ce_engine.apps.present.output import number, print_json
+from ce_engine.apps.present.output import number, print_json, printable
 from ce_engine.errors import ConfigError, StoreError, StoreUnavailableError
 from ce_engine.schema.scope import Scope
 from ce_engine.stores import open_store, secret
@@ -45,7 +45,7 @@ def restore(
         if as_json:
             print_json({"store": url, "sessions": count})
         else:
-            typer.echo(f"{url}: {number(count)} sessions, verified")
+            typer.echo(printable(f"{url}: {number(count)} sessions, verified"))
         return
     tell(asyncio.run(_restored(file, url, quiet=quiet or as_json)), as_json=as_json)
 

@@ -93,4 +93,6 @@ def _print(screen: Console, found: Sequence[SessionInfo], *, ephemeral: bool) ->
         )
         for info in found
     ]
-    print_columns(screen, columns, rows, numbers={"turns", "messages", "tool calls", "evidence"})
+    numbers = {"turns", "messages", "tool calls", "evidence"}
+    spare = ("evidence", "tool calls", "messages", "framework", "user", "turns")
+    print_columns(screen, columns, rows, numbers=numbers, spare=spare)

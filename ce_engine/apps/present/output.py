@@ -80,11 +80,41 @@ def print_columns(
     *,
     numbers: AbstractSet[str] = frozenset(),
     narrow: str = "",
+    spare: Sequence[str] = (),
 ) -> None:
-    """Print rows under their heads, one line each; `narrow` gives way where there is no room for all."""
+    """Print rows under their heads, one line each.
+
+    Args:
+        screen: where to.
+        heads: of the columns.
+        rows: a value for each column.
+        numbers: columns that are set to the right.
+        narrow: the column that is shortened where there is no room for all.
+        spare: those that are left out where there is no room for all, in this order; a last line names them.
+    """
+    gone: list[str] = []
+    if has_width(screen):
+        heads, rows, gone = _within(screen.width, heads, rows, spare)
     lines = lined_up(heads, rows, numbers=numbers, narrow=narrow, cells=screen.width)
     for style, line in zip(["bold", *[""] * len(rows)], lines, strict=True):
         screen.print(Text(line, style=style), soft_wrap=True)
+    if gone:
+        print_under(screen, 0, f"a wider terminal has {', '.join(gone)}, too", style="dim")
+
+
+def _within(
+    cells: int, heads: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]
+) -> tuple[Sequence[str], Sequence[Sequence[object]], list[str]]:
+    """As many columns as there is room for, and those that had to go."""
+    gone: list[str] = []
+    for name in spare:
+        if max(map(cell_len, lined_up(heads, rows))) <= cells:
+            break
+        place = [*heads].index(name)
+        heads = [*heads[:place], *heads[place + 1 :]]
+        rows = [[*row[:place], *row[place + 1 :]] for row in rows]
+        gone.append(name)
+    return heads, rows, gone
 
 
 def lined_up(
@@ -152,8 +182,9 @@ def percent(part: float, whole: float) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print plain data as JSON; in escapes where the stream's encoding cannot hold the text."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+    """Print plain data as JSON; in escapes what steers a terminal, and where the stream's encoding cannot hold the text."""
+    plain = json.dumps(value, ensure_ascii=False, indent=2)
+    text = CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:

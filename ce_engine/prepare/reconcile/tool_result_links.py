@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -25,7 +26,7 @@ class ToolResultLinks:
     def __init__(self, log: MessageForest, placed: Sequence[int | None]) -> None:
         self.log = log
         self._placed = placed
-        self._added: dict[int, list[str | None]] = {}
+        self._counts: dict[int, tuple[Counter[str | None], Counter[str | None]]] = {}
 
     def match(
         self, m: IncomingMessage, own: int | None, asked: Sequence[str], below: int | None
@@ -50,7 +51,7 @@ class ToolResultLinks:
             if is_orphan and call is not None:  # ids are given again: it may be an older one's
                 call = self.log.entries[n].parent
         elif call is not None:
-            self._added.setdefault(call, []).append(m.call_id)
+            self._counted(call)[1][m.call_id] += 1
         return n, call
 
     @cached_property
@@ -87,12 +88,17 @@ class ToolResultLinks:
 
     def _has_room(self, call: int, ids: Ids) -> bool:
         """Whether the call still waits for a result that this one can be."""
-        calls = self.log.entries[call].calls
-        there = [self.log.entries[r].call_id for r in self.log.results(call)]
-        there += self._added.get(call, [])
+        asked, there = self._counted(call)
         if None in ids:
-            return len(there) < len(calls)
-        return sum(i in ids for i in there) < sum(i in ids for i in calls)
+            return there.total() < asked.total()
+        return sum(there[i] for i in ids) < sum(asked[i] for i in ids)
+
+    def _counted(self, call: int) -> tuple[Counter[str | None], Counter[str | None]]:
+        """The ids that a message asks for and those of the results that it has, counted once a list."""
+        if call not in self._counts:
+            there = (self.log.entries[r].call_id for r in self.log.results(call))
+            self._counts[call] = Counter(self.log.entries[call].calls), Counter(there)
+        return self._counts[call]
 
     def _edited(self, call: int, ids: Ids) -> int:
         """The result of the same call with other content: the host shortened or cleared it."""

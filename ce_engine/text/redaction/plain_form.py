@@ -1,10 +1,11 @@
-"""Text as the patterns read it: full-width forms, exotic separators and JSON escapes made plain."""
+"""Text as the patterns read it: digits and separators of all scripts, what hides between, and escapes made plain."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from unicodedata import normalize
 
 from ce_engine.schema.time_limits import breathe, breathing
 
@@ -12,36 +13,64 @@ from ce_engine.schema.time_limits import breathe, breathing
 HOLE = "\ufdd0"
 """Stands where something was already taken out; Unicode promises that no text uses it."""
 
-_PLAIN = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # full-width ASCII
-_PLAIN |= dict.fromkeys("\xa0\u2007\u2009\u202f\u3000", " ")
-_PLAIN |= dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-")
-_EXOTIC = re.compile(
-    "[０-９Ａ-Ｚａ-ｚ＠．－＋＿＃\xa0\u2007\u2009\u202f\u3000\u2010-\u2013\u2212\ufe63]"
+_FULL_WIDTH = "".join(
+    map(chr, (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B)))
 )
-_INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff\xad]")
-_ESCAPED_OR_INVISIBLE = re.compile(rf"\\u([0-9a-fA-F]{{4}})|{_INVISIBLE.pattern}")
+_ZEROS = (
+    "660 6f0 7c0 966 9e6 a66 ae6 b66 be6 c66 ce6 d66 de6 e50 ed0 f20 1040 1090 17e0 1810 1946 "
+    "19d0 1a80 1a90 1b50 1bb0 1c40 1c50 a620 a8d0 a900 a9d0 a9f0 aa50 abf0 104a0 10d30 11066 "
+    "110f0 11136 111d0 112f0 11450 114d0 11650 116c0 11730 118e0 11950 11c50 11d50 11da0 "
+    "16a60 16ac0 16b50 1d7ce 1d7d8 1d7e2 1d7ec 1d7f6 1e140 1e2f0 1e950 1fbf0 "
+)
+"""The first digit of each script that has ten of them, in Unicode 14."""
+_STYLED = "".join(map(chr, range(0x1D400, 0x1D7CE)))  # bold, italic and the like, for formulas
+_FORMS = f"{_FULL_WIDTH}{_STYLED}＠﹫．﹒－＋﹢＿＃﹟"
+_PLAIN = {sign: same for sign in _FORMS if (same := normalize("NFKC", sign)).isascii()}
+_PLAIN |= {chr(int(zero, 16) + n): str(n) for zero in _ZEROS.split() for n in range(10)}
+_PLAIN |= dict.fromkeys("\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008", " ")
+_PLAIN |= dict.fromkeys("\u2009\u200a\u202f\u205f\u3000", " ")
+_PLAIN |= dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-")
+_EXOTIC = re.compile(f"[{''.join(_PLAIN)}]")
+_INVISIBLE = re.compile(
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_AT = r"%(?:25)?40(?=[A-Za-z0-9-]{1,63}\.[A-Za-z])"  # of a URL; elsewhere it may be a price
+_HIDDEN = re.compile(
+    r"(?<!\\)\\++u(?P<json>[0-9a-fA-F]{4})|&#(?:0{0,4}(?P<code>[0-9]{2,3})|[xX]0{0,4}(?P<hex>[0-9a-fA-F]{2}));"
+    rf"|(?P<at>&commat;|{_AT})|\x00|{_INVISIBLE.pattern}"
+)
+_HINTS = ("\\u", "&#", "&commat;", "%40", "%2540", "\x00")
+"""Without one of them there is nothing to look for in ASCII."""
 _SHORT_ESCAPES = (("\\n", "\n\n"), ("\\r", "\n\n"), ("\\t", "  "), ('\\"', ' "'), ("\\/", " /"))
 
 
 def readable(text: str) -> tuple[str, Callable[[int], int]]:
     r"""Return the text made plain, and what leads from an offset in it to the one in `text`.
 
-    Escapes as JSON writes them (`\u5bc6\u7801`, `\n13800138000`) become what they stand for, because
-    a tool's result is often JSON with everything but ASCII escaped; invisible characters vanish.
+    Escapes as JSON writes them (`\u5bc6\u7801`, `\n13800138000`), also in JSON inside JSON, become what they
+    stand for, because a tool's result is often JSON with everything but ASCII escaped; so do a page's
+    (`ann&#64;example.com`), and the sign of a mail address in a URL (`ann%40example.com`). What nobody sees vanishes.
     """
     view = text
     origin: Callable[[int], int] = _same
     if "\\" in view:
         for escape, plain in _SHORT_ESCAPES:  # of the same length: offsets stay
             view = view.replace(escape, plain)
-    if "\\u" in view or (not view.isascii() and _INVISIBLE.search(view)):
-        cuts = _ESCAPED_OR_INVISIBLE.finditer(view)
-        view, origin = substitute(
-            view, ((*cut.span(), chr(int(cut[1], 16)) if cut[1] else "") for cut in cuts)
-        )
+    if any(map(view.__contains__, _HINTS)) or (not view.isascii() and _INVISIBLE.search(view)):
+        cuts = _HIDDEN.finditer(view)
+        view, origin = substitute(view, ((*cut.span(), _meant(cut)) for cut in cuts))
     if not view.isascii():
         view = _EXOTIC.sub(lambda found: _PLAIN[found[0]], view)
     return view, origin
+
+
+def _meant(cut: re.Match[str]) -> str:
+    """What an escape stands for; nothing for what nobody sees."""
+    if cut["at"]:
+        return "@"
+    code = int(cut["json"] or cut["hex"] or "0", 16) or int(cut["code"] or 0)
+    return chr(code) if code else ""
 
 
 def _same(offset: int) -> int:

@@ -24,7 +24,7 @@ from ce_engine.schema.scope import Scope, as_scope
 from ce_engine.schema.tool_runs import IngestOptions, Retrieval, ToolRun
 from ce_engine.text.redaction.pieces import RedactionTally
 from ce_engine.turns.record.linked_records import record_content, record_retrieval, record_tool_run
-from ce_engine.turns.record.tasks import MAX_TASK_CHARS
+from ce_engine.turns.record.tasks import task_text
 from ce_engine.turns.record.tool_runs import ToolRunMethods
 from ce_engine.turns.record.write_group import RecordGroup
 
@@ -160,15 +160,15 @@ class IngestionMethods(ToolRunMethods):
         """Keep the session's tasks, redacted; one of the same id is replaced, a new one comes last."""
 
         def record(records: RecordGroup) -> None:
-            name, key = records.ingest.name, records.ingest.id
+            ingest, key = records.ingest, records.ingest.id
             stored = [
                 task.model_copy(
                     update={
                         "task_id": key(task.task_id),
                         "depends_on": [key(each) for each in task.depends_on],
                         "result_evidence_ids": [key(each) for each in task.result_evidence_ids],
-                        "name": name(task.name, MAX_TASK_CHARS),
-                        "error": name(task.error, MAX_TASK_CHARS),
+                        "name": task_text(ingest, task.name),
+                        "error": task_text(ingest, task.error),
                         "framework": key(task.framework),
                     }
                 )

@@ -184,10 +184,12 @@ def _call_of(
     assert message.message_id is not None
     key, name, args = message.message_id, message.author.id if message.author else "", {}
     asked_by = None
-    for asked in (caller.message.tool_calls or ()) if caller else ():
+    for place, asked in enumerate((caller.message.tool_calls or ()) if caller else ()):
         if asked.id == message.tool_call_id and caller is not None:
             first = _asked_by(view, caller, asked).message
-            asked_by, position = first.message_id, (first.tool_calls or []).index(asked)
+            asked_by, position = first.message_id, place
+            if first is not caller.message:
+                position = (first.tool_calls or []).index(asked)
             assert asked_by is not None
             key, name, args = tool_call_key(asked_by, position), asked.name, asked.args
             break

@@ -35,6 +35,7 @@ from ce_engine.schema.ids import chain_keys
 from ce_engine.schema.rows import HEAD_ONLY, DeleteEvidence, EvidenceRow, PutEvidence, Write
 from ce_engine.schema.scope import Scope, as_scope, check_project
 from ce_engine.schema.tool_runs import Original
+from ce_engine.sessions.owner.permission import allows
 from ce_engine.stores import open_store
 from ce_engine.stores.postgres_url import place_of
 from ce_engine.stores.urls import ORIGINALS_VARIABLE, is_server, local_path, masked, server_place
@@ -248,7 +249,7 @@ class OriginalMethods(ToolRunMethods):
             why = "nobody records who asks: set redaction.audit=True"
         elif not actor.strip():
             why = "nobody is named: give actor, the id of who asks"
-        elif not self.authorize(actor, "original", scope):
+        elif not allows(self.authorize, actor, "original", scope):
             why = "this actor may not: the engine's `authorize` refuses it"
         else:
             return

@@ -183,7 +183,9 @@ class RecordMethods(EngineBase):
         """Hand over what `records.finish` gave."""
         if not writes:
             return None
-        view = records.view
+        view, ingest = records.view, records.ingest
+        fields = sum(each.fields_redacted for each in ingest.redactions.values())
+        self._telemetry.redacted(fields, ingest.framework)
         view.created = True
         first = self._originals.of(records)
         group = self._journal.submit(view.scope, writes, view.landed, first)

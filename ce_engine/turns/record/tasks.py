@@ -11,6 +11,7 @@ from ce_engine.schema.enums import EvidenceType, Role, SourceKind
 from ce_engine.schema.rows import UpsertTasks
 from ce_engine.schema.tool_runs import TaskRun
 from ce_engine.turns.record.evidence_rows import evidence_row
+from ce_engine.turns.record.persistence_boundary import Ingest
 from ce_engine.turns.record.write_group import RecordGroup
 
 
@@ -21,6 +22,11 @@ NEWEST = 64
 """Messages from the end in which a task's result is looked for."""
 
 
+def task_text(ingest: Ingest, text: str) -> str:
+    """What a task is called or failed with, as it may be stored; nothing where payloads are not kept."""
+    return "" if ingest.points_only("payloads") else ingest.name(text, MAX_TASK_CHARS)
+
+
 def record_tasks(
     records: RecordGroup, runs: Sequence[TaskRun], request_id: str, lane_key: str = ""
 ) -> None:
@@ -29,11 +35,11 @@ def record_tasks(
     tasks = [
         Task(
             task_id=ingest.id(run.task_id),
-            name=ingest.name(run.name, MAX_TASK_CHARS),
+            name=task_text(ingest, run.name),
             status=run.status,
             depends_on=list(map(ingest.id, run.depends_on)),
             result_evidence_ids=_result(records, run, request_id, lane_key),
-            error=ingest.name(run.error, MAX_TASK_CHARS),
+            error=task_text(ingest, run.error),
             framework=ingest.framework,
         )
         for run in runs
@@ -49,7 +55,8 @@ def _result(records: RecordGroup, run: TaskRun, request_id: str, lane_key: str) 
         said, message_id = row.message, row.message.message_id or ""
         if said.role is not Role.USER and said.content == stored and message_id in view.by_message:
             return [view.by_message[message_id]]
-    source = EvidenceSource(kind=SourceKind.LLM, name=run.name)
+    name = "" if records.ingest.points_only("payloads") else run.name
+    source = EvidenceSource(kind=SourceKind.LLM, name=name)
     evidence = evidence_row(
         records.ingest,
         EvidenceDraft(run.result, source, EvidenceType.LLM_OUTPUT),

@@ -135,6 +135,17 @@ def test_wide_characters_line_up(url: str) -> None:
         assert cell_len(before) == place
 
 
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_a_narrow_terminal_has_fewer_columns_and_says_which(url: str, columns: int) -> None:
+    text = ce("sessions", "--all", "--store", url, "--account", "acme", columns=columns).stdout
+    head, *rest = text.splitlines()
+    assert max(map(cell_len, text.splitlines())) <= columns
+    assert TALK.session_id in text
+    assert "updated (UTC)" in head
+    assert ("evidence" in head) is (columns == 200)
+    assert ("a wider terminal has evidence" in " ".join(rest)) is (columns < 200)
+
+
 def test_the_environment_names_the_store(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_STORE_URL", url)
     assert len(json.loads(ce("sessions", "--json", "--account", "acme").stdout)) == 1

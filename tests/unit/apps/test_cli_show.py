@@ -28,6 +28,20 @@ from ce_engine.testing.host import HostApp, user
 from tests.hosts.cli_host import TALK, ce, fill, process, talk, url_of
 
 
+def test_json_steers_no_terminal(tmp_path: Path) -> None:
+    """JSON itself escapes only what is below a space."""
+    steering = "\x9b31m \u202e \u2028 \u2066 \x7f \x1b[2J 王"
+    url = url_of(tmp_path / "ce.db")
+    engine = create_context_engine(url)
+    HostApp(engine, Scope(session_id="s")).ask(steering, "ok")
+    engine.sync.close()
+    for command in (["show", "s", "--json"], ["export", "--user", ""]):
+        shown = ce(*command, "--store", url).stdout
+        assert not set("\x9b\u202e\u2028\u2066\x7f\x1b") & set(shown)
+        assert "王" in shown
+        assert json.dumps(steering) in json.dumps(json.loads(shown))
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     found = url_of(tmp_path_factory.mktemp("store") / "ce.db")

@@ -12,12 +12,17 @@ import pytest
 
 from ce_engine import (
     AuditRecord,
+    BudgetConfig,
     ContextEngine,
     ContextEngineError,
     EvidenceNotFoundError,
+    InspectForbiddenError,
     MemoryStore,
     ModelCall,
+    RetentionConfig,
+    RetentionRule,
     RuntimeConfig,
+    SchemaValidationError,
     Scope,
     ScopeViolationError,
     StoreConfig,
@@ -25,9 +30,11 @@ from ce_engine import (
     acting_as,
     create_context_engine,
 )
-from ce_engine.audit.access import DOORS, LISTED
+from ce_engine.audit.access import BUDGET_DOORS, CONSTRAINT_DOORS, DOORS, LISTED, current_actor
 from ce_engine.engine import Engine
 from ce_engine.schema.audit import Action
+from ce_engine.sessions.owner.budgets import Budgets
+from ce_engine.sessions.owner.constraints import Constraints
 from ce_engine.testing.host import HostApp, user
 from tests.hosts.store_urls import KINDS, store_url
 
@@ -80,6 +87,8 @@ def ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[], Any]]:
         "recorded_call": lambda: sync.recorded_call(scope),
         "preview": lambda: sync.preview(ModelCall(scope, [user("?")])),
         "compact": lambda: sync.compact(scope),
+        "summarize": lambda: sync.summarize(scope),
+        "last_report": lambda: sync.last_report(scope),
         "violations": lambda: sync.violations(scope),
         "inspect": lambda: sync.inspect((scope, "?"), actor="eve"),
         "original": lambda: sync.original(scope, "m", actor="eve"),
@@ -89,6 +98,7 @@ def ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[], Any]]:
         "delete_evidence": lambda: sync.delete_evidence(scope, "e"),
         "delete_session": lambda: sync.delete_session(scope),
         "delete_user_data": lambda: sync.delete_user_data(scope.account_id, scope.user_id),
+        "sweep": sync.sweep,
     }
 
 
@@ -115,9 +125,6 @@ OTHERS = {
     "ingest": "gives back what the caller handed in",
     "redact": "of a text that the caller has",
     "open_turn": "a handle, no content",
-    "summarize": "answers whether it is done",
-    "sweep": "gives ids; each of its deletions is a record of its own",
-    "last_report": "numbers of a turn of this process",
     "fetch_evidence_tool": "a tool that goes through `fetch_evidence`",
 }
 
@@ -177,7 +184,7 @@ def test_another_actor_is_refused_at_every_door_and_that_is_told(
 
 
 @pytest.mark.req("B-05")
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", sorted({*DOORS} - {"sweep"}))  # of no owner
 def test_each_access_is_one_record_with_its_owner(
     engine: ContextEngine, records: Records, door: str
 ) -> None:
@@ -250,3 +257,125 @@ def test_a_sink_that_fails_is_not_the_callers_trouble(caplog: pytest.LogCaptureF
     assert "not audited" in caplog.text
     assert "secret" not in caplog.text
     engine.sync.close()
+
+
+def settings_ways(engine: ContextEngine, scope: Scope) -> dict[str, Callable[[], Any]]:
+    """How to go through each door to what an owner sets."""
+    rules, budgets = engine.sync.constraints, engine.sync.budgets
+    return {
+        "constraints.list": lambda: rules.list(scope),
+        "constraints.create": lambda: rules.create(scope, SECRET),
+        "constraints.update": lambda: rules.update(scope, "c", text=SECRET),
+        "constraints.delete": lambda: rules.delete(scope, "c"),
+        "budgets.get": lambda: budgets.get(scope),
+        "budgets.update": lambda: budgets.update(scope, BudgetConfig(), 0, actor=current_actor()),
+    }
+
+
+OWNERS_DOORS = {
+    **{f"constraints.{name}": action for name, action in CONSTRAINT_DOORS.items()},
+    **{f"budgets.{name}": action for name, action in BUDGET_DOORS.items()},
+}
+
+
+@pytest.mark.req("B-05", "D-16")
+def test_what_owners_set_has_doors_too(engine: ContextEngine) -> None:
+    public = {
+        f"{what}.{name}"
+        for what, kind in (("constraints", Constraints), ("budgets", Budgets))
+        for name, _ in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert public == set(OWNERS_DOORS) == set(settings_ways(engine, SCOPE))
+    for way in settings_ways(engine, SCOPE).values():
+        assert not isinstance(attempt(way), SchemaValidationError)
+
+
+@pytest.mark.req("B-05", "D-16")
+@pytest.mark.parametrize("door", OWNERS_DOORS)
+def test_what_an_owner_set_is_for_whom_authorize_allows_and_that_is_told(
+    engine: ContextEngine, records: Records, door: str
+) -> None:
+    with acting_as("eve"):
+        assert isinstance(attempt(settings_ways(engine, SCOPE)[door]), ScopeViolationError)
+    with acting_as("li"):
+        attempt(settings_ways(engine, SCOPE)[door])
+    refused, done = records
+    assert (refused.status, refused.actor, refused.level) == ("denied", "eve", "WARNING")
+    assert (done.actor, done.event, done.event_type) == ("li", OWNERS_DOORS[door], door)
+    assert done.status in ("ok", "not_found")
+    assert (done.account_id, done.user_id) == ("acme", "li")
+    assert SECRET not in str(records)
+    assert engine.sync.constraints.list(SCOPE) == [] or door == "constraints.create"
+
+
+async def awaited(*_: object) -> bool:
+    return False
+
+
+def raising(*_: object) -> bool:
+    raise RuntimeError(SECRET)
+
+
+UNCLEAR: dict[str, Any] = {
+    "has to be awaited": awaited,
+    "raises": raising,
+    "a text": lambda *_: "no",
+    "an object": lambda *_: object(),
+    "nothing": lambda *_: None,
+    "one": lambda *_: 1,
+}
+
+
+@pytest.mark.req("B-03", "B-05")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("authorize", UNCLEAR.values(), ids=UNCLEAR)
+def test_what_is_no_clear_yes_is_a_no_at_every_door(
+    engine: ContextEngine, records: Records, authorize: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`async def authorize` gives an object, which is true."""
+    engine.authorize = authorize
+    all_ways = ways(engine, SCOPE) | settings_ways(engine, SCOPE)
+    for door, way in all_ways.items():
+        with acting_as("li"):
+            error = attempt(way)
+        assert isinstance(error, ContextEngineError), door
+        assert records[-1].status == "denied", door
+    assert len(records) == len(all_ways)
+    assert "refused" in caplog.text
+    assert SECRET not in caplog.text
+    with pytest.raises(InspectForbiddenError):
+        engine.sync.inspect((SCOPE, "?"), actor="li")
+
+
+@pytest.mark.req("B-05")
+def test_a_list_of_all_users_is_asked_for_as_that(engine: ContextEngine, records: Records) -> None:
+    """Not as one of the user without a name, whom an app may leave open to everybody."""
+    asked: list[Scope] = []
+
+    def may(actor: str, _action: Action, scope: Scope) -> bool:
+        asked.append(scope)
+        return actor == scope.user_id or scope.user_id == ""
+
+    with acting_as("eve"), pytest.raises(ScopeViolationError):
+        engine.sync.list_sessions(account_id="acme", user_id=None)
+    with acting_as(LISTED), pytest.raises(ScopeViolationError):  # a user may be called that
+        engine.sync.list_sessions(account_id="acme", user_id=None)
+    engine.authorize = may
+    with acting_as("eve"), pytest.raises(ScopeViolationError):
+        engine.sync.list_sessions(account_id="acme", user_id=None)
+    assert [scope.key for scope in asked] == [("acme", LISTED, LISTED)]
+    assert [(r.user_id, r.status) for r in records] == [(LISTED, "denied")] * 3
+
+
+@pytest.mark.req("B-05", "B-08")
+def test_a_sweep_is_for_the_app_itself(engine: ContextEngine, records: Records) -> None:
+    rules = RetentionConfig(rules=(RetentionRule(kind="session", max_count=0),))
+    with acting_as("li"), pytest.raises(ScopeViolationError):
+        engine.sync.sweep(rules)
+    assert len(engine.sync.sweep(rules).expired) == 1
+    assert [(r.actor, r.event_type, r.status, r.session_id) for r in records] == [
+        ("li", "sweep", "denied", LISTED),
+        ("retention", "sweep", "ok", "s"),
+        ("", "sweep", "ok", LISTED),
+    ]

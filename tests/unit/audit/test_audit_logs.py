@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import stat
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from ce_engine import (
     Scope,
     create_context_engine,
 )
+from ce_engine.schema.times import iso
 from tests.hosts.store_host import FORK
 
 
@@ -64,6 +66,47 @@ def test_a_file_that_is_full_is_put_aside_and_the_oldest_go(tmp_path: Path) -> N
     told = [line["session_id"] for each in [*aside, path] if each.exists() for line in lines(each)]
     assert told == [f"s{n}" for n in range(30 - len(told), 30)]
     assert len(told) >= 6
+
+
+@pytest.mark.req("B-05", "B-08")
+def test_what_is_no_log_of_ours_beside_it_is_left(tmp_path: Path) -> None:
+    """Checksums, packed copies, notes: neither deleted, nor counted among those that stay."""
+    path = tmp_path / "audit[1].jsonl"  # no pattern either
+    others = [tmp_path / f"audit[1].jsonl.{end}" for end in ("bak", "sha256", "zz", "2026.gz")]
+    for each in others:
+        each.write_text("precious")
+    log = JsonLinesAudit(path, max_bytes=1000, keep=2)
+    for n in range(30):
+        log.write(record(n, session_id=f"s{n}"))
+    assert [each.read_text() for each in others] == ["precious"] * 4
+    there = [each for each in tmp_path.iterdir() if each not in others]
+    told = sorted(str(line["session_id"]) for each in there for line in lines(each))
+    assert len(told) >= 6
+    assert "s29" in told
+
+
+def day(n: int) -> AuditRecord:
+    at = datetime(2030, 1, 1, tzinfo=UTC) + timedelta(days=n)
+    return replace(record(), ts=iso(at), session_id=f"day-{n}")
+
+
+@pytest.mark.req("B-05", "B-08")
+@pytest.mark.parametrize("anew", [False, True])
+def test_no_record_stays_longer_than_its_age(tmp_path: Path, *, anew: bool) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = JsonLinesAudit(path, max_age=timedelta(days=100), keep=None)
+    written: set[int] = set()
+    for n in (*range(150), *range(190, 300), 1000, *range(1001, 1200)):
+        written.add(n)
+        if anew:
+            log = JsonLinesAudit(path, max_age=timedelta(days=100), keep=None)
+        log.write(day(n))
+        told = [str(line["session_id"]) for each in tmp_path.iterdir() for line in lines(each)]
+        days = {int(each.removeprefix("day-")) for each in told}
+        assert len(days) == len(told)
+        assert days == written & set(range(min(days), n + 1)), "none is lost between"
+        assert n - min(days) <= 100
+        assert {each for each in written if n - each < 90} <= days
 
 
 def write_many(path: Path, name: str) -> None:

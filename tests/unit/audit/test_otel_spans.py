@@ -27,11 +27,12 @@ from ce_engine import (
     RuntimeConfig,
     Scope,
     StoreConfig,
+    ToolRun,
     Usage,
     create_context_engine,
 )
 from ce_engine.testing.faults import SwitchStore
-from ce_engine.testing.host import HostApp, assistant, user
+from ce_engine.testing.host import HostApp, assistant, tool_calls, user
 from ce_engine.testing.scripted_llm import MockLlmAdapter
 
 
@@ -188,6 +189,32 @@ def test_a_store_that_is_away_and_a_degradation_are_counted(heard: Heard) -> Non
     assert "CONTEXT_STORE_UNAVAILABLE" in codes
     store.refuses = False
     engine.sync.close()
+
+
+@pytest.mark.req("A-31")
+def test_what_is_redacted_is_counted_wherever_it_comes_from(heard: Heard) -> None:
+    engine = engine_of(heard)
+    host = HostApp(engine, SCOPE)
+
+    def counted() -> int:
+        return sum(point.value for point in heard.points().get("ce.redactions", []))
+
+    host.ask("Hello?", "Write to bob@example.com.")
+    assert counted() == 1
+    host.ask("And to carol@example.com?", "Yes.")
+    assert counted() == 2
+    prepared = host.prepare(user("Mail her."))
+    host.commit(prepared, tool_calls(("call_0", "mail", {"to": "dan@example.com"})))
+    asked = counted()
+    assert asked > 2
+    run = ToolRun("mail", {"to": "erin@example.com"}, "sent to frank@example.com", "r-1", "call_0")
+    engine.post_tool_run(SCOPE, run, request_id="request-3", framework="by-hand")
+    assert engine.sync.flush(20)
+    assert counted() > asked
+    assert attributes(heard.spans("ce.commit")[0])["ce.redactions"] == 1
+    engine.sync.close()
+    told = "".join(span.to_json() for span in heard.exporter.get_finished_spans())
+    assert "example.com" not in told
 
 
 @pytest.mark.req("A-31")

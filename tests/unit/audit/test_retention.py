@@ -15,6 +15,9 @@ from ce_engine import (
     BudgetConfig,
     ConfigError,
     ContextEngine,
+    EvidenceSource,
+    EvidenceType,
+    MemoryStore,
     RedactionConfig,
     RetentionConfig,
     RetentionRule,
@@ -22,12 +25,16 @@ from ce_engine import (
     RetrievedDoc,
     RuntimeConfig,
     Scope,
+    SourceKind,
     StoreConfig,
+    Task,
+    TaskRun,
     ToolRun,
     create_context_engine,
     json_schema,
     open_store,
 )
+from ce_engine.audit.access import LISTED
 from ce_engine.schema.audit import AuditRecord
 from ce_engine.schema.times import iso
 from ce_engine.testing.host import HostApp
@@ -115,8 +122,13 @@ def test_a_session_goes_when_its_last_record_is_too_old(make: Make, clock: Calen
     assert [each.session_id for each in report.expired] == ["old"]
     assert (report.deleted.sessions, report.deleted.messages) == (1, 2)
     assert there(engine) == {"young"}
-    (record,) = [each for each in records if each.event == "delete"]
-    assert (record.actor, record.session_id, record.status) == ("retention", "old", "ok")
+    deletions = [each for each in records if each.event == "delete"]
+    assert [(each.actor, each.session_id, each.status) for each in deletions] == [
+        ("", LISTED, "ok"),
+        ("", LISTED, "ok"),
+        ("retention", "old", "ok"),
+        ("", LISTED, "ok"),
+    ]
     assert engine.sync.verify(Scope(session_id="old", user_id="anna")).status == "deleted"
     engine.sync.close()
 
@@ -142,6 +154,57 @@ def test_the_newest_so_many_of_each_user_stay(make: Make, clock: Calendar) -> No
             talk(engine, f"{user}-{n}", user)
     engine.sync.sweep()
     assert there(engine) == {"anna-1", "anna-2", "ben-1", "ben-2"}
+    engine.sync.close()
+
+
+@pytest.mark.req("B-08")
+def test_each_rule_counts_what_it_is_for(make: Make, clock: Calendar) -> None:
+    """Sessions of one project do not use up what another one's rule keeps."""
+    engine = make(
+        RetentionRule(kind="session", max_count=1, project_id="law"),
+        RetentionRule(kind="session", max_count=1, project_id="art"),
+    )
+    for project in ("law", "art"):
+        for n in range(2):
+            clock.now += DAY
+            talk(engine, f"{project}-{n}", project_id=project)
+    talk(engine, "none")
+    engine.sync.sweep()
+    assert there(engine) == {"law-1", "art-1", "none"}
+    engine.sync.close()
+
+
+@pytest.mark.req("B-08")
+@pytest.mark.parametrize(
+    ("rule", "reads"),
+    [
+        (RetentionRule(kind="session", max_age=DAY), 0),
+        (RetentionRule(kind="session", max_age=DAY, user_id="anna"), 0),
+        (RetentionRule(kind="session", max_age=DAY, user_id="anna", project_id="law"), 3),
+        (RetentionRule(kind="evidence", max_age=DAY, user_id="anna"), 3),
+    ],
+)
+def test_a_sweep_reads_no_more_of_a_session_than_its_rules_ask(
+    rule: RetentionRule, reads: int, clock: Calendar
+) -> None:
+    """Of 100,000 sessions the list alone, where that tells what has outlived its rule."""
+
+    class Counting(MemoryStore):
+        reads = 0
+
+        async def state(self, *args: Any, **more: Any) -> Any:
+            self.reads += 1
+            return await super().state(*args, **more)
+
+    store = Counting()
+    engine = create_context_engine(store, clock=clock)
+    for n in range(3):
+        talk(engine, f"anna-{n}", "anna", project_id="law")
+        talk(engine, f"ben-{n}", "ben", project_id="law")
+    engine.sync.flush()
+    store.reads = 0
+    engine.sync.sweep(RetentionConfig(rules=(rule,)), dry_run=True)
+    assert store.reads == reads
     engine.sync.close()
 
 
@@ -245,6 +308,12 @@ def test_of_who_opts_out_no_content_is_stored(url: str, tmp_path: Path) -> None:
         engine.sync.record_retrieval(scope, Retrieval("find", OUT, [page]))
         prepared = host.ask("What is the code?", "amber-otter-nineteen")
         assert prepared.unchanged
+        engine.sync.upsert_tasks(scope, [Task(task_id="t1", name=OUT, error=OUT)])
+        engine.post_tasks(scope, [TaskRun("t2", OUT, result=OUT, error=OUT)])
+        engine.sync.record_event(scope, "planner", {OUT: OUT})
+        answer = EvidenceSource(kind=SourceKind.USER)
+        engine.sync.record_evidence(scope, OUT, answer, EvidenceType.OTHER, metadata={"x": OUT})
+        assert engine.sync.flush()
     texts = {}
     for user in ("anna", "ben"):
         scope = Scope(session_id=f"of-{user}", user_id=user)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ce_engine.config import RedactionConfig, RuntimeConfig, StoreConfig
 from ce_engine.errors import StoreUrlError
 from ce_engine.ports.store import Store
 from ce_engine.schema.settings import Versions
@@ -165,7 +166,26 @@ def test_a_url_that_is_not_understood_names_the_cure(url: str, cure: str) -> Non
     assert url.partition("://")[0] in str(error.value)
 
 
-def test_a_password_is_not_repeated() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+asyncpg://me:pass-word@host/db",
+        "redis://host?password=pass-word",
+        "rediss://me@host/0?sslpassword=pass-word&prefix=x",
+    ],
+)
+def test_a_password_is_not_repeated(url: str) -> None:
     with pytest.raises(StoreUrlError) as error:
-        open_store("postgresql+asyncpg://me:pass-word@host/db")
+        open_store(url)
     assert "pass-word" not in str(error.value)
+
+
+def test_a_configuration_shows_neither_key_nor_password() -> None:
+    """It stands in tracebacks and in logs of the app."""
+    url = "postgresql+psycopg://me:pass-word@host/db"
+    config = RuntimeConfig(
+        store=StoreConfig(encryption="key-of-secrets" * 4),
+        redaction=RedactionConfig(mode="dual_store", originals_url=url),
+    )
+    assert "pass-word" not in f"{config} {config!r}"
+    assert "key-of-secrets" not in f"{config} {config!r} {config.model_dump()}"

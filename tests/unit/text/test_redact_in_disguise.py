@@ -167,3 +167,69 @@ def test_an_account_number_in_lower_case(account: str) -> None:
 )
 def test_other_lower_case_is_left(text: str) -> None:
     assert redacted(text) == text
+
+
+HIDDEN = "\u200b\u200d\u2060\ufeff\xad\ufe0f\u034f\u180e\u2062\u2066\u202e\u3164\uffa0\x00\U000e0041\U0001d173\U0001bca0"
+
+
+@pytest.mark.parametrize("sign", HIDDEN, ids=[f"U+{ord(sign):04X}" for sign in HIDDEN])
+@pytest.mark.parametrize(
+    "value", [VISA, "ann@example.com", "password: Tr0ub4dor&3x", "13912345678"]
+)
+def test_what_nobody_sees_hides_nothing(value: str, sign: str) -> None:
+    written = sign.join(value)
+    done = redacted(f"so: {written} 好")
+    assert done.rstrip(" 好").endswith("_1]"), ascii(done)
+    assert not set(value[-6:]) & set(done.removeprefix("so: ").rpartition("[")[0]) - set(
+        "pasword: "
+    )
+
+
+@pytest.mark.parametrize("zero", "٠०０𝟎𝟘𝟶")
+def test_digits_are_digits_in_every_script(zero: str) -> None:
+    def written(number: str) -> str:
+        return "".join(chr(ord(zero) + int(sign)) if sign.isdecimal() else sign for sign in number)
+
+    assert redacted(f"رقم {written('+1 415 555 2671')} هنا") == "رقم [PHONE_1] هنا"
+    assert redacted(f"{written(VISA)}，") == "[CARD_1]，"
+    assert redacted(f"في {written('1405/06/12')}") == f"في {written('1405/06/12')}"
+
+
+@pytest.mark.parametrize("space", "\xa0\u2000\u2002\u2003\u2005\u2009\u200a\u202f\u205f\u3000")
+def test_spaces_of_typesetters_group_digits_too(space: str) -> None:
+    assert redacted(space.join(["4111"] + ["1111"] * 3)) == "[CARD_1]"
+    assert redacted(space.join(["+1", "415", "555", "2671"])) == "[PHONE_1]"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://x.example/?to=ann.lee%40example.com&a=1", "https://x.example/?to=[EMAIL_1]&a=1"),
+        ("next=%2F%3Fmail%3Dann%2540example.com%26", "next=%[EMAIL_1]%26"),
+        ("<a href='mailto:ann&#64;example.com'>", "<a href='mailto:[EMAIL_1]'>"),
+        ("ann&#x40;example&#46;com", "[EMAIL_1]"),
+        ("ann&commat;example.com 安", "[EMAIL_1] 安"),
+        ("&#49;&#51;&#57;12345678", "[PHONE_1]"),
+        (r'{"a":"{\"b\":\"ann\\u0040example.com\"}"}', r'{"a":"{\"b\":\"[EMAIL_1]\"}"}'),
+        ("𝐚𝐧𝐧@𝐞𝐱𝐚𝐦𝐩𝐥𝐞.𝐜𝐨𝐦", "[EMAIL_1]"),
+    ],
+)
+def test_what_a_page_or_a_url_writes_in_escapes(text: str, expected: str) -> None:
+    assert redacted(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "100%4012888888881881",  # a share, and a card behind it: no escape
+        "up 20%40 down",
+        "rgb(50%40%30%)",
+        "a &#9731; snowman, &#8212; a dash",
+        "1️⃣2️⃣3️⃣ steps",
+        "C:\\\\users\\\\ubuntu",
+        "١٢ و ٣٤ من ٥٦٧",
+    ],
+)
+def test_what_is_no_escape_reads_as_it_is(text: str) -> None:
+    expected = "100%[CARD_1]" if "4012888888881881" in text else text
+    assert redacted(text) == expected

@@ -33,12 +33,13 @@ from ce_engine import (
     SourceKind,
     StoreConfig,
     TokenEstimator,
+    ToolRequest,
     create_context_engine,
     open_store,
 )
 from ce_engine.prepare import message_groups
 from ce_engine.testing.faults import SwitchStore
-from ce_engine.testing.host import HostApp, assistant, system, user
+from ce_engine.testing.host import HostApp, assistant, system, tool_calls, tool_result, user
 from ce_engine.text.tokens import default_estimator
 
 
@@ -121,6 +122,32 @@ def test_a_list_with_many_system_messages_costs_in_proportion(
         messages += [user(f"q{n}"), assistant(f"a{n}")]
     HostApp(engine, SCOPE, messages).prepare(user("x?"))
     assert compared < 10 * len(messages)
+    engine.sync.close()
+
+
+def test_a_message_with_many_tool_calls_costs_in_proportion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model that asks for 10,000 calls at once must not stop the app."""
+    compared = 0
+    plain = ToolRequest.__eq__
+
+    def counting(self: ToolRequest, other: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return plain(self, other)
+
+    engine = create_context_engine(MemoryStore(), config=PATIENT)
+    host, calls = HostApp(engine, SCOPE), 200
+    asked = tool_calls(*((f"c{n}", "lookup", {"n": n}) for n in range(calls)))
+    host.commit(host.prepare(user("All of them?")), asked)
+    monkeypatch.setattr(ToolRequest, "__eq__", counting)
+    host.prepare(*(tool_result(f"c{n}", f"found {n}") for n in range(calls)))
+    assert compared < 10 * calls
+    assert engine.sync.flush()
+    document = engine.sync.get_session(SCOPE)
+    assert document is not None
+    assert len({each.tool_call_id for each in document.session.tool_state.tool_calls}) == calls
     engine.sync.close()
 
 

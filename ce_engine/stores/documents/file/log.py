@@ -28,7 +28,7 @@ from pydantic import ValidationError
 from ce_engine.schema.event_chain import is_older
 from ce_engine.schema.rows import SessionHead
 from ce_engine.stores import sealing
-from ce_engine.stores.codec import to_json
+from ce_engine.stores.codec import from_json, to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.file import faults
 from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference, sealed_by
@@ -117,7 +117,7 @@ def load(folder: Path, keys: MacKeys, known: LoadedSession | None = None) -> Loa
 
 def _parsed(path: Path, text: bytes, identity: Identity, keys: MacKeys) -> LoadedSession:
     try:
-        record = json.loads(text)
+        record = from_json(text)
         if (found := record.pop("format")) not in (_OLDER_FORMAT, FORMAT):
             raise faults.newer(path, found, FORMAT)
         record.pop("mac", None)
@@ -157,7 +157,7 @@ def _with_line(
     """The session with one line more, which its own draft takes in."""
     last = loaded.kept.head.version
     try:
-        record = json.loads(line)
+        record = from_json(line)
         record.pop("mac", None)
         version = record["head"]["version"]
         if version > last + 1:
@@ -257,7 +257,7 @@ def key_ids(folder: Path) -> set[str]:
     """What sealed the content of both files; with an empty id if some of it is in the open."""
     lines = (content(folder / JOURNAL) or b"").split(b"\n")[:-1]
     texts = [content(folder / SNAPSHOT) or b"{}", *lines]
-    return set().union(*(sealed_by(json.loads(text)) for text in texts))
+    return set().union(*(sealed_by(from_json(text)) for text in texts))
 
 
 def anew(folder: Path, found: LoadedSession, keys: MacKeys) -> None:

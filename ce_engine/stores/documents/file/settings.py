@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ce_engine.schema.settings import Setting
 from ce_engine.stores import private
+from ce_engine.stores.codec import from_json
 from ce_engine.stores.documents.file import faults, log
 from ce_engine.stores.documents.file.names import safe
 from ce_engine.stores.documents.file.shelf import Shelf
@@ -69,10 +69,8 @@ class SettingsFiles:
 
     def of_all(self) -> dict[Owner, Owned]:
         """The settings of all owners."""
-        pages = [
-            json.loads(log.content(path) or b"{}") for path in self._shelf.root.glob(f"*/*/{FILE}")
-        ]
-        owners = [(str(page["account_id"]), str(page["user_id"])) for page in pages]
+        paths = list(self._shelf.root.glob(f"*/*/{FILE}"))
+        owners = [_owner(path, _page(path)) for path in paths]
         return {owner: self.read(owner) for owner in owners}
 
     def reseal(self, key_id: str, deadline: float) -> int:
@@ -80,11 +78,11 @@ class SettingsFiles:
         count = 0
         for path in sorted(self._shelf.root.glob(f"*/*/{FILE}")):
             with self._shelf.locked(path.parent, deadline):
-                page = json.loads(log.content(path) or b"{}")
+                page = _page(path)
+                owner = _owner(path, page)
                 values = [item.get("value") for item in page["settings"]]
                 old = [v for v in values if v is not None and not is_current(v, key_id)]
                 if old:
-                    owner = str(page["account_id"]), str(page["user_id"])
                     _write(path.parent, owner, _load(path, owner))
                 count += len(old)
         return count
@@ -99,12 +97,27 @@ class SettingsFiles:
         return self._shelf.own(self._shelf.root.joinpath(*map(safe, owner)))
 
 
+def _page(path: Path) -> Any:
+    """What a file has, whatever that is."""
+    try:
+        return from_json(log.content(path) or b"{}")
+    except ValueError as error:
+        raise faults.damaged(path, type(error).__name__) from None
+
+
+def _owner(path: Path, page: Any) -> Owner:
+    try:
+        return str(page["account_id"]), str(page["user_id"])
+    except (KeyError, TypeError) as error:
+        raise faults.damaged(path, type(error).__name__) from None
+
+
 def _load(path: Path, owner: Owner) -> Owned:
     text = log.content(path)
     if not text and log.identity(path) is None:
         return {}
     try:
-        record = json.loads(text or b"")
+        record = from_json(text or b"")
         if record["format"] != _FORMAT:
             raise faults.newer(path, record["format"], _FORMAT)
         if (record["account_id"], record["user_id"]) != owner:

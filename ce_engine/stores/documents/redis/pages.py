@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from ce_engine.schema.rows import SessionHead
 from ce_engine.stores import sealing
-from ce_engine.stores.codec import to_json
+from ce_engine.stores.codec import from_json, to_json
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.documents.record import NOTHING, Data, absorb, difference
 from ce_engine.stores.documents.redis import faults
@@ -141,7 +141,7 @@ def load(
     stamp = Stamp.parse(texts[0], server)
     try:
         page = texts[1]
-        record = json.loads(page[_MAC:])
+        record = from_json(page[_MAC:])
         if (form := record.pop("format")) != FORMAT:
             raise faults.newer(server, form, FORMAT)
         if tuple(record.pop(name) for name in _KEY) != key:
@@ -173,7 +173,7 @@ def with_lines(
     for line in lines:
         version = kept.head.version
         try:
-            record = json.loads(line[_MAC:])
+            record = from_json(line[_MAC:])
             if record["head"]["version"] != version + 1:
                 raise faults.damaged(server, f"a line is missing after version {version}")
             with sealing.of_session(loaded.key):

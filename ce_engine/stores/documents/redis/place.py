@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, unquote_to_byte
 from ce_engine.errors import StoreUrlError
 from ce_engine.stores.documents.base import Key
 from ce_engine.stores.owner_settings import Owner
-from ce_engine.stores.urls import PREFIX
+from ce_engine.stores.urls import PREFIX, masked
 
 
 _EXAMPLE = "Write redis://localhost:6379/0?prefix=ce&expire=7d, for example."
@@ -117,7 +117,7 @@ def place_of(url: str) -> Place:
         raise StoreUrlError(
             f"the redis:// URL is not understood: its host or port. {_EXAMPLE}"
         ) from None
-    shown = _without_password(url)
+    shown = masked(_without_password(url))
     if not host:
         raise StoreUrlError(f"{shown!r} names no host. {_EXAMPLE}")
     database = parts.path.strip("/") or "0"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
@@ -10,7 +9,7 @@ from time import monotonic
 from typing import TypeVar
 
 from ce_engine.schema.settings import Setting
-from ce_engine.stores.codec import to_json
+from ce_engine.stores.codec import from_json, to_json
 from ce_engine.stores.documents.redis import faults, pages
 from ce_engine.stores.documents.redis.link import Link
 from ce_engine.stores.documents.redis.place import Place
@@ -92,7 +91,7 @@ class OwnersPages:
 
 def _owned(owner: Owner, texts: list[bytes], server: str) -> Owned:
     try:
-        record = json.loads(texts[1])
+        record = from_json(texts[1])
         if record["format"] != pages.FORMAT:
             raise faults.newer(server, record["format"], pages.FORMAT)
         if (record["account_id"], record["user_id"]) != owner:
