@@ -20,7 +20,7 @@ from ce_engine import BudgetConfig, RuntimeConfig, Scope, create_context_engine,
 from ce_engine.apps.web.reading import Source
 from ce_engine.apps.web.security import Access
 from ce_engine.apps.web.server import create_app
-from ce_engine.schema.rows import AppendMessages, CreateSession, PutTurn, TurnRow
+from ce_engine.schema.rows import AppendMessages, CreateSession, PutTurn, TurnRow, Write
 from ce_engine.testing import samples
 from ce_engine.testing.host import HostApp
 
@@ -68,7 +68,11 @@ async def fill(url: str, sessions: int, row: TurnRow) -> None:
             answer_message_id="m2",
             report=row.report,
         )
-        writes = [CreateSession(b"salt", "key"), AppendMessages([question, answer]), PutTurn(turn)]
+        writes: list[Write] = [
+            CreateSession(b"salt", "key"),
+            AppendMessages([question, answer]),
+            PutTurn(turn),
+        ]
         await store.apply(scope, writes)
     await store.close()
 
