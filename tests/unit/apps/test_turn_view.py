@@ -84,7 +84,6 @@ def test_why_the_invoice_was_left_out_is_said_in_its_row(engine: ContextEngine) 
     assert row.is_out
     assert row.reason == ("dropped", "below_cut")
     assert "before the cut" in reason_words(row.reason)
-    assert row.brought_in is None
 
 
 def test_what_was_brought_back_says_so_where_it_was_left_out(engine: ContextEngine) -> None:

@@ -26,7 +26,7 @@ from tests.unit.apps.web.visiting import texts, visit
 
 SCOPE = Scope(session_id="warehouse", user_id="ana")
 INVOICE = "The invoice 4711 of the north warehouse lies in the blue folder."
-LAMP = "The lamp of the warehouse is red. " * 5
+LAMP = "Every lamp shines red and bright. " * 5
 WHO = {"id": SCOPE.session_id, "user": SCOPE.user_id}
 
 
@@ -42,9 +42,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     engine.sync.check()
     app = HostApp(engine, SCOPE, [system("You help.")])
     app.ask(INVOICE, "Noted.")
-    for n in range(13):
+    for _ in range(2):  # so that no lamp stands near it
+        app.ask("How are you?", "Fine, thank you.")
+    for n in range(11):
         app.ask(f"Tell me about lamp {n}. " * 4, f"Lamp {n}: {LAMP}")
-    app.ask("What is a lamp of the warehouse?", "Red.")
+    app.ask("Which lamp shines red and bright?", "Every lamp.")
     app.ask("Where is the invoice 4711 of the warehouse?", "In the blue folder.")
     engine.sync.close()
     return found
@@ -69,11 +71,10 @@ def plain(html: str) -> str:
 
 def test_why_a_turn_left_out_the_invoice_is_answered_by_its_page(pages: TestClient) -> None:
     html = page_of(pages, 15, find="invoice")
-    text = plain(html)
-    assert "1 message of this turn has it." in text
-    assert INVOICE in text
-    assert "It stands before the cut." in text
-    assert "Relevance" in text
+    steps = [plain(f"<div{step}") for step in html.split('<div class="step is-dropped')[1:]]
+    [invoice] = [step for step in steps if INVOICE in step]
+    assert "It stands before the cut." in invoice
+    assert "Relevance" in invoice
 
 
 def test_what_was_brought_in_has_its_score_and_the_way_back(pages: TestClient) -> None:
