@@ -24,7 +24,14 @@ Host = Annotated[
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")]
 Open = Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")]
 
-Chosen = Annotated[str | None, typer.Argument(metavar="SESSION", help="The session to export.")]
+Chosen = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SESSION",
+        help="The session to begin with, or to export.",
+        show_default="the list of all",
+    ),
+]
 Export = Annotated[
     Path | None,
     typer.Option(
@@ -54,7 +61,7 @@ def ui(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Serve a page of what is recorded: sessions, turns, decisions and sources. It only reads.
 
-    The link that is printed has a token: whoever has it sees what is stored. Ctrl-C ends it.
+    It begins with the list of sessions, or with SESSION. The link that is printed has a token: whoever has it sees what is stored. Ctrl-C ends it.
 
     With --export, one session becomes one HTML file that needs nothing else.
     """
@@ -68,7 +75,7 @@ def ui(  # noqa: PLR0913 - one parameter an option
         ) from error
     source = Source(store, account, user, prices=prices_of(prices))
     if export is None:
-        serve(source, host=host, port=port, open_it=open_it)
+        serve(source, host=host, port=port, open_it=open_it, session_id=session)
         return
     if session is None:
         raise ConfigError(

@@ -118,7 +118,7 @@ class SessionIndex:
 
     def __init__(self, reader: Reader, pace: Pace = PACE) -> None:
         self.order: list[Line] = []
-        self.complete = False
+        self.complete = self.ended = False
         self.generation = 0
         self._reader, self._pace = reader, pace
         self._lines: dict[Key, Line] = {}
@@ -143,6 +143,11 @@ class SessionIndex:
     def rests(self) -> bool:
         """Whether it waits for somebody to look."""
         return not self._somebody.is_set()
+
+    def end(self) -> None:
+        """Tell those who wait for changes that there will be none."""
+        self.ended = True
+        self._news.set()
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:

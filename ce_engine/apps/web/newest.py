@@ -59,7 +59,7 @@ class Newest:
             since: that time, as turns have it.
             after: the generation of the index that the page shows.
         """
-        while True:
+        while not self._index.ended:
             after, infos = await self._index.changes(after, WAIT_S)
             found = [new for info in infos for new in await self._of(info, since)]
             yield sorted(filter(self._is_news, found), key=lambda new: new.row.opened_at)

@@ -1,4 +1,4 @@
-// What every page does: keys.  j/k or arrows walk rows with [data-row], Enter opens, / goes to the search, ? nothing else.
+// What every page does: keys.  j/k or arrows walk rows with [data-row], Enter opens, / goes to the search, the arrow down from it to the rows.
 
 const rows = () => [...document.querySelectorAll("[data-row]")];
 
@@ -16,6 +16,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, select, textarea")) {
     if (event.key === "Escape") event.target.blur();
+    if (event.key === "ArrowDown" && event.target.type === "search" && walk(1)) event.preventDefault();
     return;
   }
   const steps = { j: 1, k: -1 };

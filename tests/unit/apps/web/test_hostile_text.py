@@ -23,7 +23,7 @@ ANSI = "\x1b[31mred\x1b[0m\x07\x00\x9b31m"
 BIDI = "safe\u202eexe.fdp\u2066\u200f"
 TEMPLATE = "{{ 7*7 }}{% raw %}${x}"
 HOSTILE = f"{SCRIPT}{ANSI}{BIDI}{TEMPLATE}"
-LONG = "a" * 1_000_000
+LONG = "in the blue folder, " * 50_000
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 NAME = "<b>s</b>&\"'\u202e/..//x?y#z"
 """A session's id."""
