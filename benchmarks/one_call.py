@@ -5,8 +5,10 @@
 
 A model of LangChain is asked again, on SQLite: one message in a session of its own (*short*), eight
 (*eight*) and sixty or more (*sixty*) that are resent and within the budget; or the engine is asked by
-hand, with eight messages stored (*hand*). A bare call's own functions are not counted out: *ours* are
-those of both packages, *python* all that run on a thread of the engine.
+hand, with some forty messages stored (*hand*). *ours* are calls of functions of both packages, *engine*
+and *writer* those of all functions on these threads; *rounds*, *handles* and *tasks* are of the engine's
+event loop, *woken* how often another thread wakes it; *objects* are those that Python's collector has
+more afterwards.
 """
 
 from __future__ import annotations

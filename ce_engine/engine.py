@@ -82,7 +82,14 @@ from ce_engine.turns.record.originals import OriginalMethods, Originals, second_
 from ce_engine.turns.record.recorder import RecordMethods
 from ce_engine.turns.record.write_group import RecordGroup
 from ce_engine.turns.report.over_budget import OverBudgetLog
-from ce_engine.turns.report.telemetry import of_answer, of_call, of_preparation, of_turn, of_usage
+from ce_engine.turns.report.telemetry import (
+    of_answer,
+    of_call,
+    of_failure,
+    of_preparation,
+    of_turn,
+    of_usage,
+)
 
 
 logger = logging.getLogger("ce_engine")
@@ -337,7 +344,7 @@ class Engine(
                 counter = self._counter("")
                 fail_turn(records, turn.turn_id, error_code, status, partial, usage, counter)
                 describe(lambda: of_turn(turn, records.ingest) | of_usage(usage))
-                describe(lambda: {"ce.turn.status": status.value, "error.type": error_code})
+                describe(lambda: of_failure(error_code, status, records.ingest))
 
         given = [error_code, partial, *getattr(turn.state, "chunks", {}).values()]
         with self._telemetry.operation("commit"):

@@ -24,7 +24,7 @@ from ce_engine.errors import (
 from ce_engine.ports.audit import AuditSink, Authorize
 from ce_engine.ports.ids import Clock, IdGenerator
 from ce_engine.schema.audit import Action, AuditRecord, AuditStatus
-from ce_engine.schema.scope import Scope
+from ce_engine.schema.scope import Scope, check_text, is_whole
 from ce_engine.sessions.owner.permission import allows
 
 
@@ -96,7 +96,11 @@ def acting_as(actor: str) -> Iterator[None]:
 
     Args:
         actor: an id of the app's own (a user's, a support engineer's), not an address: it is logged.
+
+    Raises:
+        SchemaValidationError: it is no text.
     """
+    check_text("actor", actor)
     token = _actor.set(actor)
     try:
         yield
@@ -160,12 +164,12 @@ class AccessGuard:
                 ts=self._clock.now_iso(),
                 event=action,
                 event_type=door,
-                actor=actor[:MAX_ID_CHARS],
-                account_id=scope.account_id[:MAX_ID_CHARS],
-                user_id=scope.user_id[:MAX_ID_CHARS],
-                project_id=scope.project_id[:MAX_ID_CHARS],
-                session_id=scope.session_id[:MAX_ID_CHARS],
-                request_id=scope.trace_id[:MAX_ID_CHARS],
+                actor=_short(actor),
+                account_id=_short(scope.account_id),
+                user_id=_short(scope.user_id),
+                project_id=_short(scope.project_id),
+                session_id=_short(scope.session_id),
+                request_id=_short(scope.trace_id),
                 event_id=self._ids.generate(),
                 level="INFO" if good else "WARNING",
                 duration_ms=round((time.perf_counter() - began) * 1000),
@@ -177,6 +181,11 @@ class AccessGuard:
             logger.warning(
                 "an access was not audited: the sink failed (%s)", type(failure).__name__
             )
+
+
+def _short(given: object) -> str:
+    """An id as it is told, whatever a caller made of it: no access goes untold."""
+    return str(given)[:MAX_ID_CHARS]
 
 
 def _status(error: BaseException | None, answer: object) -> AuditStatus:
@@ -252,14 +261,15 @@ def _scope_of(given: Mapping[str, Any], parameters: Collection[str]) -> Scope | 
     """Whose it is that a method is asked for; `None` where the method will refuse what it was given."""
     if not {*_SESSIONS, *_OWNERS}.intersection(parameters):
         return Scope.of_stored(LISTED, LISTED, LISTED)
-    first = next((given[name] for name in _SESSIONS if name in given), None)
+    named = [given[name] for name in _SESSIONS if name in given]
+    first = named[0] if named else None
     first = first[0] if isinstance(first, tuple) and first else first
     first = getattr(first, "scope", first)
     if isinstance(first, Scope):
         return first
     if isinstance(first, str):
         return Scope.of_stored("", "", first)
-    if first is not None:
+    if named:
         return None
     owner = [given.get(name, "") for name in _OWNERS]
     account, user = (LISTED if each is None else each for each in owner)
@@ -279,12 +289,17 @@ class _Access:
         self.guard: AccessGuard = engine.guard
         self.engine, self.door, self.action, self.actor = engine, door, action, actor
         self.scope = scope or Scope.of_stored("", "", "")
+        self.is_asked = action not in (
+            "inspect",
+            "original",
+        )  # these refuse with errors of their own
+        self.is_asked &= is_whole(self.scope.session_id)  # what is no id is refused by the method
         self.answer: Any = ...
         self.began = time.perf_counter()
 
     def __enter__(self) -> Self:
         try:
-            if self.action not in ("inspect", "original"):  # these refuse with errors of their own
+            if self.is_asked:
                 self.guard.check(self.engine.authorize, self.actor, self.action, self.scope)
         except ScopeViolationError as error:
             self._tell("denied", error)

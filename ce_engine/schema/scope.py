@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
+from uuid import UUID
 
 from ce_engine.errors import SchemaValidationError, ScopeViolationError
 
@@ -12,7 +14,8 @@ class Scope:
     """Who is speaking, in which session.
 
     `key` (account, user, session) keys all stored data; the others are attributes. No user is
-    the user `""`: an exact match, never a wildcard (B-03).
+    the user `""`: an exact match, never a wildcard (B-03). Numbers and UUIDs are
+    the ids that they are as texts.
     """
 
     session_id: str
@@ -26,7 +29,10 @@ class Scope:
         if self.session_id in ("", None):
             raise SchemaValidationError("a scope needs a session_id; found an empty one")
         for name in self.__slots__:
-            check_encodable(name, getattr(self, name))
+            given = getattr(self, name)
+            if not isinstance(given, str):
+                object.__setattr__(self, name, _as_text(given))
+            check_encodable(name, given)
 
     @classmethod
     def of_stored(
@@ -43,6 +49,26 @@ class Scope:
     @property
     def key(self) -> tuple[str, str, str]:
         return (self.account_id, self.user_id, self.session_id)
+
+
+def _as_text(given: object) -> object:
+    """A number or a UUID as a text, `None` as nobody; anything else as it is."""
+    if given is None:
+        return ""
+    is_number = isinstance(given, int | float) and not isinstance(given, bool) and isfinite(given)
+    return str(given) if is_number or isinstance(given, UUID) else given
+
+
+def check_text(name: str, given: object) -> None:
+    """See that an id is a text: what is none would be found in no store.
+
+    Raises:
+        SchemaValidationError: it is none.
+    """
+    if not isinstance(given, str):
+        raise SchemaValidationError(
+            f"{name} is a {type(given).__name__}, expected a text, a number or a UUID"
+        )
 
 
 def check_encodable(name: str, given: object) -> None:
@@ -63,6 +89,15 @@ def check_encodable(name: str, given: object) -> None:
         ) from None
 
 
+def is_whole(session_id: object) -> bool:
+    """Whether it can be a session's id at all."""
+    try:
+        check_encodable("session_id", session_id)
+    except SchemaValidationError:
+        return False
+    return isinstance(session_id, str) and bool(session_id)
+
+
 def as_scope(session: Scope | str) -> Scope:
     """The scope itself; an id alone means the session of no account and no user.
 
@@ -70,6 +105,8 @@ def as_scope(session: Scope | str) -> Scope:
         SchemaValidationError: it is neither.
     """
     if isinstance(session, Scope):
+        for name in session.__slots__:
+            check_text(name, getattr(session, name))
         return session
     if isinstance(session, str):
         return Scope(session_id=session)

@@ -48,4 +48,4 @@ def opened(url: str, wait_s: float) -> SqlStore | RedisStore:
 
 def seal() -> None:
     """Have all that is stored from now on sealed."""
-    os.environ.setdefault("CE_ENCRYPTION_KEY", "a key of faults, which is long enough")
+    os.environ.setdefault("CE_ENCRYPTION_KEY", "a key of faults that is long enough to be one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -76,7 +77,7 @@ class Agent:
         self.app.commit(prepared, assistant("Paid and mailed."))
 
     def tool(
-        self, call_id: str, name: str, args: dict[str, object], package: Handover | None
+        self, call_id: str, name: str, args: Mapping[str, object], package: Handover | None
     ) -> str:
         step = package.step_of(call_id) if package is not None else None
         if step is not None and step.status == "done":

@@ -232,3 +232,5 @@ def test_their_spans_are_the_same_with_us(
         assert names["ce.prepare"] == names["ce.commit"] == calls_out > 0
     tree(ours.spans())  # every parent is there
     assert all(span.parent is not None for span in mine), "a trace of its own"
+    taken = {span.name for span in mine if langfuse.is_default_export_span(span)}
+    assert {"ce.prepare", "ce.commit"} <= taken, "docs/telemetry.md says that Langfuse takes them"

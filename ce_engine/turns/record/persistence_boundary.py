@@ -61,6 +61,12 @@ _MESSAGE_KINDS = {
     Origin.TOOL_RESULT: "tool_result",
 }
 
+
+def is_code(text: str) -> bool:
+    """Say whether a text has the form of a stable word such as `"Timeout"`."""
+    return _CODE.fullmatch(text) is not None
+
+
 OptionalText = TypeVar("OptionalText", str, str | None)
 
 
@@ -237,7 +243,7 @@ class Ingest:
 
     def code(self, text: str, otherwise: str) -> str:
         """A stable word such as `"Timeout"`; `otherwise` for what is none, or holds something sensitive."""
-        return text if _CODE.fullmatch(text) and self.name(text) == text else otherwise
+        return text if is_code(text) and self.name(text) == text else otherwise
 
     def provider(self, kind: ProviderKind, name: str, uri: str) -> ToolProvider:
         """Who runs a tool."""

@@ -11,10 +11,11 @@ from ce_engine.schema.operations import Attribute
 from ce_engine.schema.report import Report
 from ce_engine.schema.text_cache import text_cache
 from ce_engine.sessions.view import OpenTurn
+from ce_engine.text.redaction.plain_form import readable
 from ce_engine.text.redaction.redact import BoundRedactor
 from ce_engine.text.redaction.scan import scan
 from ce_engine.text.tokens.prices import prices_here
-from ce_engine.turns.record.persistence_boundary import Ingest
+from ce_engine.turns.record.persistence_boundary import Ingest, is_code
 
 
 Attributes = dict[str, Attribute]
@@ -39,7 +40,7 @@ def shown(ingest: Ingest, text: str) -> str:
 
 @text_cache(1024)
 def _has_nothing_found(text: str) -> bool:
-    return next(iter(scan(text)), None) is None
+    return next(iter(scan(readable(text)[0])), None) is None
 
 
 def of_call(call: ModelCall, ingest: Ingest) -> Attributes:
@@ -135,6 +136,12 @@ def of_answer(
         }
     )
     return found | of_usage(usage)
+
+
+def of_failure(error_code: str, status: TurnStatus, ingest: Ingest) -> Attributes:
+    """How a turn ended that has no whole answer; a text in the place of a code is not told."""
+    code = shown(ingest, error_code) if is_code(error_code) else "error"
+    return {"ce.turn.status": status.value, "error.type": code}
 
 
 def of_usage(usage: Usage | None) -> Attributes:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -379,3 +380,30 @@ def test_a_sweep_is_for_the_app_itself(engine: ContextEngine, records: Records) 
         ("retention", "sweep", "ok", "s"),
         ("", "sweep", "ok", LISTED),
     ]
+
+
+@pytest.mark.req("B-03", "B-05")
+def test_a_number_is_the_id_that_it_is_as_a_text(engine: ContextEngine, records: Records) -> None:
+    """As in the adapters: an app's users may be numbers of its database."""
+    number: Any = UUID(int=7)
+    user_id: Any = 5
+    HostApp(engine, Scope(session_id=number, user_id=user_id)).ask("Hello?", SECRET)
+    found = engine.sync.get_session(Scope(session_id=str(number), user_id="5"))
+    assert found is not None
+    assert engine.sync.get_session(Scope(session_id=number, user_id=user_id)) == found
+    nobody: Any = None
+    assert Scope(session_id="s", user_id=nobody) == Scope(session_id="s")
+    assert [(r.user_id, r.session_id, r.status) for r in records] == [("5", str(number), "ok")] * 2
+
+
+@pytest.mark.req("B-03", "B-05")
+@pytest.mark.parametrize("odd", [b"li", ["li"], True, float("nan")], ids=repr)
+def test_an_id_that_is_none_is_refused_and_told_of(
+    engine: ContextEngine, records: Records, odd: Any
+) -> None:
+    for part in ("session_id", "user_id", "project_id"):
+        with pytest.raises(SchemaValidationError, match=part):
+            engine.sync.get_session(Scope(**{"session_id": "s", part: odd}))
+    assert len(records) == 3
+    with pytest.raises(SchemaValidationError, match="actor"), acting_as(odd):
+        raise AssertionError

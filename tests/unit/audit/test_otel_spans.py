@@ -153,6 +153,39 @@ def test_a_call_that_failed_says_so(heard: Heard) -> None:
 
 
 @pytest.mark.req("A-31")
+def test_what_is_no_code_of_a_failure_is_not_told(heard: Heard) -> None:
+    """An app may hand over what its client said, question and all."""
+    engine = engine_of(heard)
+    host = HostApp(engine, SCOPE)
+    for code in (
+        "could not answer ann@example.com",
+        "ann@example.com",
+        "13912345678",
+        "RATE_LIMIT",
+    ):
+        prepared = host.prepare(user("Where?"))
+        engine.loop.run(engine.fail(prepared.turn, code, partial="Well, ann@example.com"))
+    told = [dict(span.attributes or {})["error.type"] for span in heard.spans("ce.commit")]
+    assert told[0] == "error"
+    assert told[-1] == "RATE_LIMIT"
+    shown = "".join(str((s.attributes, s.status)) for s in heard.exporter.get_finished_spans())
+    assert "ann" not in shown
+    assert "13912345678" not in shown
+    engine.sync.close()
+
+
+@pytest.mark.req("A-31")
+@pytest.mark.parametrize(
+    "name", ["ann＠example．com", "ann\u200b@example.com", "ann%40example.com"]
+)
+def test_a_disguised_address_is_a_digest_too(heard: Heard, name: str) -> None:
+    engine = engine_of(heard)
+    HostApp(engine, Scope(session_id=name, agent_id=name)).ask("Where?", "There.")
+    engine.sync.close()
+    assert "example" not in str([s.attributes for s in heard.exporter.get_finished_spans()])
+
+
+@pytest.mark.req("A-31")
 def test_metrics_have_few_keys_and_lead_back_to_a_span(heard: Heard) -> None:
     engine = engine_of(heard)
     host = HostApp(engine, SCOPE)

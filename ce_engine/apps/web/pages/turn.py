@@ -194,9 +194,9 @@ def _figures(told: Told, report: Report | None, say: Say) -> dict[str, Any]:
 def _costs(reader: Reader, told: Told, say: Say) -> dict[str, Any]:
     if told.report is None:
         return {"costs": []}
-    calls, numbers = calls_of(told.document, told.turns), range(1, len(told.turns) + 1)
-    spent = SessionCosts.of(calls, reader.prices, numbers)
-    return {"costs": list(turn_lines(spent, told.at, say))}
+    [call, *_] = calls_of(told.document, [told.row])  # not of all turns: there may be thousands
+    spent = SessionCosts.of([call], reader.prices, [told.at + 1])
+    return {"costs": list(turn_lines(spent, 0, say))}
 
 
 def _source(links: Links) -> Any:
