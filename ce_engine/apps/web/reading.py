@@ -145,3 +145,6 @@ class Reader:
         """Let go of the engine, if there is one; the store is its opener's."""
         if self._engine is not None:
             await self._engine.close()
+
+
+__all__ = ["Reader", "Source", "operators_right"]

@@ -181,3 +181,6 @@ def _refused(status: int, text: str, headers: dict[str, str] | None = None) -> R
 
 def _shown(text: str) -> str:
     return ascii(text[:80])
+
+
+__all__ = ["Access", "Gate", "cookie_name", "new_token"]

@@ -82,3 +82,6 @@ async def _no_page(request: Request, error: Exception) -> Response:
 async def _broken(request: Request, error: Exception) -> Response:
     logger.error("a page failed: %s", type(error).__name__)
     return page(request, "error.html", 500, kind="broken", code=type(error).__name__, detail="")
+
+
+__all__ = ["create_app"]
