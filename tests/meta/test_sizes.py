@@ -22,7 +22,7 @@ ROOMS = {
     "ce_engine/ports": 380,
     "ce_engine/prepare": 4490,
     "ce_engine/runtime": 1250,
-    "ce_engine/schema": 2710,
+    "ce_engine/schema": 2720,
     "ce_engine/sessions": 1450,
     "ce_engine/stores": 7520,
     "ce_engine/testing": 2420,
