@@ -15,14 +15,14 @@ FUNCTION_LINES = 40  # without its docstring: that is for readers
 
 # Lines of code that each room needs today, a little rounded up.
 ROOMS = {
-    "ce_engine": 1340,
-    "ce_engine/apps": 8700,
-    "ce_engine/audit": 3170,
+    "ce_engine": 1350,
+    "ce_engine/apps": 8620,
+    "ce_engine/audit": 3180,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,
     "ce_engine/prepare": 4480,
     "ce_engine/runtime": 1280,
-    "ce_engine/schema": 2740,
+    "ce_engine/schema": 2760,
     "ce_engine/sessions": 1470,
     "ce_engine/stores": 7590,
     "ce_engine/testing": 2420,
