@@ -9,7 +9,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.anchored_context import HeldPins, Pin
-from ce_engine.prepare.choose.budget import Limit
+from ce_engine.prepare.choose.budget import Limit, is_over
 from ce_engine.prepare.choose.candidates import (
     FEW,
     SHORT,
@@ -75,7 +75,7 @@ def assemble(
 
     def made(marks: CutMarks) -> Outcome:
         line = split(items, marks.below)
-        if limit.tokens is not None and fixed + sum(item.tokens for item in items) > limit.tokens:
+        if is_over(limit, fixed, items):
             take_out_repeated(line, items, sources.text)
         run = _Assembly(items, line, fixed, limit, config, sources, pruner)
         return run.run(marks, inject=inject)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ce_engine.prepare.choose.anchored_context import Pins
@@ -68,17 +68,18 @@ def choose_cut(
     marks: CutMarks,
     short: Shortened,
     least: int | None = None,
+    always: bool = False,
 ) -> Cut:
     """Choose what is left out (decisions 6 and 8).
 
-    With room for all, nothing is. Else `reserve` tokens are kept for what relevance brings in
+    With room for all, nothing is, but where something `always` is. Else `reserve` tokens are kept for what relevance brings in
     again; a standing cut that still fits is kept; a new one goes down to the `depth`: past
     conversation first, then tool results of the current turn are shortened, oldest first,
     then whole groups of it go, oldest first. What must stay is never touched.
     """
     groups, below = line.groups, line.below
     total = sum(group.tokens for group in groups)
-    if total + (below.tokens if below else 0) <= room:
+    if total + (below.tokens if below else 0) <= room and not always:
         return Cut(tokens=total, marks=marks)
     state = _State(groups, short, total)
     must = sum(group.tokens for group in groups if group.must)
@@ -96,6 +97,18 @@ def choose_cut(
         budget=budget,
     )
     return Cut(state.dropped, state.shortened - state.dropped, state.tokens, made, moved=True)
+
+
+def shorten_on(line: MessageLine, marks: CutMarks, short: Shortened) -> Cut:
+    """The cut that stands, with results behind it in their short form as well, but for what must stay."""
+    groups = line.groups
+    state = _State(groups, short, sum(group.tokens for group in groups))
+    state.replay(marks)
+    for position in range(len(groups)):
+        state.shorten(position)
+    shortened = state.shortened - state.dropped
+    made = replace(marks, shorten=_anchor_after(groups, shortened) or marks.shorten)
+    return Cut(state.dropped, shortened, state.tokens, made, moved=True)
 
 
 class _State:

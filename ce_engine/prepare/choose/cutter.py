@@ -5,7 +5,7 @@ from __future__ import annotations
 from ce_engine.config import RuntimeConfig
 from ce_engine.prepare.choose.anchored_context import HeldPins, Pins, in_line
 from ce_engine.prepare.choose.budget import shares
-from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut
+from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut, shorten_on
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import TOOLS, policy
 from ce_engine.prepare.choose.tail import tail
@@ -47,6 +47,9 @@ class Cutter:
         self.sources = groups.sources
         self.held = held
         self.policy = policy(stays=bool(own), uses_tools=line.uses_tools)
+        self.goes_on = False
+        """Whether a cut goes on where the one before ended."""
+        groups.in_values = self.policy is TOOLS
         below = line.below.tokens if line.below else 0
         self.said = sum(group.tokens for group in line.groups) + below
 
@@ -64,30 +67,69 @@ class Cutter:
             self.held.pins |= found
 
     def cut_around_pins(self, room: int, marks: CutMarks, *, begins: bool) -> Cut:
-        """Cut so that what stands before earlier questions stays, with them, while it leaves room enough.
+        """Cut so that what stands where an earlier cut put it stays there, while that leaves room enough.
 
         With room for all, nothing is cut. Else a question that `begins` a turn needs some for what is to
         be brought back for it.
         """
-        spare = int(room * self.policy.asked) if begins else 0
-        groups = self.line.groups
         self.hold(marks.pins)
-        if self.said + self.held.tokens <= room:
-            return Cut(tokens=sum(group.tokens for group in groups), marks=marks)
-        least = [group.must for group in groups]
-        for group in groups:
-            group.must |= group.anchor in self.held.costs
-        cut = self._cut_beside_pins(room - spare, marks)
-        if not cut.moved:
-            return cut
-        self.held.drop(self.own)  # it is made anew, with what goes now
-        must = sum(group.tokens for group in groups if group.must)
-        if self.held.tokens > min(room * self.policy.most, room - must - FRAMING):
-            while self.held.costs:
-                self.held.release()
-            for group, must_stay in zip(groups, least, strict=True):
-                group.must = must_stay
+        if self._all_go(room, marks):
+            return self._with_all(marks)
+        spare = int(room * self.policy.asked) if begins else 0
+        least = [group.must for group in self.line.groups]
+        self._keep_pinned()
+        made = self._cut_beside_pins(room - spare, marks)
+        if not made.moved:
+            return made
+        if on := self._go_on(made, room, marks):
+            return on
+        while self.held.costs:  # what is brought back is chosen anew, with what goes now
+            self.held.release()
+        for group, must in zip(self.line.groups, least, strict=True):
+            group.must = must
         return self._cut_beside_pins(room - spare, CutMarks())
+
+    def _all_go(self, room: int, marks: CutMarks) -> bool:
+        """Whether nothing is cut.
+
+        Results that take their forms in this call end the prefix anyway: where these alone leave little room, a cut
+        soon would end it again. A cut that stands goes on to, though all in its forms had room.
+        """
+        if not self.sources.compacts:
+            return self.said + self.held.tokens <= room
+        if self._stands(marks):
+            return not (marks.drop or self.line.below) and self.said + self.held.tokens <= room
+        return self.said + self.held.tokens <= room * (1 - self.policy.lossless)
+
+    def _stands(self, marks: CutMarks) -> bool:
+        return 0 < self.budget < marks.budget * 1.25
+
+    def _with_all(self, marks: CutMarks) -> Cut:
+        """A cut that leaves nothing out; it stands where results took their forms with it."""
+        groups = self.line.groups
+        tokens = sum(group.tokens for group in groups)
+        if not self.sources.compacts or self._stands(marks):
+            return Cut(tokens=tokens, marks=marks)
+        first = CutMarks(shorten=groups[0].anchor, budget=self.budget)
+        return Cut(tokens=tokens, marks=first, moved=True)
+
+    def _keep_pinned(self) -> None:
+        for group in self.line.groups:
+            group.must |= group.anchor in self.held.costs
+
+    def _go_on(self, made: Cut, room: int, marks: CutMarks) -> Cut | None:
+        """A cut behind the one that stands, if it leaves room enough: what is before it stays as it was sent.
+
+        In the midst of a turn that has its values before its question, the results behind that become values in
+        their places; else `made`, whose messages come back as values before the question.
+        """
+        if not (self.held.costs and self._stands(marks)):
+            return None
+        cut = made
+        if self.own in self.held.costs:
+            cut = shorten_on(self.line, marks, lambda item: self.groups.short(item)[1])
+        self.goes_on = cut.tokens + self.held.tokens <= room * (1 - self.policy.free)
+        return cut if self.goes_on else None
 
     def _cut_beside_pins(self, room: int, marks: CutMarks) -> Cut:
         return choose_cut(
@@ -97,7 +139,8 @@ class Cutter:
             reserve=0,
             budget=self.budget,
             marks=marks,
-            short=lambda item: item.tokens,
+            short=lambda item: self.groups.short(item)[1],
+            always=self.sources.compacts,
         )
 
     def cut(self, room: int, marks: CutMarks, retrieved: int, spare: int = 0) -> Cut:
@@ -133,11 +176,13 @@ class Cutter:
         return bool(self.own) and cut.stands and is_talk and freed > room * FREED
 
     def returns(self, cut: Cut, room: int, *, begins: bool) -> int:
-        """Tokens that may come back of what a cut frees: for agents so few that it is cheaper after some calls.
+        """Tokens that may come back of what is cut: for agents so few that another cut does not follow soon.
 
         A question that `begins` a turn has a share of the room all the same.
         """
         if self.policy is not TOOLS:
             return room
-        back = min((self.said - cut.tokens) * self.policy.results, room * self.policy.most)
+        back = room * self.policy.most if cut.moved else 0.0
+        if self.goes_on:
+            back = room * (1 - self.policy.free) - cut.tokens
         return max(int(back) - self.held.tokens, int(room * self.policy.asked) if begins else 0)

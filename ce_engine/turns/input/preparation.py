@@ -11,7 +11,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import BudgetExceededError
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import CollectedContext
-from ce_engine.prepare.choose.budget import Limit, limit
+from ce_engine.prepare.choose.budget import Limit, is_over, limit
 from ce_engine.prepare.choose.cut import CutMarks
 from ce_engine.prepare.choose.prune import GuardedPruner, pruner_of
 from ce_engine.prepare.choose.sharing import InputShare, share_of
@@ -190,21 +190,24 @@ class Preparation:
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
         pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))
+        fixed, is_whole = sum(extras.values()), config.tool_results == "whole"
         results = results_of(self.view, call, config, sources, given.results)
 
         def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
             items = self.history.line(self.places, below)
             marks = self.cut.marks(items, below) if chat else CutMarks()
+            sources.compacts = is_whole and is_over(bound, fixed, items, below)
             run = partial(
                 assemble,
-                fixed=sum(extras.values()),
+                fixed=fixed,
                 limit=bound,
                 marks=marks,
                 config=config,
                 pruner=pruner,
                 inject=chat,
             )
-            return marks, *assemble_compact(items, sources, results, run)
+            forms = results if sources.compacts or not is_whole else None
+            return marks, *assemble_compact(items, sources, forms, run)
 
         whole = not chat or self.history.items
         marks, items, outcome = assembled(None if whole else self.cut.known_below())
