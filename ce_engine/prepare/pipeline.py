@@ -133,7 +133,7 @@ class _Assembly:
             room = max(room, total)  # the host's own list is never touched
             out.cut = Cut(tokens=total, marks=marks)
         elif sharing and self.policy is TOOLS:
-            out.cut = self.cutter.cut_around_pins(room, marks, begins=self._begins)
+            out.cut = self.cutter.cut_around_pins(room, marks)
         else:
             out.cut = self.cutter.cut(room, marks, self.limit.tokens if sharing else 0)
         if below and not out.cut.stands:
@@ -332,7 +332,7 @@ class _Assembly:
             pinned = {name for name, part in refs if not part}  # of the others more may be needed
             added = self.out.cut.stands
             nearest = partial(sources.nearest, query, sent, asked) if added else None
-            found = worth_adding(found, pinned, nearest)
+            found = worth_adding(found, pinned, nearest, self.policy.near)
         most = self.config.prune.max_retrieved_chunks
         return nominate(
             found,

@@ -18,6 +18,10 @@ FREED = 0.25
 """Share of the room that a cut which gives way to what a question needs frees at least."""
 
 
+LEAST = 0.7
+"""Share of what may be brought back that is, however large the newest step of an agent is."""
+
+
 class Cutter:
     """Cuts a line, and holds the pins of its lane.
 
@@ -49,7 +53,6 @@ class Cutter:
         self.policy = policy(stays=bool(own), uses_tools=line.uses_tools)
         self.goes_on = False
         """Whether a cut goes on where the one before ended."""
-        groups.in_values = self.policy is TOOLS
         below = line.below.tokens if line.below else 0
         self.said = sum(group.tokens for group in line.groups) + below
 
@@ -66,19 +69,15 @@ class Cutter:
             self.held.costs = {name: count(pin.before) + FRAMING for name, pin in found.items()}
             self.held.pins |= found
 
-    def cut_around_pins(self, room: int, marks: CutMarks, *, begins: bool) -> Cut:
-        """Cut so that what stands where an earlier cut put it stays there, while that leaves room enough.
-
-        With room for all, nothing is cut. Else a question that `begins` a turn needs some for what is to
-        be brought back for it.
-        """
+    def cut_around_pins(self, room: int, marks: CutMarks) -> Cut:
+        """Cut so that what stands where an earlier cut put it stays there, while that leaves room enough."""
+        self.groups.in_values = True
         self.hold(marks.pins)
         if self._all_go(room, marks):
             return self._with_all(marks)
-        spare = int(room * self.policy.asked) if begins else 0
         least = [group.must for group in self.line.groups]
         self._keep_pinned()
-        made = self._cut_beside_pins(room - spare, marks)
+        made = self._cut_beside_pins(room, marks)
         if not made.moved:
             return made
         if on := self._go_on(made, room, marks):
@@ -87,13 +86,13 @@ class Cutter:
             self.held.release()
         for group, must in zip(self.line.groups, least, strict=True):
             group.must = must
-        return self._cut_beside_pins(room - spare, CutMarks())
+        return self._cut_beside_pins(room, CutMarks())
 
     def _all_go(self, room: int, marks: CutMarks) -> bool:
         """Whether nothing is cut.
 
         Results that take their forms in this call end the prefix anyway: where these alone leave little room, a cut
-        soon would end it again. A cut that stands goes on to, though all in its forms had room.
+        soon would end it again. A cut that stands stays, though all in its forms had room.
         """
         if not self.sources.compacts:
             return self.said + self.held.tokens <= room
@@ -105,7 +104,7 @@ class Cutter:
         return 0 < self.budget < marks.budget * 1.25
 
     def _with_all(self, marks: CutMarks) -> Cut:
-        """A cut that leaves nothing out; it stands where results took their forms with it."""
+        """A cut that leaves nothing out; where results take their forms with it, it is remembered."""
         groups = self.line.groups
         tokens = sum(group.tokens for group in groups)
         if not self.sources.compacts or self._stands(marks):
@@ -120,27 +119,34 @@ class Cutter:
     def _go_on(self, made: Cut, room: int, marks: CutMarks) -> Cut | None:
         """A cut behind the one that stands, if it leaves room enough: what is before it stays as it was sent.
 
-        In the midst of a turn that has its values before its question, the results behind that become values in
-        their places; else `made`, whose messages come back as values before the question.
+        Where values stand before the question already, the results behind it become values in their places; else
+        `made`, whose messages come back as values before the question.
         """
         if not (self.held.costs and self._stands(marks)):
             return None
-        cut = made
+        self.goes_on = True
         if self.own in self.held.costs:
             cut = shorten_on(self.line, marks, lambda item: self.groups.short(item)[1])
-        self.goes_on = cut.tokens + self.held.tokens <= room * (1 - self.policy.free)
-        return cut if self.goes_on else None
+            if self._leaves_free(cut, room):
+                return cut
+        if self._leaves_free(made, room) and self.held.costs.keys() != {self.own}:
+            self.held.drop(self.own)  # it is made anew, with what goes now
+            return made
+        self.goes_on = False
+        return None
+
+    def _leaves_free(self, cut: Cut, room: int) -> bool:
+        return cut.tokens + self.held.tokens <= room * (1 - self.policy.free)
 
     def _cut_beside_pins(self, room: int, marks: CutMarks) -> Cut:
         return choose_cut(
             self.line,
             room=room - self.held.tokens - FRAMING,
-            depth=Depth(self.policy.low_water),
+            depth=Depth(self.policy.low_water, always=self.sources.compacts),
             reserve=0,
             budget=self.budget,
             marks=marks,
             short=lambda item: self.groups.short(item)[1],
-            always=self.sources.compacts,
         )
 
     def cut(self, room: int, marks: CutMarks, retrieved: int, spare: int = 0) -> Cut:
@@ -182,7 +188,13 @@ class Cutter:
         """
         if self.policy is not TOOLS:
             return room
-        back = room * self.policy.most if cut.moved else 0.0
+        back = self._returned(cut, room) if cut.moved else 0.0
         if self.goes_on:
             back = room * (1 - self.policy.free) - cut.tokens
         return max(int(back) - self.held.tokens, int(room * self.policy.asked) if begins else 0)
+
+    def _returned(self, cut: Cut, room: int) -> float:
+        """Tokens that come back where a cut begins anew: as few as leave room for another step like the newest."""
+        step = next((g.tokens for g in reversed(self.line.groups) if len(g.items) > 1), 0)
+        most = room * self.policy.most
+        return max(most * LEAST, min(most, room - cut.tokens - step))

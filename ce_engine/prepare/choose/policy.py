@@ -18,6 +18,7 @@ class CutPolicy:
         free: share of the room that a cut leaves free which goes on where the one before ended.
         lossless: share of the room that must be free where nothing but the forms of results changes.
         asked: share of the room that a new question may take for what it needs, whatever else is there.
+        near: of the score of the nearest message that goes out, what another one needs to be added to a prefix.
     """
 
     name: str
@@ -27,13 +28,21 @@ class CutPolicy:
     free: float = 0.0
     lossless: float = 0.0
     asked: float = 1.0
+    near: float = 0.85
 
 
 CHAT = CutPolicy("chat", makes_room=True)
 """A talk: chosen once a question, which gets its room."""
 
 TOOLS = CutPolicy(
-    "tools", makes_room=False, low_water=0.0, most=0.38, free=0.25, lossless=0.4, asked=0.0
+    "tools",
+    makes_room=False,
+    low_water=0.0,
+    most=0.42,
+    free=0.25,
+    lossless=0.4,
+    asked=0.1,
+    near=1.2,
 )
 """An agent with tools: many calls a question, all behind the same prefix. What is cut comes back as values, for later
 calls need them. The next cut goes on where the one before ended, so that its values stay where they were sent; where

@@ -171,8 +171,8 @@ def test_an_agent_over_its_budget_keeps_the_values_of_its_results_and_its_prefix
         n for n, (before, now) in enumerate(pairwise(agent.sent)) if now[: len(before)] != before
     ]
     assert 1 <= len(moved) <= 8
-    # Behind a cut: what is gone is there as values, named by its tool.
-    text = "\n".join(content for _, content in agent.sent[moved[0] + 1])
+    # Behind the cuts: what is gone is there as values, named by its tool.
+    text = "\n".join(content for n in moved for _, content in agent.sent[n + 1])
     assert any(
         f"| tool result search: flights HAT{n}0 available, HAT{n}1" in text for n in range(9)
     )
