@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ce_engine.prepare.choose.anchored_context import Pins
@@ -100,18 +100,6 @@ def choose_cut(
         budget=budget,
     )
     return Cut(state.dropped, state.shortened - state.dropped, state.tokens, made, moved=True)
-
-
-def shorten_on(line: MessageLine, marks: CutMarks, short: Shortened) -> Cut:
-    """The cut that stands, with results behind it in their short form as well, but for what must stay."""
-    groups = line.groups
-    state = _State(groups, short, sum(group.tokens for group in groups))
-    state.replay(marks)
-    for position in range(len(groups)):
-        state.shorten(position)
-    shortened = state.shortened - state.dropped
-    made = replace(marks, shorten=_anchor_after(groups, shortened) or marks.shorten)
-    return Cut(state.dropped, shortened, state.tokens, made, moved=True)
 
 
 class _State:

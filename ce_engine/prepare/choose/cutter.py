@@ -5,7 +5,7 @@ from __future__ import annotations
 from ce_engine.config import RuntimeConfig
 from ce_engine.prepare.choose.anchored_context import HeldPins, Pins, in_line
 from ce_engine.prepare.choose.budget import shares
-from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut, shorten_on
+from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut
 from ce_engine.prepare.choose.groups import Groups
 from ce_engine.prepare.choose.policy import TOOLS, policy
 from ce_engine.prepare.choose.tail import tail
@@ -71,7 +71,6 @@ class Cutter:
 
     def cut_around_pins(self, room: int, marks: CutMarks) -> Cut:
         """Cut so that what stands where an earlier cut put it stays there, while that leaves room enough."""
-        self.groups.in_values = True
         self.hold(marks.pins)
         if self._all_go(room, marks):
             return self._with_all(marks)
@@ -117,23 +116,17 @@ class Cutter:
             group.must |= group.anchor in self.held.costs
 
     def _go_on(self, made: Cut, room: int, marks: CutMarks) -> Cut | None:
-        """A cut behind the one that stands, if it leaves room enough: what is before it stays as it was sent.
+        """The cut that was `made` behind the one that stands, if it leaves room enough.
 
-        Where values stand before the question already, the results behind it become values in their places; else
-        `made`, whose messages come back as values before the question.
+        What stands before earlier questions stays as it was sent; what goes now comes back before this one.
         """
-        if not (self.held.costs and self._stands(marks)):
+        own = self.own if self.own in self.held.costs else ""
+        stays = self._stands(marks) and self.held.costs.keys() != {own} and bool(self.held.costs)
+        self.goes_on = stays and self._leaves_free(made, room)
+        if not self.goes_on:
             return None
-        self.goes_on = True
-        if self.own in self.held.costs:
-            cut = shorten_on(self.line, marks, lambda item: self.groups.short(item)[1])
-            if self._leaves_free(cut, room):
-                return cut
-        if self._leaves_free(made, room) and self.held.costs.keys() != {self.own}:
-            self.held.drop(self.own)  # it is made anew, with what goes now
-            return made
-        self.goes_on = False
-        return None
+        self.held.drop(own)  # it is made anew, with what goes now
+        return made
 
     def _leaves_free(self, cut: Cut, room: int) -> bool:
         return cut.tokens + self.held.tokens <= room * (1 - self.policy.free)
@@ -146,7 +139,7 @@ class Cutter:
             reserve=0,
             budget=self.budget,
             marks=marks,
-            short=lambda item: self.groups.short(item)[1],
+            short=lambda item: item.tokens,
         )
 
     def cut(self, room: int, marks: CutMarks, retrieved: int, spare: int = 0) -> Cut:

@@ -11,7 +11,6 @@ from ce_engine.prepare.compose.shorter_texts import ShorterText, may_be_shorter,
 from ce_engine.prepare.message_groups import MessageItem
 from ce_engine.prepare.outcome import Outcome
 from ce_engine.prepare.sources import CandidateSources
-from ce_engine.prepare.tool_results.values import values_of
 from ce_engine.schema.document import ContextBlock
 
 
@@ -22,8 +21,6 @@ class Groups:
         self.out = out
         self.sources = sources
         self.locale = locale
-        self.in_values = False
-        """Whether the short form of a result that is JSON is its values."""
         self._short_texts: dict[int, tuple[str, int]] = {}
         self._positions: dict[str, int] = {}
 
@@ -33,23 +30,16 @@ class Groups:
         if known is None:
             text = self.sources.text(item)
             # The results of several calls are one text here: it cannot be told whose the rest was.
-            short = text if item.more_call_ids else self._short(item, text)
+            whole = text if item.more_call_ids else ""
+            short = whole or short_result(text, self.sources.evidence_of(item), self.locale)
             saved = max(0, self._saved(item, text, short))
             known = (short if saved else text, item.tokens - saved)
             self._short_texts[id(item)] = known
         return known
 
-    def _short(self, item: MessageItem, text: str) -> str:
-        if not self.in_values:
-            return short_result(text, self.sources.evidence_of(item), self.locale)
-        written = self.sources.written
-        return text if item.error else values_of(text if written is None else written(item))
-
     def _saved(self, item: MessageItem, text: str, short: str) -> int:
-        count, index = self.sources.count, item.index
+        count, index = self.sources.count, -1 if item.index is None else item.index
         saved = count(text) - count(short) if short != text else 0
-        if index is None:
-            return saved
         return self.out.saved.setdefault(index, self.sources.saved.get(index, saved))
 
     def cost(self, position: int) -> int:
@@ -75,15 +65,14 @@ class Groups:
         return self.cost(position) - count(self._text(position)) + count(block.content)
 
     def sent(self) -> frozenset[int]:
-        """Entries that go out whole, or with all their values."""
+        """Entries that go out whole."""
         cut = self.out.cut
-        short = set[int]() if self.in_values else cut.shortened
         return frozenset(
             item.n
             for position, group in enumerate(self.out.line.groups)
             if position not in cut.dropped
             for item in group.items
-            if item.n is not None and not (position in short and item.is_tool_result)
+            if item.n is not None and not (position in cut.shortened and item.is_tool_result)
         )
 
     def prune(self, kept: Sequence[int], fates: Mapping[str, BlockFate]) -> None:

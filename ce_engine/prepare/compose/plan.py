@@ -72,19 +72,14 @@ def _piece(
 ) -> PromptMessage:
     pin, is_said = out.pins.get(item.message_id), item.origin is Origin.TASK
     before = pin.before if pin is not None else ""
-    text: str | None = None
-    if position in out.cut.shortened and item.is_tool_result:
-        shorter, tokens = short(item)
-        text = shorter if tokens < item.tokens else None
-        out.shortened += text is not None
     if item.index is None:
         out.restored += 1
-        stored = sources.stored(item)
-        if text is not None:
-            stored = stored.model_copy(update={"content": text})
-        return PromptMessage(message=stored, before=before, is_said=is_said)
-    if text is not None:
-        return PromptMessage(index=item.index, text=text, is_said=is_said)
+        return PromptMessage(message=sources.stored(item), before=before, is_said=is_said)
+    if position in out.cut.shortened and item.is_tool_result:
+        text, tokens = short(item)
+        if tokens < item.tokens:
+            out.shortened += 1
+            return PromptMessage(index=item.index, text=text, is_said=is_said)
     return PromptMessage(index=item.index, before=before, is_said=is_said)
 
 

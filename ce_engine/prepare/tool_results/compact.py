@@ -236,7 +236,7 @@ def _in_forms(sources: CandidateSources, forms: Forms) -> CandidateSources:
         form = forms.get(item.key)
         return own(item) if form is None else form.text
 
-    return replace(sources, text=text, written=own)
+    return replace(sources, text=text)
 
 
 def _whole(outcome: Outcome) -> frozenset[Key]:

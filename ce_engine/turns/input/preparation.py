@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,8 @@ from ce_engine.prepare.reconcile.align import ReconcileFlags
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.prepare.reconcile.match import IncomingMessage
 from ce_engine.prepare.reconcile.reconcile import NewEntry, Reconciliation, reconcile, settle
-from ce_engine.prepare.tool_results.compact import assemble_compact
+from ce_engine.prepare.sources import CandidateSources
+from ce_engine.prepare.tool_results.compact import ResultTexts, assemble_compact
 from ce_engine.runtime.processes import is_gone, owner
 from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
@@ -190,23 +191,21 @@ class Preparation:
         if config.prune.ttl_seconds:
             sources.now = given.now or self.records.ingest.clock.now_iso()
         pruner = GuardedPruner(chosen := pruner_of(config, self.pruner))
-        fixed, is_whole = sum(extras.values()), config.tool_results == "whole"
         results = results_of(self.view, call, config, sources, given.results)
 
         def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
             items = self.history.line(self.places, below)
             marks = self.cut.marks(items, below) if chat else CutMarks()
-            sources.compacts = is_whole and is_over(bound, fixed, items, below)
+            forms = self._formed(results, sources, bound, extras, items, below)
             run = partial(
                 assemble,
-                fixed=fixed,
+                fixed=sum(extras.values()),
                 limit=bound,
                 marks=marks,
                 config=config,
                 pruner=pruner,
                 inject=chat,
             )
-            forms = results if sources.compacts or not is_whole else None
             return marks, *assemble_compact(items, sources, forms, run)
 
         whole = not chat or self.history.items
@@ -221,6 +220,20 @@ class Preparation:
         return Selection(
             outcome, items, bound, extras, marks, *of, factor, chosen, told.stood
         ), recall
+
+    def _formed(
+        self,
+        results: ResultTexts | None,
+        sources: CandidateSources,
+        bound: Limit,
+        extras: Mapping[str, int],
+        items: Sequence[MessageItem],
+        below: BelowCut | None,
+    ) -> ResultTexts | None:
+        """The tool results where they take their forms: from when they arrive, or over the budget."""
+        is_whole = self.config.tool_results == "whole"
+        sources.compacts = is_whole and is_over(bound, sum(extras.values()), items, below)
+        return results if sources.compacts or not is_whole else None
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
         """Record the turn as it is now, with its report."""
