@@ -9,7 +9,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import Material
 from ce_engine.prepare.choose.anchored_context import HeldPins, Pin
-from ce_engine.prepare.choose.budget import Limit
+from ce_engine.prepare.choose.budget import Limit, is_over
 from ce_engine.prepare.choose.candidates import (
     FEW,
     SHORT,
@@ -77,7 +77,7 @@ def assemble(
 
     def made(marks: CutMarks) -> Outcome:
         line = split(items, marks.below)
-        if limit.tokens is not None and fixed + sum([item.tokens for item in items]) > limit.tokens:
+        if is_over(limit, fixed, items):
             take_out_repeated(line, items, sources.text)
         run = _Assembly(items, line, fixed, limit, config, sources, pruner)
         return run.run(marks, inject=inject)
@@ -135,7 +135,7 @@ class _Assembly:
             room = max(room, total)  # the host's own list is never touched
             out.cut = Cut(tokens=total, marks=marks)
         elif sharing and self.policy is TOOLS:
-            out.cut = self.cutter.cut_around_pins(room, marks, begins=self._begins)
+            out.cut = self.cutter.cut_around_pins(room, marks)
         else:
             out.cut = self.cutter.cut(room, marks, self.limit.tokens if sharing else 0)
         if below and not out.cut.stands:
@@ -335,7 +335,7 @@ class _Assembly:
             back = self.policy is CHAT and goes_back(found, pinned, around)
             added = self.out.cut.stands and not back
             nearest = partial(sources.nearest, query, sent, asked) if added else None
-            found = worth_adding(found, pinned, nearest)
+            found = worth_adding(found, pinned, nearest, self.policy.near)
             if not back:
                 left = min(left, self.cutter.low_water(self.out.cut, self._room(0), found))
         most = self.config.prune.max_retrieved_chunks

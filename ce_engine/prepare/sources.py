@@ -50,6 +50,7 @@ class CandidateSources:
         evidence_of: the evidence that a tool result is stored as, `""` if none.
         recall: what is relevant to a query among what does not go out, best first; the first so many.
         results: tool results that do not go out whole, those that later calls took from first; at most so many.
+        compacts: tool results are in their forms since the line is over its limit, not since they arrived.
         costs: tokens of candidates' lines that were counted before, by id: for one counter and language.
         terms: a text's terms, as relevance understands them.
         day_of: the day on which an item was said, `YYYY-MM-DD`; `""` where it is not known.
@@ -97,4 +98,5 @@ class CandidateSources:
     unread: Callable[[], Sequence[tuple[str, int]]] = tuple
     embedder: str = ""
     now: str | None = None
+    compacts: bool = False
     costs: MutableMapping[str, int] = field(default_factory=dict)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ce_engine.config import BudgetConfig, RuntimeConfig
+from ce_engine.prepare.message_groups import BelowCut, MessageItem
 from ce_engine.schema.enums import Layer
 
 
@@ -34,6 +35,14 @@ def limit(config: RuntimeConfig, context_window: int | None, *, by_hand: bool = 
         tokens = context_window - budget.reserved_reply_tokens
         return Limit(tokens, min(tokens, budget.max_context_tokens), "model")
     return Limit(None, budget.max_context_tokens, "unknown")
+
+
+def is_over(
+    limit: Limit, fixed: int, items: Sequence[MessageItem], below: BelowCut | None = None
+) -> bool:
+    """Whether a line as it is costs more than it may, with what is `below` its cut, and `fixed` tokens beside it."""
+    said = sum(item.tokens for item in items) + (below.tokens if below else 0)
+    return limit.tokens is not None and fixed + said > limit.tokens
 
 
 def share(layer: Layer, room: int, budget: BudgetConfig) -> int:

@@ -43,9 +43,6 @@ FEW, SHORT = 16, 16
 """As many candidates are looked at first as fill the room with this many tokens each, and at least so many."""
 
 
-NEAR = 0.85
-"""Share of the score of the nearest message that goes out which another needs to be added to a prefix."""
-
 LEAST = 8
 """Tokens that a sentence needs to say anything."""
 
@@ -318,7 +315,10 @@ def goes_back(
 
 
 def worth_adding(
-    found: Sequence[Candidate], pinned: Collection[str], nearest: Callable[[], float] | None
+    found: Sequence[Candidate],
+    pinned: Collection[str],
+    nearest: Callable[[], float] | None,
+    near: float,
 ) -> list[Candidate]:
     """What is not there yet, and of messages only what is about as near as those that are there.
 
@@ -326,12 +326,13 @@ def worth_adding(
         found: candidates.
         pinned: ids of those that stand before earlier questions.
         nearest: gives the score of the nearest message that goes out; `None` to take what there is.
+        near: share of that score which another one needs.
     """
     new = [candidate for candidate in found if candidate.id not in pinned]
     if nearest is None or not any(candidate.id.startswith(MESSAGE) for candidate in new):
         return new
     there = [c.score for c in found if c.id in pinned and c.id.startswith(MESSAGE)]
-    least = NEAR * max([nearest(), *there])
+    least = near * max([nearest(), *there])
     return [c for c in new if c.score > least or not c.id.startswith(MESSAGE)]
 
 

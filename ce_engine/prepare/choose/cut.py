@@ -52,10 +52,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How deep a new cut goes: to `low_water` of what may stay; older talk to `tail` tokens, where that is less."""
+    """How deep a new cut goes: to `low_water` of what may stay; older talk to `tail` tokens, where that is less.
+
+    It is made `always`, or where there is no room for all.
+    """
 
     low_water: float
     tail: int | None = None
+    always: bool = False
 
 
 def choose_cut(
@@ -71,14 +75,14 @@ def choose_cut(
 ) -> Cut:
     """Choose what is left out (decisions 6 and 8).
 
-    With room for all, nothing is. Else `reserve` tokens are kept for what relevance brings in
+    With room for all, nothing is, but where a cut is `always`. Else `reserve` tokens are kept for what relevance brings in
     again; a standing cut that still fits is kept; a new one goes down to the `depth`: past
     conversation first, then tool results of the current turn are shortened, oldest first,
     then whole groups of it go, oldest first. What must stay is never touched.
     """
     groups, below = line.groups, line.below
     total = sum(group.tokens for group in groups)
-    if total + (below.tokens if below else 0) <= room:
+    if total + (below.tokens if below else 0) <= room and not depth.always:
         return Cut(tokens=total, marks=marks)
     state = _State(groups, short, total)
     must = sum(group.tokens for group in groups if group.must)

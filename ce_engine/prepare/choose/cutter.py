@@ -24,6 +24,10 @@ FREED = 0.1
 """Share of the room that a cut which gives way to what a question needs frees at least."""
 
 
+LEAST = 0.7
+"""Share of what may be brought back that is, however large the newest step of an agent is."""
+
+
 class Cutter:
     """Cuts a line, and holds the pins of its lane.
 
@@ -53,6 +57,8 @@ class Cutter:
         self.sources = groups.sources
         self.held = held
         self.policy = policy(stays=bool(own), uses_tools=line.uses_tools)
+        self.goes_on = False
+        """Whether a cut goes on where the one before ended."""
         below = line.below.tokens if line.below else 0
         self.said = sum(group.tokens for group in line.groups) + below
 
@@ -69,37 +75,73 @@ class Cutter:
             self.held.costs = {name: count(pin.before) + FRAMING for name, pin in found.items()}
             self.held.pins |= found
 
-    def cut_around_pins(self, room: int, marks: CutMarks, *, begins: bool) -> Cut:
-        """Cut so that what stands before earlier questions stays, with them, while it leaves room enough.
-
-        With room for all, nothing is cut. Else a question that `begins` a turn needs some for what is to
-        be brought back for it.
-        """
-        spare = int(room * self.policy.asked) if begins else 0
-        groups = self.line.groups
+    def cut_around_pins(self, room: int, marks: CutMarks) -> Cut:
+        """Cut so that what stands where an earlier cut put it stays there, while that leaves room enough."""
         self.hold(marks.pins)
-        if self.said + self.held.tokens <= room:
-            return Cut(tokens=sum(group.tokens for group in groups), marks=marks)
-        least = [group.must for group in groups]
-        for group in groups:
+        if self._all_go(room, marks):
+            return self._with_all(marks)
+        least = [group.must for group in self.line.groups]
+        self._keep_pinned()
+        made = self._cut_beside_pins(room, marks)
+        if not made.moved:
+            return made
+        if on := self._go_on(made, room, marks):
+            return on
+        while self.held.costs:  # what is brought back is chosen anew, with what goes now
+            self.held.release()
+        for group, must in zip(self.line.groups, least, strict=True):
+            group.must = must
+        return self._cut_beside_pins(room, CutMarks())
+
+    def _all_go(self, room: int, marks: CutMarks) -> bool:
+        """Whether nothing is cut.
+
+        Results that take their forms in this call end the prefix anyway: where these alone leave little room, a cut
+        soon would end it again. A cut that stands stays, though all in its forms had room.
+        """
+        if not self.sources.compacts:
+            return self.said + self.held.tokens <= room
+        if self._stands(marks):
+            return not (marks.drop or self.line.below) and self.said + self.held.tokens <= room
+        return self.said + self.held.tokens <= room * (1 - self.policy.lossless)
+
+    def _stands(self, marks: CutMarks) -> bool:
+        return 0 < self.budget < marks.budget * 1.25
+
+    def _with_all(self, marks: CutMarks) -> Cut:
+        """A cut that leaves nothing out; where results take their forms with it, it is remembered."""
+        groups = self.line.groups
+        tokens = sum(group.tokens for group in groups)
+        if not self.sources.compacts or self._stands(marks):
+            return Cut(tokens=tokens, marks=marks)
+        first = CutMarks(shorten=groups[0].anchor, budget=self.budget)
+        return Cut(tokens=tokens, marks=first, moved=True)
+
+    def _keep_pinned(self) -> None:
+        for group in self.line.groups:
             group.must |= group.anchor in self.held.costs
-        cut = self._cut_beside_pins(room - spare, marks)
-        if not cut.moved:
-            return cut
-        self.held.drop(self.own)  # it is made anew, with what goes now
-        must = sum(group.tokens for group in groups if group.must)
-        if self.held.tokens > min(room * self.policy.most, room - must - FRAMING):
-            while self.held.costs:
-                self.held.release()
-            for group, must_stay in zip(groups, least, strict=True):
-                group.must = must_stay
-        return self._cut_beside_pins(room - spare, CutMarks())
+
+    def _go_on(self, made: Cut, room: int, marks: CutMarks) -> Cut | None:
+        """The cut that was `made` behind the one that stands, if it leaves room enough.
+
+        What stands before earlier questions stays as it was sent; what goes now comes back before this one.
+        """
+        own = self.own if self.own in self.held.costs else ""
+        stays = self._stands(marks) and self.held.costs.keys() != {own} and bool(self.held.costs)
+        self.goes_on = stays and self._leaves_free(made, room)
+        if not self.goes_on:
+            return None
+        self.held.drop(own)  # it is made anew, with what goes now
+        return made
+
+    def _leaves_free(self, cut: Cut, room: int) -> bool:
+        return cut.tokens + self.held.tokens <= room * (1 - self.policy.free)
 
     def _cut_beside_pins(self, room: int, marks: CutMarks) -> Cut:
         return choose_cut(
             self.line,
             room=room - self.held.tokens - FRAMING,
-            depth=Depth(self.policy.low_water),
+            depth=Depth(self.policy.low_water, always=self.sources.compacts),
             reserve=0,
             budget=self.budget,
             marks=marks,
@@ -158,11 +200,19 @@ class Cutter:
         return bool(self.own) and cut.stands and is_talk and freed > room * FREED
 
     def returns(self, cut: Cut, room: int, *, begins: bool) -> int:
-        """Tokens that may come back of what a cut frees: for agents so few that it is cheaper after some calls.
+        """Tokens that may come back of what is cut: for agents so few that another cut does not follow soon.
 
         A question that `begins` a turn has a share of the room all the same.
         """
         if self.policy is not TOOLS:
             return room
-        back = min((self.said - cut.tokens) * self.policy.results, room * self.policy.most)
+        back = self._returned(cut, room) if cut.moved else 0.0
+        if self.goes_on:
+            back = room * (1 - self.policy.free) - cut.tokens
         return max(int(back) - self.held.tokens, int(room * self.policy.asked) if begins else 0)
+
+    def _returned(self, cut: Cut, room: int) -> float:
+        """Tokens that come back where a cut begins anew: as few as leave room for another step like the newest."""
+        step = next((g.tokens for g in reversed(self.line.groups) if len(g.items) > 1), 0)
+        most = room * self.policy.most
+        return max(most * LEAST, min(most, room - cut.tokens - step))

@@ -15,26 +15,40 @@ class CutPolicy:
             leaves, the newest first; else both stay until there is no room for them.
         low_water: share of the room that messages keep at most when a cut moves; in a talk also what comes back
             with them, but for a question that goes back to what was said earlier.
-        results: share of what a cut frees that the values of results that are gone may take.
-        most: share of the room that may be taken by all that is brought back.
+        most: share of the room that may be taken by what is brought back, where a cut begins anew.
+        free: share of the room that a cut leaves free which goes on where the one before ended.
+        lossless: share of the room that must be free where nothing but the forms of results changes.
         asked: share of the room that a new question may take for what it needs, whatever else is there.
+        near: of the score of the nearest message that goes out, what another one needs to be added to a prefix.
     """
 
     name: str
     makes_room: bool
     low_water: float = 1.0
-    results: float = 0.0
     most: float = 1.0
+    free: float = 0.0
+    lossless: float = 0.0
     asked: float = 1.0
+    near: float = 0.85
 
 
 CHAT = CutPolicy("chat", makes_room=True, low_water=0.4)
 """A talk: chosen once a question, which gets its room. What a cut leaves is sent in full, and what it leaves free lasts
 for some turns."""
 
-TOOLS = CutPolicy("tools", makes_room=False, low_water=0.1, results=0.28, most=0.36, asked=0.1)
-"""An agent with tools: many calls a question, all behind the same prefix. A new cut is paid in full, so that it goes
-deep, and what comes back is paid by what it frees: the values of results, for later calls need them."""
+TOOLS = CutPolicy(
+    "tools",
+    makes_room=False,
+    low_water=0.0,
+    most=0.42,
+    free=0.25,
+    lossless=0.4,
+    asked=0.1,
+    near=1.2,
+)
+"""An agent with tools: many calls a question, all behind the same prefix. What is cut comes back as values, for later
+calls need them. The next cut goes on where the one before ended, so that its values stay where they were sent; where
+that leaves too little room, it begins anew, and goes deep."""
 
 ANEW = CutPolicy("anew", makes_room=True)
 """`placement="seed"`, and lines without a question: chosen in every call."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from ce_engine.config import RuntimeConfig
 from ce_engine.errors import BudgetExceededError
 from ce_engine.ports.pruner import Pruner
 from ce_engine.prepare.blocks.material import CollectedContext
-from ce_engine.prepare.choose.budget import Limit, limit
+from ce_engine.prepare.choose.budget import Limit, is_over, limit
 from ce_engine.prepare.choose.cut import CutMarks
 from ce_engine.prepare.choose.prune import GuardedPruner, pruner_of
 from ce_engine.prepare.choose.sharing import InputShare, share_of
@@ -22,7 +22,8 @@ from ce_engine.prepare.reconcile.align import ReconcileFlags
 from ce_engine.prepare.reconcile.earlier_lanes import EarlierLanes
 from ce_engine.prepare.reconcile.match import IncomingMessage
 from ce_engine.prepare.reconcile.reconcile import NewEntry, Reconciliation, reconcile, settle
-from ce_engine.prepare.tool_results.compact import assemble_compact
+from ce_engine.prepare.sources import CandidateSources
+from ce_engine.prepare.tool_results.compact import ResultTexts, assemble_compact
 from ce_engine.runtime.processes import is_gone, owner
 from ce_engine.schema.call import ModelCall, Prepared, TurnHandle
 from ce_engine.schema.degradation import PRUNE_FAILED, Degradation
@@ -199,6 +200,7 @@ class Preparation:
         def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
             items = self.history.line(self.places, below)
             marks = self.cut.marks(items, below) if chat else CutMarks()
+            forms = self._formed(results, sources, bound, extras, items, below)
             run = partial(
                 assemble,
                 fixed=sum(extras.values()),
@@ -208,7 +210,7 @@ class Preparation:
                 pruner=pruner,
                 inject=chat,
             )
-            return marks, *assemble_compact(items, sources, results, run)
+            return marks, *assemble_compact(items, sources, forms, run)
 
         whole = not chat or self.history.items
         marks, items, outcome = assembled(None if whole else self.cut.known_below())
@@ -222,6 +224,20 @@ class Preparation:
         return Selection(
             outcome, items, bound, extras, marks, *of, factor, chosen, told.stood
         ), recall
+
+    def _formed(
+        self,
+        results: ResultTexts | None,
+        sources: CandidateSources,
+        bound: Limit,
+        extras: Mapping[str, int],
+        items: Sequence[MessageItem],
+        below: BelowCut | None,
+    ) -> ResultTexts | None:
+        """The tool results where they take their forms: from when they arrive, or over the budget."""
+        is_whole = self.config.tool_results == "whole"
+        sources.compacts = is_whole and is_over(bound, sum(extras.values()), items, below)
+        return results if sources.compacts or not is_whole else None
 
     def _keep(self, turn: OpenTurn, outcome: Outcome) -> None:
         """Record the turn as it is now, with its report."""

@@ -83,15 +83,19 @@ def results_of(
     sources: CandidateSources,
     given: ArchivedForms,
 ) -> ResultTexts | None:
-    """What the stage asks of a call's tool results; `None` where they go out as the app sends them."""
-    if config.tool_results == "whole" or call.purpose != "chat":
+    """What the stage asks of a call's tool results; `None` where they go out as the app sends them.
+
+    Where they take their forms for the budget alone, nothing is left out of them.
+    """
+    if call.purpose != "chat":
         return None
     known = _known.get(view)
     # One counter's, as that of the costs of lines: another one counts anew.
     costs = sources.costs
     if known is None or known.costs is not costs:
         known = _known[view] = _Known(view, costs)
-    results, reads = _Results(view, call), given.fetches or fetches(call)
+    reads = config.tool_results == "compact" and (given.fetches or fetches(call))
+    results = _Results(view, call)
     former = FormMaker(config.locale, sources.count, terms, results.question, reads, known)
     return ResultTexts(
         former, sources.text, results.calls, results.evidence, results.is_media, given.forms

@@ -360,7 +360,7 @@ class ArchiveWriter:
 
     def _forms(self) -> dict[str, Any]:
         """How tool results went out, where that does not follow from what is stored."""
-        if self.config.tool_results == "whole":
+        if self.config.tool_results == "whole" and not self.chosen.sources.compacts:
             return {}
         found = unstored(self.records.view, self.call, self.chosen.items, self.chosen.outcome.forms)
         return {"forms": dict(found), "fetches": fetches(self.call)}

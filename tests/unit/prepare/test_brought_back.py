@@ -158,21 +158,21 @@ def test_an_agent_over_its_budget_keeps_the_values_of_its_results_and_its_prefix
     engine: ContextEngine,
 ) -> None:
     """Over many steps the list is cut a few times; in between, requests only grow, also into the next question."""
-    agent = Agent(engine, 2500)
+    agent = Agent(engine, 1100)
     for question in ("Book a flight to Oslo.", "那么北京呢？"):
         agent.ask(question)
         for n in range(9):
             flights = [{"flight": f"HAT{n}{k}", "status": "available"} for k in range(6)]
-            terms = {"flights": flights, "terms": "不可退款。" * 9}
+            terms = {"flights": flights, "terms": f"不可退款。{n}" * 9}
             agent.use(f"{question[:1]}{n}", "search", {"day": n}, terms)
-            assert agent.last.report.token_used <= 2500
+            assert agent.last.report.token_used <= 1100
         agent.answer("Done.")
     moved = [
         n for n, (before, now) in enumerate(pairwise(agent.sent)) if now[: len(before)] != before
     ]
     assert 1 <= len(moved) <= 8
-    # Behind a cut: what is gone is there as values, named by its tool.
-    text = "\n".join(content for _, content in agent.sent[moved[0] + 1])
+    # Behind the cuts: what is gone is there as values, named by its tool.
+    text = "\n".join(content for n in moved for _, content in agent.sent[n + 1])
     assert any(
         f"| tool result search: flights HAT{n}0 available, HAT{n}1" in text for n in range(9)
     )
@@ -269,3 +269,57 @@ def test_a_document_that_shares_one_word_does_not_stand_before_what_was_said(
     small = BudgetConfig(max_input_tokens=200, reserved_reply_tokens=0)
     prepared = app.prepare(config=RuntimeConfig(budget=small))
     assert "TCK-4711" in "".join(part.content for part in prepared.assembled.parts)
+
+
+@pytest.mark.req("E-03")
+def test_over_the_budget_results_say_the_same_in_fewer_tokens(engine: ContextEngine) -> None:
+    """Nothing is lost while the forms alone make room; and what went out so stays."""
+    agent = Agent(engine, 2500)
+    agent.ask("哪些航班有座位？")
+    given, now, before = list[str](), list[str](), list[tuple[str, str]]()
+    for n in range(16):
+        flights = [{"flight": f"HAT{n}{k}", "城市": "上海", "seats": k} for k in range(6)]
+        agent.use(f"c{n}", "search", {"day": n}, flights)
+        given.append(json.dumps(flights))
+        now = [content for role, content in agent.sent[-1] if role == "tool"]
+        if not agent.last.unchanged:
+            break
+        assert now == given, "with room to spare the app's own"
+        before = agent.sent[-1]
+    assert before
+    assert agent.last.report.token_used < 2500 * 0.7
+    for text, whole in zip(now, given, strict=True):
+        table = json.loads(text)
+        rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+        assert [{**table["every"], **row} for row in rows] == json.loads(whole)
+    assert agent.last.report.results_saved.keys() == {"compact_json"}
+    formed = agent.sent[-1]
+    agent.use("next", "search", {"day": 99}, [{"flight": "HAT99"}, {"flight": "HAT98"}])
+    assert agent.sent[-1][: len(formed)] == formed
+
+
+@pytest.mark.req("E-03")
+def test_a_cut_goes_on_where_the_one_before_ended(engine: ContextEngine) -> None:
+    """What stands before earlier questions stays there, and the prefix with it; what goes next stands before the next one."""
+    agent = Agent(engine, 2000)
+    for question in ("Which orders are late?", "还有哪些？", "And the last?"):
+        agent.ask(question)
+        for n in range(10):
+            name = f"{question[:1]}{n}"
+            lines = [{"sku": f"SKU-{name}-{k}", "note": f"第{k}件 {name}"} for k in (1, 2)]
+            order = {"order": f"W-{name}", "state": f"late by {name}", "lines": lines, "gift": None}
+            agent.use(f"c-{name}", "get_order", {"order": f"W-{name}"}, order)
+        agent.answer("Some.")
+    pinned = [[text for role, text in sent if role == "user"] for sent in agent.sent]
+    on = [
+        (before, now)
+        for before, now in pairwise(pinned)
+        if "| tool result" in before[0] and "| tool result" in now[-1] != before[-1]
+    ]
+    kept = [now for before, now in on if len(now) > 1 and now[0] == before[0]]
+    assert kept, "the first pin is as it was, and there is another one"
+    assert kept[0][0].count("; state late by ") > 5
+    assert "; state late by " in kept[0][-1]
+    assert engine.sync.flush()
+    replay = engine.sync.replay(SCOPE, system="You book flights.")
+    assert replay.equal, replay.problems
