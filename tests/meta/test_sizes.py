@@ -20,7 +20,7 @@ ROOMS = {
     "ce_engine/audit": 2810,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,
-    "ce_engine/prepare": 4470,
+    "ce_engine/prepare": 4500,
     "ce_engine/runtime": 1250,
     "ce_engine/schema": 2690,
     "ce_engine/sessions": 1430,
