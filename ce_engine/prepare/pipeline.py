@@ -17,6 +17,7 @@ from ce_engine.prepare.choose.candidates import (
     Nomination,
     cost_of,
     fact_candidates,
+    goes_back,
     lost_decision,
     nominate,
     not_looked_at,
@@ -31,7 +32,7 @@ from ce_engine.prepare.choose.cut import Cut, CutMarks
 from ce_engine.prepare.choose.cutter import Cutter
 from ce_engine.prepare.choose.decisions import decisions, steps_left_out
 from ce_engine.prepare.choose.groups import Groups
-from ce_engine.prepare.choose.policy import TOOLS
+from ce_engine.prepare.choose.policy import CHAT, TOOLS
 from ce_engine.prepare.choose.pruner_guard import BlockChooser, is_cut
 from ce_engine.prepare.choose.standing import FACTS, StandingContext, stand
 from ce_engine.prepare.compose.compose import texts_of
@@ -140,8 +141,8 @@ class _Assembly:
         if below and not out.cut.stands:
             return out
         if sharing and out.cut.moved and self.policy is not TOOLS:
-            spare = room - out.cut.tokens - self._wanted(room)
-            out.cut = self.cutter.cut(room, marks, self.limit.tokens or 0, max(0, spare))
+            spare = self.cutter.spare(out.cut, self._query(), room)
+            out.cut = self.cutter.cut(room, marks, self.limit.tokens or 0, spare)
         if out.cut.tokens > room:
             room += self._shorten_texts(out.cut.tokens - room)
         if sharing and (self.policy is not TOOLS or self.limit.tokens is None):
@@ -178,12 +179,6 @@ class _Assembly:
         if self.limit.tokens is None:
             return said + self.limit.inject
         return self.limit.tokens - self.fixed
-
-    def _wanted(self, room: int) -> int:
-        """Tokens of what relevance would bring back: what is left of the room is for the newest messages."""
-        most = min(self.config.prune.max_retrieved_chunks, max(FEW, room // SHORT))
-        found = relevant(self.sources.recall(self._query(), self.groups.sent(), most))
-        return sum(cost_of(each, self.sources, self.config.locale) for each in found)
 
     def _task(self) -> MessageGroup | None:
         return self.line.groups[self.line.task] if self.line.task is not None else None
@@ -336,9 +331,13 @@ class _Assembly:
             asked = self.line.groups[self.line.task or 0].items[0].n or 0
             refs = (ref for pin in self.out.pins.values() for ref in pin.refs)
             pinned = {name for name, part in refs if not part}  # of the others more may be needed
-            added = self.out.cut.stands
+            around = partial(sources.around, query, sent, asked)
+            back = self.policy is CHAT and goes_back(found, pinned, around)
+            added = self.out.cut.stands and not back
             nearest = partial(sources.nearest, query, sent, asked) if added else None
             found = worth_adding(found, pinned, nearest)
+            if not back:
+                left = min(left, self.cutter.low_water(self.out.cut, self._room(0), found))
         most = self.config.prune.max_retrieved_chunks
         return nominate(
             found,

@@ -20,7 +20,7 @@ from ce_engine.schema.enums import (
     ToolCallStatus,
     ToolType,
 )
-from ce_engine.schema.shown import Shown
+from ce_engine.schema.html_repr import HtmlRepr
 
 
 SCHEMA_VERSION = "1.1"
@@ -290,7 +290,7 @@ class Meta(Schema):
     actor: Actor | None = None
 
 
-class SessionDocument(Shown, Schema):
+class SessionDocument(HtmlRepr, Schema):
     """Everything of one session, as JSON: what `ce show --json` prints and what moves between stores."""
 
     schema_version: str = SCHEMA_VERSION

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from ce_engine.errors import SchemaValidationError
 from ce_engine.schema.document import Ref, Schema, ToolRequest, additive
 from ce_engine.schema.enums import BlockType, EvidenceType, Priority, Role, SourceKind
-from ce_engine.schema.shown import Shown
+from ce_engine.schema.html_repr import HtmlRepr
 
 
 class EvidenceFilter(Schema):
@@ -189,7 +189,7 @@ class Untouched(Schema):
     prefix: int | None = None
 
 
-class Report(Shown, Schema):
+class Report(HtmlRepr, Schema):
     """Everything that was decided in one turn. Numbers and refs, never content.
 
     `token_budget` is what the input may have (window minus reply reserve), `None` where no budget

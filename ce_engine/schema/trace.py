@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ce_engine.schema.document import Evidence, Message, ModelUsage, Ref, Schema, ToolCall
-from ce_engine.schema.shown import Shown
+from ce_engine.schema.html_repr import HtmlRepr
 
 
 class EvidenceTrace(Schema):
@@ -36,7 +36,7 @@ class EvidenceTrace(Schema):
     """Of these, the answers that rest on it: they quote it, or the app says so."""
 
 
-class Trace(Shown, Schema):
+class Trace(HtmlRepr, Schema):
     """What was asked for and where it leads: one entry for each ref of it.
 
     `kind` is `message`, `block` or `evidence`. Of a message, `seen_by` are the agents (lanes that

@@ -55,6 +55,7 @@ CONFIG = RuntimeConfig(fail="closed", store=StoreConfig(deadline_s=30))
 """A commit that returns is stored, however busy the machine: what did not land raises."""
 
 T = TypeVar("T")
+Kept = TypeVar("Kept", bound=SqlStore | FileStore | RedisStore)
 WORK, WORKED = "work", "worked"
 """A transaction began on the store's own thread; all of it is written, and is to be committed."""
 
@@ -125,6 +126,12 @@ class Told:
         self("end", name, session)
 
 
+def sealing(store: Kept) -> Kept:
+    """The store, sealed where `CE_ENCRYPTION_KEY` says so."""
+    store.encryption = cipher_of()
+    return store
+
+
 def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
     """The store of a URL, that says when it has a group in hand, and when it is in a transaction."""
 
@@ -163,11 +170,10 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
 
     log.JOURNAL_BYTES = pages.LINES_BYTES = 20_000  # so that snapshots are replaced all the time
     if url.startswith("redis"):
-        store: SqlStore | FileStore | RedisStore = TellingRedis(url, timeout_s=20)
-    else:
-        store = (TellingFiles if url.startswith("file") else TellingSql)(url, lock_timeout_s=20)
-    store.encryption = cipher_of()
-    return store
+        return sealing(TellingRedis(url, timeout_s=20))
+    if url.startswith("file"):
+        return sealing(TellingFiles(url, lock_timeout_s=20))
+    return sealing(TellingSql(url, lock_timeout_s=20))
 
 
 class Answering(BaseChatModel):

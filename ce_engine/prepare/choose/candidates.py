@@ -302,6 +302,21 @@ def parted(
     return pin, [found.snippet for found in ordered if pin is None or not found.stored]
 
 
+def goes_back(
+    found: Iterable[Candidate], pinned: Collection[str], around: Callable[[], float]
+) -> bool:
+    """Whether a question goes back to what was said earlier: something of it is nearer than the talk around it.
+
+    Args:
+        found: candidates.
+        pinned: ids of those that stand before earlier questions, which are not counted.
+        around: gives the score of the nearest of the messages right before the question, which lends them its words.
+    """
+    new = (c.score for c in found if c.id.startswith(MESSAGE) and c.id not in pinned)
+    nearest = max(new, default=0.0)
+    return nearest > 0.0 and nearest > around()
+
+
 def worth_adding(
     found: Sequence[Candidate], pinned: Collection[str], nearest: Callable[[], float] | None
 ) -> list[Candidate]:

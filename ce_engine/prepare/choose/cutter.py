@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ce_engine.config import RuntimeConfig
 from ce_engine.prepare.choose.anchored_context import HeldPins, Pins, in_line
 from ce_engine.prepare.choose.budget import shares
+from ce_engine.prepare.choose.candidates import ALWAYS, FEW, MESSAGE, SHORT, cost_of, relevant
 from ce_engine.prepare.choose.cut import Cut, CutMarks, Depth, choose_cut
 from ce_engine.prepare.choose.groups import Groups
-from ce_engine.prepare.choose.policy import TOOLS, policy
+from ce_engine.prepare.choose.policy import CHAT, TOOLS, policy
 from ce_engine.prepare.choose.tail import tail
+from ce_engine.prepare.compose.render import knowledge
 from ce_engine.prepare.compose.sections import FRAMING
 from ce_engine.prepare.message_groups import MessageLine
+from ce_engine.prepare.sources import Candidate
 from ce_engine.schema.enums import Layer
+from ce_engine.text.quote import quote
 
 
-FREED = 0.25
+FREED = 0.1
 """Share of the room that a cut which gives way to what a question needs frees at least."""
 
 
@@ -118,6 +124,25 @@ class Cutter:
             short=lambda item: self.groups.short(item)[1],
             least=reserve // 2 if self.own else None,
         )
+
+    def spare(self, cut: Cut, query: str, room: int) -> int:
+        """Tokens for more of the newest messages: where relevance would bring little back, and not all of the room."""
+        most = min(self.config.prune.max_retrieved_chunks, max(FEW, room // SHORT))
+        found = relevant(self.sources.recall(query, self.groups.sent(), most))
+        wanted = sum(cost_of(each, self.sources, self.config.locale) for each in found)
+        return max(0, min(room - wanted, int(room * self.policy.low_water)) - cut.tokens)
+
+    def low_water(self, cut: Cut, room: int, found: Sequence[Candidate]) -> int:
+        """Tokens that may come back for a question that does not go back: filled up, a new cut would not last.
+
+        The best few messages have room all the same, and what is no message: nobody else has a copy of it.
+        """
+        is_talk = all(candidate.id.startswith(MESSAGE) for candidate in found)
+        if self.policy is not CHAT or not cut.moved or not is_talk:
+            return room
+        locale, best = self.config.locale, [candidate.snippet for candidate in found[:ALWAYS]]
+        least = self.sources.count(quote(knowledge(best, locale), locale)) + 2 * FRAMING
+        return max(int(room * self.policy.low_water) - cut.tokens, least)
 
     def may_move(self, cut: Cut, room: int) -> bool:
         """Whether a cut gives way to what a question needs: a talk's; tools' results are a prefix that costs more.

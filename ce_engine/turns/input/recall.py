@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MANY = 1_000
 """Words of later calls that are looked for in results; more say nothing new."""
 
+AROUND = 8
+"""Entries right before a question that say what is being talked of."""
+
 MAX_TOLD = 400
 """Messages of the session that are looked for inside a helper's prompt, the newest."""
 
@@ -95,6 +98,7 @@ class Recall:
             summary=self.summary,
             settle=self.settle,
             nearest=self.nearest,
+            around=self.around,
             unread=self.unread,
             is_hidden=self.is_hidden,
             materials=self.materials,
@@ -245,6 +249,15 @@ class Recall:
         found = self.view.search_messages(
             query, FEW, lambda n: n not in sent or entries[n].role == "user", among, self.vectors
         )
+        return found[0][1] if found else 0.0
+
+    def around(self, query: str, sent: frozenset[int], asked: int) -> float:
+        """The score of the nearest of the newest entries that go out before the one that is asked.
+
+        Its own words are lent to those beside it, so that what is nearer than they are is near indeed.
+        """
+        newest = range(max(0, asked - AROUND), asked)
+        found = self.view.search_messages(query, 1, lambda n: n not in sent, newest, self.vectors)
         return found[0][1] if found else 0.0
 
     def _before(self, sent: frozenset[int]) -> int:

@@ -348,3 +348,44 @@ def test_a_session_that_grew_knows_what_a_new_one_does(engine: ContextEngine, to
     sent = "\n".join(content for _, content in parts(grown))
     assert [fact for fact in facts if fact not in sent] == []
     chat.replays()
+
+
+def test_a_question_that_goes_back_gets_what_fits_not_only_what_is_nearest(
+    engine: ContextEngine,
+) -> None:
+    """Only what was about as near as the nearest went in while a cut stood, and much of the room was empty."""
+    chat = Chat(engine, config(2400))
+    boiler = "The north boiler in Leeds is serviced by Ann."
+    stock = [f"Part {n} for a boiler is in stock." for n in range(6)]
+    for fact in (boiler, *stock):
+        chat.ask(fact, "Noted.")
+    while any(stock[-1] in content for _, content in chat.sent[-1]):
+        chat.talk()
+    chat.ask("Xylo?", "Zephyr: the north boiler in Leeds is serviced.")
+    for _ in range(6):
+        chat.talk()
+    asked_now = chat.ask("Who serviced the north boiler in Leeds, which part is in stock?", "Ann.")
+    sent = "\n".join(content for _, content in parts(asked_now))
+    assert [fact for fact in (boiler, *stock) if fact not in sent] == []
+    chat.replays()
+
+
+SUBJECTS = "ferry piano tent garden roof choir sofa parrot drone guitar kayak orchard".split()
+ASPECTS = "price date place colour weather insurance".split()
+
+
+def test_a_talk_that_goes_on_is_cut_deep_so_that_the_cut_lasts(engine: ContextEngine) -> None:
+    """An input that was filled up when its cut moved was cut again after a few questions."""
+    chat = Chat(engine, config(1000))
+    cuts: list[int] = []
+    for subject in SUBJECTS:
+        for n, aspect in enumerate(ASPECTS):
+            said = (
+                f"The {aspect} of the {subject} is {n}{len(chat.sent)}, and {subject}s have it so."
+            )
+            told = chat.ask(f"What about the {aspect} of the {subject}?", said)
+            if len(chat.sent[-1]) < len(chat.sent[-2]):
+                cuts.append(told.report.token_used)
+    assert len(cuts) >= 4
+    assert max(cuts) <= 600, "there is room for the questions to come"
+    chat.replays()

@@ -1,4 +1,4 @@
-"""Values that a notebook shows: what is drawn of them is an app's, and is only looked for when it is wanted."""
+"""How a notebook shows a value: what is drawn of it is an app's, and is only looked for when it is wanted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DRAWING = "ce_engine.apps.notebook"
 """Named, not imported: a value knows no app, and costs nothing where nobody draws it."""
 
 
-class Shown:
+class HtmlRepr:
     """Mixed into a value of which `ce_engine.apps.notebook` draws a picture."""
 
     def _repr_html_(self) -> str:
