@@ -77,17 +77,21 @@ def test_all_of_it_by_keyboard(tab: Page) -> None:
     expect(tab.locator("main")).to_be_focused()
 
 
+GROUND = "getComputedStyle(document.body).backgroundColor"
+
+
 def test_the_switches_of_language_and_colours_stay(tab: Page) -> None:
-    light = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    light = tab.evaluate(GROUND)
     tab.get_by_role("button", name="Dark").click()
-    dark = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert light != dark
+    expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(tab.locator("body")).not_to_have_css("background-color", light)
     tab.get_by_role("button", name="中文").click()
     expect(tab.locator("header nav a").first).to_have_text("会话")
     expect(tab.locator("html")).to_have_attribute("lang", "zh")
     tab.get_by_role("link", name="对比").click()
+    tab.wait_for_url(re.compile("/compare"))
     expect(tab.locator("html")).to_have_attribute("lang", "zh")
-    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+    expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
 
 
 def test_a_switch_comes_back_to_where_the_reader_is(tab: Page) -> None:
@@ -102,5 +106,5 @@ def test_a_switch_comes_back_to_where_the_reader_is(tab: Page) -> None:
 def test_the_browsers_own_language_and_colours(site: Site, open_tab: OpenTab) -> None:
     tab = open_tab(site, locale="zh-CN", color_scheme="dark")
     expect(tab.locator("html")).to_have_attribute("lang", "zh")
-    red, *_ = re.findall(r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+    red, *_ = re.findall(r"\d+", tab.evaluate(GROUND))
     assert int(red) < 60
