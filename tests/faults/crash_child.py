@@ -171,9 +171,8 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
     log.JOURNAL_BYTES = pages.LINES_BYTES = 20_000  # so that snapshots are replaced all the time
     if url.startswith("redis"):
         return sealing(TellingRedis(url, timeout_s=20))
-    if url.startswith("file"):
-        return sealing(TellingFiles(url, lock_timeout_s=20))
-    return sealing(TellingSql(url, lock_timeout_s=20))
+    kind: type[TellingSql | TellingFiles] = TellingFiles if url[:4] == "file" else TellingSql
+    return sealing(kind(url, lock_timeout_s=20))
 
 
 class Answering(BaseChatModel):
