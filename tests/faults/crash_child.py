@@ -168,7 +168,6 @@ def telling_store(url: str, told: Told) -> SqlStore | FileStore | RedisStore:
         async def _run(self, lane: WorkerQueue[Link], work: Callable[[Link], T]) -> T:
             return await super()._run(lane, telling(work) if lane is self._writer else work)
 
-    log.JOURNAL_BYTES = pages.LINES_BYTES = 20_000  # so that snapshots are replaced all the time
     if url.startswith("redis"):
         return sealing(TellingRedis(url, timeout_s=20))
     kind: type[TellingSql | TellingFiles] = TellingFiles if url[:4] == "file" else TellingSql
@@ -194,6 +193,9 @@ class Writer:
 
     def __init__(self, url: str, number: int, told: Told) -> None:
         self.told, self.number = told, number
+        log.JOURNAL_BYTES = pages.LINES_BYTES = (
+            20_000  # so that snapshots are replaced all the time
+        )
         self.engine: ContextEngine = create_context_engine(
             telling_store(url, self.told), config=CONFIG
         )
