@@ -75,11 +75,13 @@ def assemble(
         inject: whether anything may be brought in (not for helper calls).
     """
 
+    was_cut = marks.budget > 0
+
     def made(marks: CutMarks) -> Outcome:
         line = split(items, marks.below)
         if is_over(limit, fixed, items):
             take_out_repeated(line, items, sources.text)
-        run = _Assembly(items, line, fixed, limit, config, sources, pruner)
+        run = _Assembly(items, line, fixed, limit, config, sources, pruner, was_cut=was_cut)
         return run.run(marks, inject=inject)
 
     outcome = made(marks)
@@ -101,6 +103,8 @@ class _Assembly:
         config: RuntimeConfig,
         sources: CandidateSources,
         pruner: Pruner,
+        *,
+        was_cut: bool,
     ) -> None:
         self.items = items
         self.line = line
@@ -120,7 +124,9 @@ class _Assembly:
         stays = config.placement == "cache" and task is not None and task.items[0].n is not None
         self.own = task.anchor if task is not None and stays else ""  # who a pin is made for
         self.today = sources.day_of(task.items[0]) if task is not None else ""
-        self.cutter = Cutter(line, self.own, limit.tokens or 0, config, self.groups, self.held)
+        self.cutter = Cutter(
+            line, self.own, limit.tokens or 0, config, self.groups, self.held, was_cut=was_cut
+        )
         self.policy = self.cutter.policy
 
     def run(self, marks: CutMarks, *, inject: bool) -> Outcome:

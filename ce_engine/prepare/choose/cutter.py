@@ -38,6 +38,7 @@ class Cutter:
         config: the run's configuration.
         groups: the line's, with short forms of tool results.
         held: takes up the pins.
+        was_cut: whether the line was cut in an earlier call.
     """
 
     def __init__(
@@ -48,6 +49,8 @@ class Cutter:
         config: RuntimeConfig,
         groups: Groups,
         held: HeldPins,
+        *,
+        was_cut: bool,
     ) -> None:
         self.line = line
         self.own = own
@@ -56,6 +59,7 @@ class Cutter:
         self.groups = groups
         self.sources = groups.sources
         self.held = held
+        self.was_cut = was_cut
         self.policy = policy(stays=bool(own), uses_tools=line.uses_tools)
         self.goes_on = False
         """Whether a cut goes on where the one before ended."""
@@ -177,10 +181,11 @@ class Cutter:
     def low_water(self, cut: Cut, room: int, found: Sequence[Candidate]) -> int:
         """Tokens that may come back for a question that does not go back: filled up, a new cut would not last.
 
-        The best few messages have room all the same, and what is no message: nobody else has a copy of it.
+        The best few messages have room all the same, and what is no message: nobody else has a copy of it. A line that
+        is cut for the first time may be all that is ever asked.
         """
         is_talk = all(candidate.id.startswith(MESSAGE) for candidate in found)
-        if self.policy is not CHAT or not cut.moved or not is_talk:
+        if self.policy is not CHAT or not cut.moved or not is_talk or not self.was_cut:
             return room
         locale, best = self.config.locale, [candidate.snippet for candidate in found[:ALWAYS]]
         least = self.sources.count(quote(knowledge(best, locale), locale)) + 2 * FRAMING
