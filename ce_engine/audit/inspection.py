@@ -138,7 +138,9 @@ def _take_after(view: SessionView, known: SessionView) -> None:
             memory, evidence_ids=[*memory.evidence_ids], documents=[*memory.documents]
         )
     for name, lane in known.lanes.items():
-        view.lanes[name] = replace(lane, sent=[], places=[], bodies=deepcopy(lane.bodies))
+        view.lanes[name] = replace(
+            lane, sent=[], places=[], items={}, told=None, bodies=deepcopy(lane.bodies)
+        )
     view.adopt(old)
 
 

@@ -99,7 +99,7 @@ class LaneMemory:
             counted_by: the counter's name.
         """
         count = len(known)
-        if self.counted_by != counted_by or places[:count] != known:
+        if not count or self.counted_by != counted_by or places[:count] != known:
             self.counted_by = counted_by
             return {}, None
         if count == len(self.sent):
