@@ -10,7 +10,6 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context
-from functools import partial
 from typing import Any, TypeVar
 
 from ce_engine.errors import SyncCallError
@@ -79,14 +78,7 @@ class LoopThread:
             never: Future[T] = Future()
             never.cancel()
             return never
-        loop, future = self.loop(), Future[T]()
-
-        def begin() -> None:
-            task = loop.create_task(_delivered(work, future))
-            future.add_done_callback(partial(_cancel, loop, task))
-
-        loop.call_soon_threadsafe(begin)
-        return future
+        return asyncio.run_coroutine_threadsafe(work, self.loop())
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine on the loop that nobody waits for."""
@@ -140,36 +132,6 @@ class LoopThread:
         _stop(loop)
         if thread is not threading.current_thread():
             thread.join(timeout=2)
-
-
-async def _delivered(work: Coroutine[Any, Any, T], future: Future[T]) -> None:
-    """Do work, and tell whoever waits for the future at once.
-
-    `asyncio.run_coroutine_threadsafe` tells it a round of the loop later.
-    """
-    try:
-        result = await work
-    except asyncio.CancelledError:
-        future.cancel()
-        future.set_running_or_notify_cancel()
-        raise
-    except BaseException as error:
-        if future.set_running_or_notify_cancel():
-            future.set_exception(error)
-        if not isinstance(error, Exception):
-            raise
-    else:
-        if future.set_running_or_notify_cancel():
-            future.set_result(result)
-    finally:
-        del future  # which has the error, whose traceback has this frame
-
-
-def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], future: Future[T]) -> None:
-    """Cancel work if its future was cancelled, on whatever thread; what has ended does not mind."""
-    if future.cancelled():
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(task.cancel)
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:
