@@ -74,7 +74,6 @@ def assemble(
         pruner: chooses among the candidates.
         inject: whether anything may be brought in (not for helper calls).
     """
-
     was_cut = marks.budget > 0
 
     def made(marks: CutMarks) -> Outcome:

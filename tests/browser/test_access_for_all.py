@@ -44,7 +44,7 @@ def settled(tab: Page, address: str) -> None:
     """Go there, and wait until what is read little by little is there."""
     tab.goto(address, wait_until="domcontentloaded")
     sync_api.expect(tab.locator("[hx-trigger*='delay:1']")).to_have_count(0)
-    tab.wait_for_function("document.querySelectorAll('.htmx-request').length === 0")
+    sync_api.expect(tab.locator(".htmx-request")).to_have_count(0)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -226,7 +226,9 @@ def looked(v: Visitor) -> None:
 def read(v: Visitor) -> None:
     c = v.canary
     v.sync.list_sessions(
-        account_id=c("list_sessions.account_id"), user_id=c("list_sessions.user_id")
+        account_id=c("list_sessions.account_id"),
+        user_id=c("list_sessions.user_id"),
+        since=c("list_sessions.since"),
     )
     v.sync.export_user_data(v.scope.account_id, v.scope.user_id)
     v.sync.redact(v.scope, c("redact.text"))

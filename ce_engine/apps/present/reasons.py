@@ -107,8 +107,8 @@ _FORMS = {
 }
 
 _NO_SHARE = (
-    "candidate left out: the share for what comes back was used up",
-    "candidates left out: the share for what comes back was used up",
+    "candidate over the share for what comes back",
+    "candidates over the share for what comes back",
 )
 """The budget itself may have room all the same."""
 

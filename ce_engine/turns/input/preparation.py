@@ -200,6 +200,10 @@ class Preparation:
         def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
             items = self.history.line(self.places, below)
             marks = self.cut.marks(items, below) if chat else CutMarks()
+            if (
+                not self.share.recall
+            ):  # what was brought in while it might be does not stand there, either
+                marks = replace(marks, pins={})
             forms = self._formed(results, sources, bound, extras, items, below)
             run = partial(
                 assemble,

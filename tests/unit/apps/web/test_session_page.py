@@ -71,7 +71,7 @@ def test_what_it_cost_comes_in_a_part_of_its_own(talk_pages: TestClient, talk_ur
     told = ce(
         "report", TALK.session_id, "--store", talk_url, "--account", "acme", columns=400
     ).stdout
-    lines = [line for line in texts(part, "p") if line]
+    lines = [line for line in texts(part, "dd") if line]
     assert lines
     assert all(line in told for line in lines)
 
