@@ -284,7 +284,7 @@ class _Assembly:
                 results = (c for c in self.sources.results(sent, limit) if not self._is_hidden(c))
                 settled = with_results(settled, together, results, best=self._begins)
             nominated = self._nominated(settled, query, sent, left)
-            if near and nominated.missed and self.cutter.may_move(self.out.cut, self._room(0)):
+            if near and nominated.missed and self._gives_way(nominated):
                 self.out.crowded = True
             while near and nominated.missed and self.policy.makes_room and self.held.costs:
                 left += self.held.release()
@@ -294,6 +294,12 @@ class _Assembly:
                 lost = self._lost(together, settled, agreed)
                 return self._with_rest(nominated, lost, len(together), recalls=recalls)
             most = limit
+
+    def _gives_way(self, made: Nomination) -> bool:
+        """Whether the cut moves for what found no room: a talk's, or where earlier questions have left none at all."""
+        starves = self._begins and not made.chosen and self.out.cut.stands
+        may_move = self.cutter.may_move(self.out.cut, self._room(0))
+        return may_move or (starves and self.policy is TOOLS)
 
     def _lost(
         self, found: Sequence[Candidate], settled: Sequence[Candidate], agreed: Collection[str]

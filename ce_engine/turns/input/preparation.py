@@ -183,6 +183,13 @@ class Preparation:
         if outcome.over_budget and self.config.fail == "open":  # else the turn fails with it
             self.records.degrade(Degradation(BudgetExceededError.code))
 
+    def _marks(self, items: Sequence[MessageItem], below: BelowCut | None) -> CutMarks:
+        """The lane's standing cut; who may have nothing brought in has nothing of before, either."""
+        if self.call.purpose != "chat":
+            return CutMarks()
+        marks = self.cut.marks(items, below)
+        return marks if self.share.recall else replace(marks, pins={})
+
     def choose(self, given: ReplayInputs = NOTHING) -> tuple[Selection, Recall]:
         """Assemble from what is known by now; a replay runs this again, with what is `given`."""
         call, config, bound = self.call, self.config, self._bound()
@@ -199,11 +206,7 @@ class Preparation:
 
         def assembled(below: BelowCut | None) -> tuple[CutMarks, list[MessageItem], Outcome]:
             items = self.history.line(self.places, below)
-            marks = self.cut.marks(items, below) if chat else CutMarks()
-            if (
-                not self.share.recall
-            ):  # what was brought in while it might be does not stand there, either
-                marks = replace(marks, pins={})
+            marks = self._marks(items, below)
             forms = self._formed(results, sources, bound, extras, items, below)
             run = partial(
                 assemble,
