@@ -296,10 +296,12 @@ class _Assembly:
             most = limit
 
     def _gives_way(self, made: Nomination) -> bool:
-        """Whether the cut moves for what found no room: a talk's, or where earlier questions have left none at all."""
-        starves = self._begins and not made.chosen and self.out.cut.stands
-        may_move = self.cutter.may_move(self.out.cut, self._room(0))
-        return may_move or (starves and self.policy is TOOLS)
+        """Whether the cut moves for what found no room: a talk's, or where earlier questions have left too little."""
+        out, room = self.out, self._room(0)
+        taken = sum(block.token_estimate for _, block in made.chosen)
+        starves = self._begins and taken < room * self.policy.asked
+        was_cut = out.cut.stands or self.cutter.goes_on
+        return self.cutter.may_move(out.cut, room) or (self.policy is TOOLS and was_cut and starves)
 
     def _lost(
         self, found: Sequence[Candidate], settled: Sequence[Candidate], agreed: Collection[str]

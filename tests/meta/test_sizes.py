@@ -20,7 +20,7 @@ ROOMS = {
     "ce_engine/audit": 3180,
     "ce_engine/memory": 760,
     "ce_engine/ports": 380,
-    "ce_engine/prepare": 4570,
+    "ce_engine/prepare": 4580,
     "ce_engine/runtime": 1280,
     "ce_engine/schema": 2760,
     "ce_engine/sessions": 1470,
