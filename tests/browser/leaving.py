@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
+from tests.browser.conftest import sync_api
 
-
-expect = pytest.importorskip("playwright.sync_api").expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -19,4 +17,4 @@ def calm(tab: Page) -> None:
     """Wait until no part of a page is under way: one that is broken off by leaving counts as a fault."""
     tab.wait_for_load_state()
     # Not `wait_for_function`: it evaluates a text in the page, whose policy forbids that.
-    expect(tab.locator(UNDER_WAY)).to_have_count(0)
+    sync_api.expect(tab.locator(UNDER_WAY)).to_have_count(0)
