@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ce_engine.apps.cli import verify_originals, whereabouts
+from ce_engine.apps.cli import missing_hints, verify_originals
 from ce_engine.apps.cli.options import Account, AsJson, OriginalsUrl, StoreUrl, User
 from ce_engine.apps.cli.progress import bar
 from ce_engine.apps.cli.reading import engine_over, find_scope, text_of, with_project
@@ -157,7 +157,7 @@ async def _check_secret(store: Store, anchors: Sequence[Anchor]) -> None:
     if secret.from_environment() or (not is_server(url) and secret.is_there(local_path(url))):
         return
     if not there and not anchors:
-        where = await whereabouts.of_nothing(store, "")
+        where = await missing_hints.of_nothing(store, "")
         raise SessionNotFoundError(f"nothing can be verified in {url}: {where}")
     raise ConfigError(
         "the secret is not there, without which nothing can be verified: set CE_SECRET, or put "

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
 import secrets
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,14 +19,21 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ce_engine.apps.web.page import rendered, taste_of
+from ce_engine.errors import ConfigError
+
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 TOKEN_BYTES = 24
+SHORTEST = 20
+"""Characters of a token that somebody else made."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what a user may have bound
 METHODS = ("GET", "HEAD")
 UNGUARDED = "/static/"
 """Files of the page itself, the same for everybody."""
+METRICS = "/metrics"
+"""What programs read."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -46,15 +57,37 @@ MOVED = (
 )
 """Not a redirect: where the link was followed from another site, a redirect would go without the cookie."""
 
-LOCKED = (
-    "403: this page wants its token. Open the link that `ce ui` printed, with `?token=...`; "
-    "a new start of `ce ui` has a new one.\n"
-)
+SCHEME = "bearer"
 
 
 def new_token() -> str:
     """A token that nobody guesses."""
     return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def kept_token(path: Path) -> str:
+    """The token in a file; where there is none, a new one is written there for this user alone.
+
+    Raises:
+        ConfigError: it cannot be read or written, everybody may read it, or it is too short to be safe.
+    """
+    try:
+        with suppress(FileExistsError):
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as out:
+                out.write(f"{new_token()}\n")
+        if os.name == "posix" and path.stat().st_mode & stat.S_IRWXO:
+            raise ConfigError(f"everybody may read the token in {str(path)!r}: chmod 600 it")
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(f"the token in {str(path)!r} cannot be read ({reason})") from error
+    if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError(
+            f"{str(path)!r} has no token of at least {SHORTEST} letters and digits: delete it, and "
+            "`ce ui` writes a new one"
+        )
+    return token
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +157,43 @@ class Gate:
     def _refusal(self, request: Request) -> Response | None:
         """What is answered in place of a page, if anything."""
         host = request.headers.get("host", "")
+        say = taste_of(request).language
         if request.method not in METHODS:
-            return _refused(405, "405: this page is read only", {"allow": ", ".join(METHODS)})
+            allowed = {"allow": ", ".join(METHODS)}
+            return _refused(request, 405, say("This page is read only."), headers=allowed)
         if not self.access.knows_host(host):
-            return _refused(421, f"421: {_shown(host)} is no name of this server; use 127.0.0.1")
+            what = say("{host} is no name of this server.", host=_shown(host))
+            return _refused(request, 421, what, say("Use 127.0.0.1."))
         if not _is_same_site(request.headers, host):
-            return _refused(403, "403: asked for from another site")
+            return _refused(request, 403, say("It was asked for from another site."))
         return None if request.url.path.startswith(UNGUARDED) else self._unlocked(request, host)
 
     def _unlocked(self, request: Request, host: str) -> Response | None:
         """Nothing for who has the token in a cookie; a cookie for who brings it; else what to do."""
         given = request.query_params.get(TOKEN)
-        kept = request.cookies.get(cookie_name(host), "")
+        kept = _bearer(request) or request.cookies.get(cookie_name(host), "")
         if not self.access.is_token(kept if given is None else given):
-            return _refused(403, LOCKED)
+            return _locked(request)
         return None if given is None else _welcome(request, given)
+
+
+def _bearer(request: Request) -> str:
+    """The token that a program brings, which keeps no cookies: `Authorization: Bearer ...`."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == SCHEME else ""
+
+
+def _locked(request: Request) -> Response:
+    say = taste_of(request).language
+    if request.url.path == METRICS:
+        cure = say("Send it as `Authorization: Bearer TOKEN`; `ce ui --token-file FILE` keeps it.")
+        return _refused(
+            request, 401, say("This wants its token."), cure, {"www-authenticate": "Bearer"}
+        )
+    cure = say(
+        "Open the link that `ce ui` printed, with `?token=...`; a new start of `ce ui` has a new one."
+    )
+    return _refused(request, 403, say("This page wants its token."), cure)
 
 
 def _welcome(request: Request, token: str) -> Response:
@@ -175,12 +230,22 @@ def _origins(host: str) -> Iterable[str]:
     return (f"http://{host}", f"https://{host}")
 
 
-def _refused(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
-    return PlainTextResponse(text, status, headers)
+def _refused(
+    request: Request,
+    status: int,
+    what: str,
+    cure: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Say so: to a browser as a page, to a program on one line."""
+    if "text/html" in request.headers.get("accept", ""):
+        html = rendered(request, "refused.html", status=status, what=what, cure=cure)
+        return HTMLResponse(html, status, headers)
+    return PlainTextResponse(f"{status}: {' '.join(filter(None, (what, cure)))}\n", status, headers)
 
 
 def _shown(text: str) -> str:
     return ascii(text[:80])
 
 
-__all__ = ["Access", "Gate", "cookie_name", "new_token"]
+__all__ = ["Access", "Gate", "cookie_name", "kept_token", "new_token"]

@@ -141,6 +141,8 @@ _CODES = {
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
     "CONTEXT_RULES_OVERBUDGET": "the rules are more than their share of the budget",
+    "CONTEXT_EMBED_FAILED": "texts could not be embedded: they were found by their words alone",
+    "CONTEXT_REDACTION_LIMIT": "too long to be redacted in time: stored without its content",
     "CONTEXT_INPUT_TOO_LARGE": "more context was collected than may be",
 }
 
@@ -154,7 +156,7 @@ def decision_words(decision: PruneDecision, say: Say = ENGLISH) -> str:
     if is_recalled and (decision.action, decision.reason) == ("dropped", "over_budget"):
         forms = _NO_SHARE
     if forms is None:
-        return f"{count:,} {decision.action}: {decision.reason.replace('_', ' ')}"
+        return f"{count:,} {say(decision.action)}: {decision.reason.replace('_', ' ')}"
     return f"{count:,} {say(*forms, count=count)}"
 
 
@@ -167,7 +169,7 @@ def code_words(code: str, say: Say = ENGLISH) -> str:
     return f"{say(words)} ({about})" if about else say(words)
 
 
-def reasons(report: Report, say: Say = ENGLISH) -> Iterator[str]:
+def report_lines(report: Report, say: Say = ENGLISH) -> Iterator[str]:
     """Why the input went out as it did: what deserves attention first, then what was left out."""
     yield from _troubles(report, say)
     yield from (decision_words(decision, say) for decision in _summed(report))
