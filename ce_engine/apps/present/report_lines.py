@@ -137,6 +137,8 @@ _CODES = {
     "CONTEXT_BUDGET_FALLBACK": "the budget could not be worked out; another calculation took its place",
     "CONTEXT_MEDIA_ESTIMATED": "the size of a picture or file is not known; a default was counted",
     "CONTEXT_BACKPRESSURE": "too many calls at once: this one went out as the app sent it",
+    "CONTEXT_SETTING_FORGED": "a stored setting is not what its owner set: it was left out",
+    "CONTEXT_SETTING_UNVERIFIED": "a stored setting has no MACs, and cannot be verified",
     "CONTEXT_SOURCE_UNAVAILABLE": "a source gave nothing in time",
     "CONTEXT_SOURCE_MALFORMED": "a source gave what is no context",
     "CONTEXT_SCOPE_VIOLATION": "a source gave what belongs to somebody else; it was refused",
