@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -23,6 +24,9 @@ ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what a user may have bound
 METHODS = ("GET", "HEAD")
 UNGUARDED = "/static/"
 """Files of the page itself, the same for everybody."""
+
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?")
+"""Some releases of Starlette make a request's address of the header and the path, whatever is in it."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -82,10 +86,9 @@ class Access:
 
 
 def _name_of(header: str) -> str:
-    name = header.strip().lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0]
+    """The name of a `Host` header; none where more stands in it than a name and a port."""
+    found = _HOST.fullmatch(header.strip().lower())
+    return (found[1] or found[2]) if found else ""
 
 
 def _is_address(name: str) -> bool:
@@ -130,7 +133,9 @@ class Gate:
             return _refused(421, f"421: {_shown(host)} is no name of this server; use 127.0.0.1")
         if not _is_same_site(request.headers, host):
             return _refused(403, "403: asked for from another site")
-        return None if request.url.path.startswith(UNGUARDED) else self._unlocked(request, host)
+        # What is served goes by the scope's path, not by an address that the visitor has a part in.
+        is_ours = request.scope["path"].startswith(UNGUARDED)
+        return None if is_ours else self._unlocked(request, host)
 
     def _unlocked(self, request: Request, host: str) -> Response | None:
         """Nothing for who has the token in a cookie; a cookie for who brings it; else what to do."""
@@ -146,7 +151,7 @@ def _welcome(request: Request, token: str) -> Response:
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
     rest = urlencode([pair for pair in pairs if pair[0] != TOKEN])
     # One slash: two of them are another host's address.
-    path = "/" + request.url.path.lstrip("/\\")
+    path = "/" + quote(request.scope["path"]).lstrip("/\\")
     answer = HTMLResponse(MOVED.format(address=escape(f"{path}?{rest}" if rest else path)))
     name = cookie_name(request.headers.get("host", ""))
     answer.set_cookie(name, token, httponly=True, samesite="strict", path="/")
