@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -34,6 +35,9 @@ UNGUARDED = "/static/"
 """Files of the page itself, the same for everybody."""
 METRICS = "/metrics"
 """What programs read."""
+
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?")
+"""Some releases of Starlette make a request's address of the header and the path, whatever is in it."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -115,10 +119,9 @@ class Access:
 
 
 def _name_of(header: str) -> str:
-    name = header.strip().lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0]
+    """The name of a `Host` header; none where more stands in it than a name and a port."""
+    found = _HOST.fullmatch(header.strip().lower())
+    return (found[1] or found[2]) if found else ""
 
 
 def _is_address(name: str) -> bool:
@@ -166,7 +169,9 @@ class Gate:
             return _refused(request, 421, what, say("Use 127.0.0.1."))
         if not _is_same_site(request.headers, host):
             return _refused(request, 403, say("It was asked for from another site."))
-        return None if request.url.path.startswith(UNGUARDED) else self._unlocked(request, host)
+        # What is served goes by the scope's path, not by an address that the visitor has a part in.
+        is_ours = request.scope["path"].startswith(UNGUARDED)
+        return None if is_ours else self._unlocked(request, host)
 
     def _unlocked(self, request: Request, host: str) -> Response | None:
         """Nothing for who has the token in a cookie; a cookie for who brings it; else what to do."""
@@ -185,7 +190,7 @@ def _bearer(request: Request) -> str:
 
 def _locked(request: Request) -> Response:
     say = taste_of(request).language
-    if request.url.path == METRICS:
+    if request.scope["path"] == METRICS:
         cure = say("Send it as `Authorization: Bearer TOKEN`; `ce ui --token-file FILE` keeps it.")
         return _refused(
             request, 401, say("This wants its token."), cure, {"www-authenticate": "Bearer"}
@@ -201,7 +206,7 @@ def _welcome(request: Request, token: str) -> Response:
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
     rest = urlencode([pair for pair in pairs if pair[0] != TOKEN])
     # One slash: two of them are another host's address.
-    path = "/" + request.url.path.lstrip("/\\")
+    path = "/" + quote(request.scope["path"]).lstrip("/\\")
     answer = HTMLResponse(MOVED.format(address=escape(f"{path}?{rest}" if rest else path)))
     name = cookie_name(request.headers.get("host", ""))
     answer.set_cookie(name, token, httponly=True, samesite="strict", path="/")
