@@ -88,12 +88,7 @@ def ui(  # noqa: PLR0913 - one parameter an option
     source = Source(store, account, user, prices=prices_of(prices))
     if export is None:
         serve(
-            source,
-            host=host,
-            port=port,
-            open_it=open_it,
-            session_id=session,
-            token_file=token_file,
+            source, host=host, port=port, open_it=open_it, session_id=session, token_file=token_file
         )
         return
     if session is None:
